@@ -1,4 +1,4 @@
-# The binary, certificates to trust, and nothing else. `docker build .` makes it; servers::cli::image tests it.
+# An image with the binary and CA certificates only. Build it with `docker build .`; servers::cli::image tests it.
 FROM rust:1.95.0-slim AS build
 WORKDIR /src
 COPY . .

@@ -1,6 +1,6 @@
-//! Act: performs one effect after the other and tells the decisions what became of it.
+//! Act: performs one effect after another and reports each result to the pure step.
 //!
-//! Nothing is decided here. What goes outside is audited before it is sent, and not sent if that fails.
+//! It decides nothing. An external effect is audited before it is sent; if the audit fails, it is not sent.
 
 pub(crate) mod requests;
 
@@ -19,33 +19,32 @@ use crate::error::Error;
 use crate::observe::ResolvedObservation;
 use crate::reconcile::{Abort, Pass};
 
-/// Holds the conversation of one stage: asks the pure step what to do, does it, and tells it the answer.
+/// Runs one stage: performs each effect that the pure step requests and feeds its result back.
 pub(crate) async fn drive(
     pass: &Pass<'_>,
     state: PassState,
-    observed: Option<&ResolvedObservation>,
+    resolved: Option<&ResolvedObservation>,
 ) -> Result<ProvisionedResource, Abort> {
-    // The plaintext lives here, between issue and arm, and nowhere else.
+    // The only place of the plaintext, from issue to arm.
     let mut token = None;
     let (mut state, mut next_step) = step(&state, EffectResult::Begin);
     loop {
         match next_step {
             NextStep::Continue => return Ok(state.into_resource()),
-            NextStep::End(ending) => return Err(Abort::Ended(ending)),
+            NextStep::End(exit) => return Err(Abort::Ended(exit)),
             NextStep::Perform(effect) => {
-                let hand = EffectExecutor { pass, resource: state.resource(), observed };
-                let answer = hand.perform(effect, &mut token).await?;
-                (state, next_step) = step(&state, answer);
+                let executor = EffectExecutor { pass, resource: state.resource(), resolved };
+                let result = executor.perform(effect, &mut token).await?;
+                (state, next_step) = step(&state, result);
             }
         }
     }
 }
 
-/// What performs effects on one resource.
 pub(crate) struct EffectExecutor<'a> {
     pub(crate) pass: &'a Pass<'a>,
     pub(crate) resource: &'a ProvisionedResource,
-    observed: Option<&'a ResolvedObservation>,
+    resolved: Option<&'a ResolvedObservation>,
 }
 
 impl EffectExecutor<'_> {
@@ -83,7 +82,7 @@ impl EffectExecutor<'_> {
             Effect::Reapply(with, at) => self.reapply(with, &at).await,
             Effect::DeleteXr(uid) => self.delete(self.xr_reference()?, &uid).await,
             Effect::DeleteProviderConfig(uid) => {
-                self.delete(self.observed()?.config_reference()?, &uid).await
+                self.delete(self.resolved()?.config_reference()?, &uid).await
             }
             Effect::UpdatePhase(to) => {
                 self.write(WriteKind::Phase, self.resource.advance(to, stamp)?).await
@@ -95,7 +94,7 @@ impl EffectExecutor<'_> {
     }
 }
 
-/// What goes outside: audited first, then sent once.
+/// External effects: audited first, then sent once.
 impl EffectExecutor<'_> {
     async fn audit(&self, action: AuditAction) -> Result<(), Error> {
         let entry = AuditEntry::new(action, self.pass.by.clone())
@@ -132,15 +131,15 @@ impl EffectExecutor<'_> {
         }
     }
 
-    /// A request that was repeated on its way has issued a second token and killed the first, and which of the two
-    /// answers came back nobody can tell: to arm with a dead one would leave a machine that never enrols.
+    /// A request that was repeated in transit issues a second token and invalidates the first; the answer may carry
+    /// either. Arming with the dead one would create a machine that never enrols.
     async fn expect_live(&self, token: BootstrapTokenId) -> Result<(), Error> {
         let tokens = self.pass.ports.tokens.within(self.pass.left()?);
         let state = tokens.read(|it| it.state(token)).await?;
         if let Some(TokenState::Live { .. } | TokenState::Consumed { .. }) = state {
             return Ok(());
         }
-        let message = "the token that was issued is dead; it may have been issued twice";
+        let message = "the issued token is dead; it may have been issued twice";
         Err(Error::Port { port: PortName::TokenIssuer, source: PortError::unknown(message) })
     }
 
@@ -158,16 +157,15 @@ impl EffectExecutor<'_> {
         }
     }
 
-    /// A ProviderConfig that is put back and cannot be keeps the pass from nothing else: the pass fails with that at its
-    /// end.
+    /// A failed restore of a ProviderConfig does not stop the pass: the pass fails with it at its end.
     async fn apply_config(&self, precondition: Precondition) -> Result<EffectResult, Error> {
         let request = self.requests()?.provider_config(precondition)?;
         match self.apply(request).await {
-            Err(error) if self.observed()?.restores => {
+            Err(error) if self.resolved()?.restores => {
                 self.pass.fail_at_the_end(error);
                 Ok(EffectResult::Done)
             }
-            answered => answered,
+            result => result,
         }
     }
 
@@ -197,25 +195,25 @@ impl EffectExecutor<'_> {
     }
 
     async fn reapply(&self, with: Armed, at: &ObjectVersion) -> Result<EffectResult, Error> {
-        let request = self.requests()?.reapply(with, self.observed()?.live()?, at)?;
+        let request = self.requests()?.reapply(with, self.resolved()?.live()?, at)?;
         self.apply_with_tags(request).await
     }
 
-    /// Applies an armed XR and logs each label that became no tag, once it stands. A pass that failed before
-    /// logs nothing, so that every change logs them once.
+    /// Applies an armed XR, then logs each label that cannot become a tag. A failed apply logs nothing, so each
+    /// change logs them once.
     async fn apply_with_tags(&self, request: ApplyRequest) -> Result<EffectResult, Error> {
-        let answer = self.apply(request).await?;
-        if matches!(answer, EffectResult::Applied(_)) {
+        let result = self.apply(request).await?;
+        if matches!(result, EffectResult::Applied(_)) {
             for skipped in self.requests()?.views.xr(self.resource)?.skipped_tags() {
                 tracing::warn!(
                     resource = %self.resource.id(),
                     key = skipped.key,
                     reason = %skipped.reason,
-                    "a label became no tag"
+                    "a label could not become a tag"
                 );
             }
         }
-        Ok(answer)
+        Ok(result)
     }
 
     async fn apply(&self, request: ApplyRequest) -> Result<EffectResult, Error> {
@@ -245,19 +243,18 @@ impl EffectExecutor<'_> {
     }
 }
 
-/// What the observation brought along.
 impl EffectExecutor<'_> {
-    fn observed(&self) -> Result<&ResolvedObservation, Error> {
-        // Only the prepare stage has none, and it asks for nothing on the cluster.
-        self.observed.ok_or_else(|| DomainError::invalid("observation", "is missing").into())
+    fn resolved(&self) -> Result<&ResolvedObservation, Error> {
+        // Only the prepare stage has none, and it has no effect on the cluster.
+        self.resolved.ok_or(Error::Internal("an effect on the cluster needs an observation"))
     }
 
     fn requests(&self) -> Result<Requests<'_>, Error> {
         let profiles = &self.pass.config.profiles;
-        Ok(Requests { resource: self.resource, views: self.observed()?.views()?, profiles })
+        Ok(Requests { resource: self.resource, views: self.resolved()?.views()?, profiles })
     }
 
     fn xr_reference(&self) -> Result<ObjectReference, Error> {
-        Ok(self.observed()?.xr_reference.clone())
+        Ok(self.resolved()?.xr_reference.clone())
     }
 }

@@ -1,13 +1,14 @@
 //! The one configuration: every part of the broker reads it, and it is validated in one place.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use broker_domain::Error as DomainError;
 use broker_ports::{Allowance, Deadlines, PageSize, WorkerId};
 use broker_render::{Agent, ApiUrl, ProviderProfiles};
 
 use crate::decide::Mode;
+use crate::error::Error;
 use crate::explain::Budgets;
 use crate::system::new_worker;
 
@@ -52,14 +53,14 @@ pub struct BrokerConfig {
     pub allowance: Allowance,
     /// What explanations call too long. Default: [`Budgets::with_token_ttl`] of `token_ttl`.
     pub budgets: Option<Budgets>,
-    /// How often the replica looks at all resources. Default: 30 s.
+    /// How often the replica looks at all resources. Default: 30 s. Allowed: [`SWEEP_INTERVALS`](Self::SWEEP_INTERVALS).
     pub sweep_interval: Duration,
     /// How often the replica asks for due work and for events to deliver when nothing wakes it up. Default: 1 s.
     pub poll_interval: Duration,
     /// How often [`Service::wait_for`](crate::Service::wait_for) reads the resource. Default: 500 ms.
     pub wait_interval: Duration,
-    /// How many passes run at once in each of the two lanes, converge and teardown. Default: 8. Give the store's pool a
-    /// connection for each, and four more.
+    /// How many passes run at once in each of the two lanes, converge and teardown. Default: 8. The store's pool needs
+    /// [`connections`](Self::connections).
     pub workers_per_lane: usize,
     /// Refuse to start if the boot sweep cannot examine one of the resources, and not only if store or cluster fail. The
     /// sweep reads each resource, its blueprint and its composite resource. It runs no pass, so a resource whose pass
@@ -134,17 +135,37 @@ impl ConfigError {
     }
 }
 
+const DAY: Duration = Duration::from_hours(24);
+
+/// Keeps each time that a store adds to or subtracts from its clock within the range of that clock.
+const CENTURY: Duration = Duration::from_hours(24 * 36_500);
+
+/// The upper limit of `workers_per_lane`: the store claims at most one page at once.
+const MOST_WORKERS: usize = PageSize::MAX.get() as usize;
+
+/// Connections beside those of the passes: sweep, relay, notifications and purge.
+const CONNECTIONS_BESIDE_PASSES: u32 = 4;
+
 impl BrokerConfig {
+    /// The intervals that `sweep_interval` may have. With a shorter one sweeps follow each other without a pause. With a
+    /// longer one the sweep is no backstop for lost hints.
+    pub const SWEEP_INTERVALS: RangeInclusive<Duration> =
+        Duration::from_millis(100)..=Duration::from_hours(1);
+
     /// The defaults, for agents that enrol at this URL.
     pub fn new(api_url: ApiUrl) -> Self {
         Self { api_url: Some(api_url), ..Self::default() }
     }
 
+    /// How many connections a replica needs of the store's pool: one for each pass of the two lanes, and four more.
+    pub fn connections(&self) -> u32 {
+        let passes = u32::try_from(self.workers_per_lane).unwrap_or(u32::MAX).saturating_mul(2);
+        passes.saturating_add(CONNECTIONS_BESIDE_PASSES)
+    }
+
     /// The API URL, for a document that needs it.
-    pub(crate) fn agents_enrol_at(&self) -> Result<&ApiUrl, DomainError> {
-        let unset =
-            || DomainError::invalid("api_url", "is not set; give the URL where agents enrol");
-        self.api_url.as_ref().ok_or_else(unset)
+    pub(crate) fn agents_enrol_at(&self) -> Result<&ApiUrl, Error> {
+        self.api_url.as_ref().ok_or(Error::Internal("api_url is missing from the configuration"))
     }
 
     /// What explanations call too long.
@@ -166,13 +187,41 @@ impl BrokerConfig {
         if self.api_url.is_none() {
             return Err(ConfigError::new("api_url", "missing", "give the URL where agents enrol"));
         }
+        self.validate_service()
+    }
+
+    /// Whether a process that only calls the [`Service`](crate::Service) can work with it: as
+    /// [`validate`](Self::validate), and the API URL may be missing.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] for the first field that cannot work.
+    pub fn validate_service(&self) -> Result<(), ConfigError> {
         self.check_times()?;
         self.check_lease()?;
         self.check_events()?;
-        if self.workers_per_lane == 0 {
-            return Err(ConfigError::new("workers_per_lane", 0, "give at least 1"));
+        let workers = self.workers_per_lane;
+        if !(1..=MOST_WORKERS).contains(&workers) {
+            let allowed = format!("give 1 to {MOST_WORKERS}");
+            return Err(ConfigError::new("workers_per_lane", workers, allowed));
         }
         Ok(())
+    }
+
+    /// Whether a pool with this many connections is large enough for a replica.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] that names `max_connections` of the pool.
+    pub fn validate_pool(&self, max_connections: u32) -> Result<(), ConfigError> {
+        let (needed, workers) = (self.connections(), self.workers_per_lane);
+        if max_connections >= needed {
+            return Ok(());
+        }
+        let allowed = format!(
+            "give at least {needed}, which is 2 * workers_per_lane + 4, or fewer than {workers} workers"
+        );
+        Err(ConfigError::new("max_connections of the pool", max_connections, allowed))
     }
 
     fn check_times(&self) -> Result<(), ConfigError> {
@@ -188,6 +237,33 @@ impl BrokerConfig {
         for (field, time) in self.deadlines_of_a_pass().into_iter().chain(times) {
             if time.is_zero() {
                 return Err(ConfigError::time(field, time, "give more than zero"));
+            }
+        }
+        let shortest = *Self::SWEEP_INTERVALS.start();
+        if self.sweep_interval < shortest {
+            let allowed = format!("give at least {shortest:?}");
+            return Err(ConfigError::time("sweep_interval", self.sweep_interval, allowed));
+        }
+        self.check_upper_limits()
+    }
+
+    /// A time above its limit would overflow a clock, or switch off what it is for.
+    fn check_upper_limits(&self) -> Result<(), ConfigError> {
+        let longest = *Self::SWEEP_INTERVALS.end();
+        let times = [
+            ("sweep_interval", self.sweep_interval, longest),
+            ("poll_interval", self.poll_interval, longest),
+            ("wait_interval", self.wait_interval, longest),
+            ("lease", self.lease, DAY),
+            ("event_claim", self.event_claim, DAY),
+            ("stop_within", self.stop_within, DAY),
+            ("token_ttl", self.token_ttl, CENTURY),
+            ("allowance.within", self.allowance.within, CENTURY),
+            ("retention", self.retention.unwrap_or_default(), CENTURY),
+        ];
+        for (field, time, most) in times {
+            if time > most {
+                return Err(ConfigError::time(field, time, format!("give at most {most:?}")));
             }
         }
         Ok(())
@@ -265,79 +341,149 @@ mod tests {
         assert_ne!(config().worker, config().worker);
     }
 
+    const ZERO: Duration = Duration::ZERO;
+    const MINUTE: Duration = Duration::from_mins(1);
+    const MAX: Duration = Duration::MAX;
+    type Spoil = fn(&mut BrokerConfig);
+    /// A configuration that cannot work, and its refusal.
+    const REFUSED: [(Spoil, &str); 39] = [
+        (|it| it.api_url = None, "api_url is missing; give the URL where agents enrol"),
+        (|it| it.lease = ZERO, "lease is 0ns; give more than zero"),
+        (|it| it.token_ttl = ZERO, "token_ttl is 0ns; give more than zero"),
+        (|it| it.allowance.within = ZERO, "allowance.within is 0ns; give more than zero"),
+        (|it| it.sweep_interval = ZERO, "sweep_interval is 0ns; give more than zero"),
+        (|it| it.poll_interval = ZERO, "poll_interval is 0ns; give more than zero"),
+        (|it| it.wait_interval = ZERO, "wait_interval is 0ns; give more than zero"),
+        (|it| it.deadlines.deliver = ZERO, "deadlines.deliver is 0ns; give more than zero"),
+        (|it| it.deadlines.store = ZERO, "deadlines.store is 0ns; give more than zero"),
+        (|it| it.deadlines.resolve = ZERO, "deadlines.resolve is 0ns; give more than zero"),
+        (
+            |it| it.deadlines.cluster_read = ZERO,
+            "deadlines.cluster_read is 0ns; give more than zero",
+        ),
+        (
+            |it| it.deadlines.cluster_write = ZERO,
+            "deadlines.cluster_write is 0ns; give more than zero",
+        ),
+        (|it| it.deadlines.token = ZERO, "deadlines.token is 0ns; give more than zero"),
+        (|it| it.deadlines.node = ZERO, "deadlines.node is 0ns; give more than zero"),
+        (
+            |it| it.lease_margin = MINUTE,
+            "lease_margin is 60s; give less than the lease, which is 60s",
+        ),
+        (
+            |it| it.deadlines.store = MINUTE,
+            "deadlines.store is 60s; give at most 55s, the lease without its lease_margin",
+        ),
+        (
+            |it| it.deadlines.resolve = MINUTE,
+            "deadlines.resolve is 60s; give at most 55s, the lease without its lease_margin",
+        ),
+        (
+            |it| it.deadlines.cluster_read = MINUTE,
+            "deadlines.cluster_read is 60s; give at most 55s, the lease without its lease_margin",
+        ),
+        (
+            |it| it.deadlines.cluster_write = MINUTE,
+            "deadlines.cluster_write is 60s; give at most 55s, the lease without its lease_margin",
+        ),
+        (
+            |it| it.deadlines.token = MINUTE,
+            "deadlines.token is 60s; give at most 55s, the lease without its lease_margin",
+        ),
+        (
+            |it| it.deadlines.node = MINUTE,
+            "deadlines.node is 60s; give at most 55s, the lease without its lease_margin",
+        ),
+        (
+            |it| it.retention = Some(MINUTE),
+            "retention is 60s; give more than the lease, which is 60s",
+        ),
+        (
+            |it| it.event_claim = Duration::from_secs(19),
+            "event_claim is 19s; give at least 20s, one delivery and two calls of the store",
+        ),
+        (|it| it.event_attempts = 0, "event_attempts is 0; give at least 1"),
+        (
+            |it| it.event_source = "/the broker".to_owned(),
+            "event_source is \"/the broker\"; give a URI reference, such as /provisioning-broker",
+        ),
+        (
+            |it| it.event_source = String::new(),
+            "event_source is \"\"; give a URI reference, such as /provisioning-broker",
+        ),
+        (|it| it.workers_per_lane = 0, "workers_per_lane is 0; give 1 to 1000"),
+        (|it| it.workers_per_lane = 1_001, "workers_per_lane is 1001; give 1 to 1000"),
+        (
+            |it| it.sweep_interval = Duration::from_millis(99),
+            "sweep_interval is 99ms; give at least 100ms",
+        ),
+        (
+            |it| it.sweep_interval = Duration::from_mins(61),
+            "sweep_interval is 3660s; give at most 3600s",
+        ),
+        (
+            |it| it.poll_interval = Duration::from_mins(61),
+            "poll_interval is 3660s; give at most 3600s",
+        ),
+        (
+            |it| it.wait_interval = Duration::from_mins(61),
+            "wait_interval is 3660s; give at most 3600s",
+        ),
+        (|it| it.lease = Duration::from_hours(25), "lease is 90000s; give at most 86400s"),
+        (
+            |it| it.event_claim = Duration::from_hours(25),
+            "event_claim is 90000s; give at most 86400s",
+        ),
+        (
+            |it| it.stop_within = Duration::from_hours(25),
+            "stop_within is 90000s; give at most 86400s",
+        ),
+        (
+            |it| it.token_ttl = CENTURY + MINUTE,
+            "token_ttl is 3153600060s; give at most 3153600000s",
+        ),
+        (
+            |it| it.allowance.within = CENTURY + MINUTE,
+            "allowance.within is 3153600060s; give at most 3153600000s",
+        ),
+        (
+            |it| it.retention = Some(CENTURY + MINUTE),
+            "retention is 3153600060s; give at most 3153600000s",
+        ),
+        (
+            |it| it.sweep_interval = MAX,
+            "sweep_interval is 18446744073709551615.999999999s; give at most 3600s",
+        ),
+    ];
+
     #[test]
-    fn what_cannot_work_is_named_with_what_is_allowed() {
-        const ZERO: Duration = Duration::ZERO;
-        const MINUTE: Duration = Duration::from_mins(1);
-        type Spoil = fn(&mut BrokerConfig);
-        let rows: [(Spoil, &str); 26] = [
-            (|it| it.api_url = None, "api_url is missing; give the URL where agents enrol"),
-            (|it| it.lease = ZERO, "lease is 0ns; give more than zero"),
-            (|it| it.token_ttl = ZERO, "token_ttl is 0ns; give more than zero"),
-            (|it| it.allowance.within = ZERO, "allowance.within is 0ns; give more than zero"),
-            (|it| it.sweep_interval = ZERO, "sweep_interval is 0ns; give more than zero"),
-            (|it| it.poll_interval = ZERO, "poll_interval is 0ns; give more than zero"),
-            (|it| it.wait_interval = ZERO, "wait_interval is 0ns; give more than zero"),
-            (|it| it.deadlines.deliver = ZERO, "deadlines.deliver is 0ns; give more than zero"),
-            (|it| it.deadlines.store = ZERO, "deadlines.store is 0ns; give more than zero"),
-            (|it| it.deadlines.resolve = ZERO, "deadlines.resolve is 0ns; give more than zero"),
-            (
-                |it| it.deadlines.cluster_read = ZERO,
-                "deadlines.cluster_read is 0ns; give more than zero",
-            ),
-            (
-                |it| it.deadlines.cluster_write = ZERO,
-                "deadlines.cluster_write is 0ns; give more than zero",
-            ),
-            (|it| it.deadlines.token = ZERO, "deadlines.token is 0ns; give more than zero"),
-            (|it| it.deadlines.node = ZERO, "deadlines.node is 0ns; give more than zero"),
-            (
-                |it| it.lease_margin = MINUTE,
-                "lease_margin is 60s; give less than the lease, which is 60s",
-            ),
-            (
-                |it| it.deadlines.store = MINUTE,
-                "deadlines.store is 60s; give at most 55s, the lease without its lease_margin",
-            ),
-            (
-                |it| it.deadlines.resolve = MINUTE,
-                "deadlines.resolve is 60s; give at most 55s, the lease without its lease_margin",
-            ),
-            (
-                |it| it.deadlines.cluster_read = MINUTE,
-                "deadlines.cluster_read is 60s; give at most 55s, the lease without its lease_margin",
-            ),
-            (
-                |it| it.deadlines.cluster_write = MINUTE,
-                "deadlines.cluster_write is 60s; give at most 55s, the lease without its lease_margin",
-            ),
-            (
-                |it| it.deadlines.token = MINUTE,
-                "deadlines.token is 60s; give at most 55s, the lease without its lease_margin",
-            ),
-            (
-                |it| it.deadlines.node = MINUTE,
-                "deadlines.node is 60s; give at most 55s, the lease without its lease_margin",
-            ),
-            (
-                |it| it.retention = Some(MINUTE),
-                "retention is 60s; give more than the lease, which is 60s",
-            ),
-            (
-                |it| it.event_claim = Duration::from_secs(19),
-                "event_claim is 19s; give at least 20s, one delivery and two calls of the store",
-            ),
-            (|it| it.event_attempts = 0, "event_attempts is 0; give at least 1"),
-            (
-                |it| it.event_source = "/the broker".to_owned(),
-                "event_source is \"/the broker\"; give a URI reference, such as /provisioning-broker",
-            ),
-            (|it| it.workers_per_lane = 0, "workers_per_lane is 0; give at least 1"),
-        ];
-        for (spoil, message) in rows {
+    fn invalid_value_is_refused_with_the_allowed_range() {
+        for (spoil, message) in REFUSED {
             let mut config = config();
             spoil(&mut config);
             assert_eq!(config.validate().unwrap_err().to_string(), message);
+            if config.api_url.is_some() {
+                assert_eq!(config.validate_service().unwrap_err().to_string(), message);
+            }
         }
+    }
+
+    #[test]
+    fn service_needs_no_api_url_and_every_other_default_is_valid() {
+        assert_eq!(BrokerConfig::default().validate_service(), Ok(()));
+    }
+
+    #[test]
+    fn pool_smaller_than_the_workers_need_is_refused() {
+        let mut config = config();
+        assert_eq!(config.validate_pool(config.connections()), Ok(()));
+        assert_eq!(
+            config.validate_pool(19).unwrap_err().to_string(),
+            "max_connections of the pool is 19; give at least 20, which is 2 * workers_per_lane + 4, \
+             or fewer than 8 workers"
+        );
+        config.workers_per_lane = usize::MAX;
+        assert!(config.validate_pool(20).is_err(), "the number of connections overflowed");
     }
 }

@@ -1,9 +1,9 @@
-//! The ports as the application calls them: each one has the name that its failures carry, and its deadline.
+//! Ports with a deadline per call and the port's name in each error.
 //!
-//! A call that runs out of time, or panics, has failed: a read did not happen, a write may have happened. The error does
-//! not repeat the panic's payload, which may hold a secret. The process's panic hook runs before this catches the panic,
-//! and the standard hook prints the payload: a process whose output must not hold secrets installs a hook that prints
-//! the location only, as the binary does.
+//! A call that times out or panics has failed: a read did not happen, a write may have happened. The error omits the
+//! panic's payload, which may hold a secret. But the process's panic hook runs first, and the standard hook prints
+//! the payload. A process whose output must not hold secrets installs a hook that prints only the location, as the
+//! binary does.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -19,7 +19,6 @@ use futures_util::FutureExt;
 
 use crate::error::Error;
 
-/// A port with its name and its deadlines.
 pub(crate) struct Timed<P: ?Sized> {
     port: Arc<P>,
     name: PortName,
@@ -27,7 +26,6 @@ pub(crate) struct Timed<P: ?Sized> {
     write: Duration,
 }
 
-/// The ports that service, reconciler and sweep share.
 #[derive(Clone)]
 pub(crate) struct TimedPorts {
     pub(crate) repository: Timed<dyn Repository>,
@@ -82,22 +80,22 @@ impl<P: ?Sized> Timed<P> {
         Self { port, name, read: deadline, write: deadline }
     }
 
-    /// The port without its deadlines, for a call that goes on.
+    /// The port without deadlines, for a long-running call.
     pub(crate) const fn port(&self) -> &Arc<P> {
         &self.port
     }
 
-    /// The same port for a call that may take no longer than this, whatever its own deadline.
+    /// The port with both deadlines capped at `limit`.
     pub(crate) fn within(&self, limit: Duration) -> Self {
         Self { read: self.read.min(limit), write: self.write.min(limit), ..self.clone() }
     }
 
-    /// The same port for a read of so many.
+    /// The port with its read deadline multiplied, for a batch read.
     pub(crate) fn times(&self, many: u32) -> Self {
         Self { read: self.read.saturating_mul(many), ..self.clone() }
     }
 
-    /// A call that changes nothing: if it fails, it did not happen.
+    /// A call that changes nothing: after a failure, it did not happen.
     pub(crate) fn read<'a, T, F>(
         &'a self,
         call: impl FnOnce(&'a P) -> F,
@@ -111,7 +109,7 @@ impl<P: ?Sized> Timed<P> {
             .map(move |it| it.unwrap_or_else(silent).map_err(failed))
     }
 
-    /// A call that changes something: if it does not answer, it may have happened.
+    /// A call that may change something: without an answer, it may have happened.
     pub(crate) fn write<'a, T, F>(
         &'a self,
         call: impl FnOnce(&'a P) -> F,
@@ -125,17 +123,15 @@ impl<P: ?Sized> Timed<P> {
             .map(move |it| it.unwrap_or_else(silent).map_err(failed))
     }
 
-    /// Names the port in a failure.
     pub(crate) fn failed(&self) -> impl Fn(PortError) -> Error + Copy + use<P> {
         let port = self.name;
         move |source| Error::Port { port, source }
     }
 }
 
-/// What a call answers within its deadline, or why there is no answer.
+/// The call's answer within its deadline, or the reason why there is none.
 ///
-/// After a panic nothing of ours is used that the call could have left half done: it had borrowed its arguments only to
-/// read them.
+/// Unwind safety: the call only borrowed its arguments to read them, so a panic leaves none of them half-changed.
 async fn answered<T>(deadline: Duration, call: impl Future<Output = T>) -> Result<T, String> {
     match tokio::time::timeout(deadline, AssertUnwindSafe(call).catch_unwind()).await {
         Ok(Ok(answer)) => Ok(answer),

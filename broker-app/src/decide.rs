@@ -1,12 +1,10 @@
-//! Decide: what a pass does next, given what it has done and been answered.
+//! Decide: the next effect of a pass, from its state and the result of the last effect.
 //!
-//! A pass is a conversation. [`step`] is one side of it: it takes the state of the conversation and the last
-//! answer, and says which one [`Effect`] to perform, or that the stage is over. The other side performs that
-//! effect and nothing else. So the same decisions run in production, in simulation and in a model checker,
-//! which can stop the conversation after every word.
+//! [`step`] is pure. It takes the [`PassState`] and the last [`EffectResult`], and returns one [`Effect`] to perform
+//! or the end of the stage. The caller performs that effect and nothing else. Production, simulation and the model
+//! checker therefore run the same decisions, and the checker can stop after every effect.
 //!
-//! Every type here is `Clone + Eq + Hash` and holds no secret: the plaintext of a token stays with whoever
-//! performs the effects.
+//! Every type here is `Clone + Eq + Hash` and holds no secret: the plaintext of a token stays with the caller.
 
 mod apply;
 mod delete;
@@ -23,13 +21,13 @@ use crate::observe::{Observation, XrObservation};
 /// Whether a pass may change anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// It does what it decides.
+    /// The pass performs its effects.
     Live,
-    /// It observes and decides; nothing is written, issued, closed, applied or deleted.
+    /// The pass observes and decides; it writes, issues, closes, applies and deletes nothing.
     DryRun,
 }
 
-/// Where a pass is in its conversation.
+/// The state of a pass between two effects.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PassState {
     resource: ProvisionedResource,
@@ -40,20 +38,20 @@ pub struct PassState {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Stage {
     Prepare { closed: bool, permitted: bool },
-    Act { seen: Box<Observation>, action: Action, progress: Progress },
-    Persist { seen: Box<Observation>, to: Phase, permitted: bool },
+    Act { observation: Box<Observation>, action: Action, progress: Progress },
+    Persist { observation: Box<Observation>, to: Phase, permitted: bool },
 }
 
-/// What has been done in the act stage of this pass.
+/// Completed effects of the act stage.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct Progress {
-    /// The store permitted what this stage is about to destroy.
+    /// The store granted a permit for the destructive effect of this stage.
     permitted: bool,
     config_applied: bool,
-    /// Our own shell or touch: the version that an arm builds on.
+    /// The version of this pass's own shell or touch; the arm requires it.
     shell: Option<ObjectVersion>,
     token: TokenProgress,
-    /// The last effect of the stage went through.
+    /// The last effect of the stage has succeeded.
     finished: bool,
 }
 
@@ -69,38 +67,38 @@ enum TokenProgress {
     Recorded(BootstrapTokenId),
 }
 
-/// One thing to do.
+/// One effect to perform.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Effect {
-    /// Ask whether a brake holds the resource.
+    /// Check whether a brake holds the resource.
     CheckBrake,
     /// Take a permit from the budget for automatic destruction.
     TakePermit(Lost),
-    /// Store a deletion request on the broker's own account: a failure is rolled back.
+    /// Store the broker's own deletion request, to roll back a failure.
     RequestDeletion,
     /// Close the resource's tokens at the issuer.
     CloseTokens,
     /// Store that they are closed.
     RecordClosed,
-    /// Store what stands on the cluster.
+    /// Store the objects on the cluster.
     RecordSubstrate(Substrate),
     /// Apply the ProviderConfig.
     ApplyProviderConfig(Precondition),
-    /// Apply the composite resource as a shell, stamped with the own epoch.
+    /// Apply the composite resource as a shell, stamped with this worker's epoch.
     ApplyShell(Precondition),
     /// Issue a token under an ordinal.
     IssueToken(TokenOrdinal),
     /// Drain the Node that consumed a token.
     DeregisterNode(BootstrapTokenId),
-    /// Store the id of the token that was issued, and which composite resource is about to be armed with it.
+    /// Store the id of the issued token, and the uid of the composite resource that will be armed with it.
     RecordToken(BootstrapTokenId, TokenOrdinal, Option<XrUid>),
-    /// Apply the composite resource with what makes it start.
+    /// Apply the composite resource with the fields that start it.
     Arm(Armed, ObjectVersion),
     /// Apply an armed composite resource again, because it drifted.
     Reapply(Armed, ObjectVersion),
-    /// Delete the composite resource of a uid.
+    /// Delete the composite resource with this uid.
     DeleteXr(String),
-    /// Delete the ProviderConfig of a uid.
+    /// Delete the ProviderConfig with this uid.
     DeleteProviderConfig(String),
     /// Store another phase.
     UpdatePhase(Phase),
@@ -108,26 +106,26 @@ pub enum Effect {
     Fail(FailureReason),
 }
 
-/// What became of an effect. A port that failed ends the pass and is not told here.
+/// The result of an effect. A port error ends the pass and never reaches the step.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum EffectResult {
-    /// Nothing was asked yet: the stage begins.
+    /// No effect yet: the stage begins.
     Begin,
-    /// The write was committed; this is the resource now.
+    /// The write committed; this is the new resource.
     Committed(Box<ProvisionedResource>),
-    /// Somebody else was first: the write, the apply or the deletion changed nothing.
+    /// Another writer was first: the write, apply or deletion changed nothing.
     LostRace,
-    /// The broker may go on: no brake holds the resource, and the budget allows it.
+    /// No brake holds the resource, and the budget allows the effect.
     Permitted,
     /// A brake holds the resource.
     Braked,
     /// The budget for automatic destruction is spent for now.
     OverBudget,
-    /// It was done, and there is nothing to know about it.
+    /// It succeeded and returned no data.
     Done,
-    /// A deletion was accepted: the object goes in the foreground, after what it owns.
+    /// The deletion was accepted, in the foreground: the objects that it owns are deleted first.
     Deleting,
-    /// It stands, at this version.
+    /// The object exists at this version.
     Applied(ObjectVersion),
     /// A token was issued.
     Issued(BootstrapTokenId),
@@ -135,40 +133,40 @@ pub enum EffectResult {
     Consumed(BootstrapTokenId),
 }
 
-/// What follows from an answer.
+/// The decision after a result.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "a next_step is moved once per effect; a box would be one more allocation each time"
+    reason = "a NextStep is moved once per effect; a box would be one more allocation each time"
 )]
 pub enum NextStep {
-    /// Do this, and come back with the answer.
+    /// Perform this effect and call `step` with its result.
     Perform(Effect),
-    /// The stage is over; the pass goes on with the resource as it is.
+    /// The stage is complete; the pass continues with the resource.
     Continue,
-    /// The pass is over, quietly.
+    /// The pass ends early, without an error.
     End(EarlyExit),
 }
 
-/// Why a pass is over before its end. None of these is an error: the next pass sees what changed.
+/// Why a pass ends early. None of these is an error: the next pass reads the new state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EarlyExit {
-    /// Somebody else changed the row or an object first.
+    /// Another writer changed the row or an object first.
     LostRace,
-    /// The composite resource is armed with another token than the row's: the row in hand is old.
+    /// The composite resource is armed with a different token from the row's: the row is stale.
     StaleRow,
-    /// The token that should replace a consumed one was consumed as well.
+    /// The replacement of a consumed token was consumed as well.
     TokenConsumedAgain,
-    /// Substrate would be deleted although tokens are not known to be closed.
+    /// Deleting the substrate requires closed tokens, and the row does not record them as closed.
     TokensOpen,
-    /// A brake holds the resource: an operator has to release it.
+    /// A brake holds the resource until an operator releases it.
     Braked,
-    /// What was lost may be re-created or given up later, when the budget allows it.
+    /// The budget does not allow the re-creation or failure of a lost resource yet.
     OverBudget,
 }
 
 impl EarlyExit {
-    /// Every ending.
+    /// Every early exit.
     pub const ALL: &[Self] = &[
         Self::LostRace,
         Self::StaleRow,
@@ -178,7 +176,7 @@ impl EarlyExit {
         Self::OverBudget,
     ];
 
-    /// The ending's name in metrics.
+    /// The exit's name in metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::LostRace => "lost_race",
@@ -190,7 +188,7 @@ impl EarlyExit {
         }
     }
 
-    /// The ending in words, for the schedule.
+    /// The message for the schedule.
     pub const fn message(self) -> &'static str {
         match self {
             Self::LostRace => "another writer changed the row or an object first",
@@ -210,37 +208,41 @@ impl EarlyExit {
 }
 
 impl PassState {
-    /// Begins the stage before observing: a rollback is requested, tokens are closed.
+    /// Starts the stage before the observation: it requests a rollback and closes tokens.
     pub const fn prepare(resource: ProvisionedResource, mode: Mode) -> Self {
         Self { resource, mode, stage: Stage::Prepare { closed: false, permitted: false } }
     }
 
-    /// Begins the stage that acts on a decision.
+    /// Starts the stage that performs the decided action.
     pub fn act(
         resource: ProvisionedResource,
         mode: Mode,
-        seen: Observation,
+        observation: Observation,
         action: Action,
     ) -> Self {
-        let stage = Stage::Act { seen: Box::new(seen), action, progress: Progress::default() };
+        let stage = Stage::Act {
+            observation: Box::new(observation),
+            action,
+            progress: Progress::default(),
+        };
         Self { resource, mode, stage }
     }
 
-    /// Begins the stage that stores the phase which was decided.
+    /// Starts the stage that stores the decided phase.
     pub fn persist(
         resource: ProvisionedResource,
         mode: Mode,
-        seen: Observation,
+        observation: Observation,
         to: Phase,
     ) -> Self {
         Self {
             resource,
             mode,
-            stage: Stage::Persist { seen: Box::new(seen), to, permitted: false },
+            stage: Stage::Persist { observation: Box::new(observation), to, permitted: false },
         }
     }
 
-    /// The resource as the pass knows it.
+    /// The resource after the last committed write.
     pub const fn resource(&self) -> &ProvisionedResource {
         &self.resource
     }
@@ -251,22 +253,21 @@ impl PassState {
     }
 }
 
-/// Takes in an answer and says what follows.
-pub fn step(state: &PassState, answer: EffectResult) -> (PassState, NextStep) {
+/// Records a result and returns the next step.
+pub fn step(state: &PassState, result: EffectResult) -> (PassState, NextStep) {
     let mut state = state.clone();
     if state.mode == Mode::DryRun {
         return (state, NextStep::Continue);
     }
-    let next_step = match record_result(&mut state, answer) {
-        Err(ending) => NextStep::End(ending),
+    let next_step = match record_result(&mut state, result) {
+        Err(exit) => NextStep::End(exit),
         Ok(()) => state.decide(),
     };
     (state, next_step)
 }
 
-/// Notes what an answer changed.
-fn record_result(state: &mut PassState, answer: EffectResult) -> Result<(), EarlyExit> {
-    match answer {
+fn record_result(state: &mut PassState, result: EffectResult) -> Result<(), EarlyExit> {
+    match result {
         EffectResult::Begin => {}
         EffectResult::LostRace => return Err(EarlyExit::LostRace),
         EffectResult::Braked => return Err(EarlyExit::Braked),
@@ -289,18 +290,20 @@ impl PassState {
     fn decide(&self) -> NextStep {
         match &self.stage {
             Stage::Prepare { closed, permitted } => prepare(&self.resource, *closed, *permitted),
-            Stage::Act { seen, action, progress } => act(&self.resource, seen, *action, progress),
-            Stage::Persist { seen, to, permitted } => {
-                persist(&self.resource, seen, *to, *permitted)
+            Stage::Act { observation, action, progress } => {
+                act(&self.resource, observation, *action, progress)
+            }
+            Stage::Persist { observation, to, permitted } => {
+                persist(&self.resource, observation, *to, *permitted)
             }
         }
     }
 }
 
-/// Before anything is observed: a failure that is to be rolled back becomes a deletion request, and a
-/// teardown closes the tokens, so that whatever is observed from then on no new Node can appear.
+/// Before the observation: a failure to roll back becomes a deletion request, and a teardown closes its tokens, so no
+/// Node can appear after the observation.
 ///
-/// A rollback of a resource that was Ready destroys something that worked, so it needs a permit.
+/// Rolling back a resource that was Ready destroys a working machine, so it needs a permit.
 fn prepare(resource: &ProvisionedResource, closed: bool, permitted: bool) -> NextStep {
     if resource.phase() == Phase::Failed && resource.on_failure() == OnFailure::Rollback {
         return NextStep::Perform(match (permitted, resource.first_ready_at()) {
@@ -319,15 +322,15 @@ fn prepare(resource: &ProvisionedResource, closed: bool, permitted: bool) -> Nex
 
 fn act(
     resource: &ProvisionedResource,
-    seen: &Observation,
+    observation: &Observation,
     action: Action,
     progress: &Progress,
 ) -> NextStep {
-    // What an observation showed is on record before anything is done about it.
+    // Invariant: the row records an observation before any effect acts on it.
     let mut due = match action {
-        Action::Apply if apply::goes_ahead(resource, seen) => seen.about_to_apply(),
+        Action::Apply if apply::may_apply(resource, observation) => observation.about_to_apply(),
         Action::Apply | Action::Noop | Action::DeregisterNode | Action::DeleteSubstrate => {
-            seen.substrate.clone()
+            observation.substrate.clone()
         }
     };
     if let Some(uid) = apply::about_to_arm(resource, progress) {
@@ -337,14 +340,14 @@ fn act(
         return NextStep::Perform(Effect::RecordSubstrate(due));
     }
     match action {
-        Action::Noop => apply::restore_config(resource, seen, progress),
-        Action::Apply => apply::decide(resource, seen, progress),
+        Action::Noop => apply::restore_config(resource, observation, progress),
+        Action::Apply => apply::decide(resource, observation, progress),
         Action::DeregisterNode => deregister(resource, progress),
-        Action::DeleteSubstrate => delete::decide(resource, seen, progress),
+        Action::DeleteSubstrate => delete::decide(resource, observation, progress),
     }
 }
 
-/// Without a token there is no Node, and nothing to drain.
+/// Without a token there is no Node to drain.
 fn deregister(resource: &ProvisionedResource, progress: &Progress) -> NextStep {
     match resource.bootstrap_token_id() {
         Some(token) if !progress.finished => NextStep::Perform(Effect::DeregisterNode(token)),
@@ -352,32 +355,32 @@ fn deregister(resource: &ProvisionedResource, progress: &Progress) -> NextStep {
     }
 }
 
-/// Storing that a resource which was Ready has failed can be a fleet's end, so it needs a permit, whatever phase it fell
-/// back to since.
+/// Storing Failed for a resource that was ever Ready needs a permit, whatever its phase is now: a faulty function
+/// could fail a whole fleet.
 fn persist(
     resource: &ProvisionedResource,
-    seen: &Observation,
+    observation: &Observation,
     to: Phase,
     permitted: bool,
 ) -> NextStep {
-    if to == resource.phase() || seen.is_not_believed(resource) {
+    if to == resource.phase() || observation.is_not_believed(resource) {
         return NextStep::Continue;
     }
-    if to == Phase::Failed && seen.is_held(resource.project_id()) {
+    if to == Phase::Failed && observation.is_held(resource.project_id()) {
         return NextStep::End(EarlyExit::Braked);
     }
     if to == Phase::Failed && resource.first_ready_at().is_some() && !permitted {
         return NextStep::Perform(permit(resource));
     }
-    NextStep::Perform(match (to, &seen.failure) {
+    NextStep::Perform(match (to, &observation.failure) {
         (Phase::Failed, Some(reason)) => Effect::Fail(reason.clone()),
         (Phase::Failed, None) => Effect::Fail(FailureReason::from_message("")),
         (phase, _) => Effect::UpdatePhase(phase),
     })
 }
 
-/// The permit for a resource that was applied. One without a uid on record was applied by a release that kept
-/// none; then the token tells one loss from the next, and a brake is obeyed in any case.
+/// The permit for an applied resource. Earlier releases stored no uid; for their rows the token identifies the loss.
+/// A brake holds in any case.
 fn permit(resource: &ProvisionedResource) -> Effect {
     match (resource.substrate().applied(), resource.bootstrap_token_id()) {
         (Some(uid), _) => Effect::TakePermit(Lost::Xr(uid.clone())),
@@ -417,21 +420,22 @@ impl Stage {
         }
     }
 
-    /// The composite resource goes after the plain data that it owns, so that is proven gone with it.
+    /// A foreground deletion deletes owned plain data before the composite resource, so its absence proves both.
     fn deleting(&mut self) {
-        if let Self::Act { seen, .. } = self
-            && seen.xr != XrObservation::Absent
+        if let Self::Act { observation, .. } = self
+            && observation.xr != XrObservation::Absent
         {
-            seen.substrate = std::mem::take(&mut seen.substrate).without(&seen.plain_data);
+            observation.substrate =
+                std::mem::take(&mut observation.substrate).without(&observation.plain_data);
         }
         self.done();
     }
 
     fn applied(&mut self, version: ObjectVersion) {
-        let Self::Act { seen, progress, .. } = self else { return };
-        if !progress.config_applied && seen.config_needs_apply() {
+        let Self::Act { observation, progress, .. } = self else { return };
+        if !progress.config_applied && observation.config_needs_apply() {
             progress.config_applied = true;
-        } else if progress.shell.is_none() && seen.xr.needs_shell() {
+        } else if progress.shell.is_none() && observation.xr.needs_shell() {
             progress.shell = Some(version);
         } else {
             progress.finished = true;
@@ -455,12 +459,11 @@ impl Stage {
         match progress.token {
             TokenProgress::NotAsked => {
                 progress.token = TokenProgress::Consumed(token);
-                // The Node may be alive, so the permit is asked for once more: a brake may have been set since. The store
-                // charges one loss once.
+                // The Node may be alive, so a new permit is needed: a brake may have been set since. The store
+                // charges each loss once.
                 progress.permitted = false;
             }
-            // A token is recorded before it is put anywhere, so a later one cannot have been consumed
-            // unless this row is old.
+            // A token is recorded before it is used, so a consumed replacement means that this row is stale.
             TokenProgress::Consumed(_)
             | TokenProgress::Deregistered
             | TokenProgress::Issued(..)

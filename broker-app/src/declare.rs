@@ -1,4 +1,4 @@
-//! Declare: everything is resolved and validated before anything is written.
+//! Declare: resolves and validates a declaration completely, then stores it.
 
 mod views;
 
@@ -17,17 +17,17 @@ use crate::telemetry::trace;
 pub(crate) use views::{References, Views, expect_here};
 
 impl Service {
-    /// Accepts a declaration and answers the resource at Pending; the reconciler takes it from there.
+    /// Accepts a declaration and returns the resource at Pending; the reconciler continues from there.
     ///
-    /// With a request id a retry is free: the same declaration answers the first resource, before anything
-    /// else is looked at.
+    /// With a request id the call is idempotent: a repeated declaration returns the first resource before any other
+    /// check.
     ///
     /// # Errors
     ///
     /// `blueprint_not_found`, `credential_not_found`, `cloud_not_found`, `resource_not_found` (also for a Resource of
     /// another Project), `assignment_not_found`, `cluster_mismatch`, `parameter_values_invalid`, `invalid_input`,
-    /// `idempotency_conflict`; a port's own. Nothing is stored then. A refusal is in the audit, unless the Project
-    /// lies outside of the scope.
+    /// `idempotency_conflict`; a port's own. Nothing is stored then. A refusal is audited, unless the Project is
+    /// outside of the scope.
     #[tracing::instrument(name = "broker.provision", skip_all, fields(traceparent = trace(context)))]
     pub async fn provision(
         &self,
@@ -38,8 +38,8 @@ impl Service {
         self.audited(context, declaration, provisioned).await
     }
 
-    /// Resolves and validates a declaration, and writes nothing: for an embedder that stores what comes out
-    /// in a transaction of its own.
+    /// Resolves and validates a declaration without storing it, for an embedder that stores it in its own
+    /// transaction.
     ///
     /// # Errors
     ///
@@ -70,8 +70,8 @@ impl Service {
         }
     }
 
-    /// Records a refusal before the caller is told. One that lies outside of the scope leaves no line: it would stand
-    /// in the audit of a Project that has nothing to do with it.
+    /// Audits a refusal before the caller receives it. A Project outside of the scope gets no audit line: the request
+    /// does not concern it.
     pub(crate) async fn audited<T>(
         &self,
         context: &RequestContext,
@@ -96,7 +96,7 @@ impl Service {
         }
         let ports = self.ports();
         let blueprint = ports.blueprint(declaration.blueprint_version_id).await?;
-        // Whether the namespace is ready is the reconciler's business; that there is one is admission's.
+        // Admission checks that a namespace is assigned; the reconciler waits until it is ready.
         let assignment = ports.assignment(project).await?;
         self.expect_assigned_here(project, &assignment).await?;
         let parameters = blueprint.parameter_schema.validate(&declaration.parameters)?;
@@ -109,7 +109,7 @@ impl Service {
         if let Some(cluster) = assignment.cluster {
             admitted = admitted.on_cluster(cluster);
         }
-        // What cannot be rendered now could never be applied: its author should hear of it at once.
+        // Renders now, so that the author gets the error at once: an apply would fail with it.
         let resource = admitted.change().resource();
         views.xr(resource)?;
         views.provider_config(resource, &self.config().profiles)?;
@@ -118,8 +118,8 @@ impl Service {
 
     /// Refuses a Project that is assigned to another cluster.
     ///
-    /// A service whose cluster does not answer accepts the declaration: the resource is bound to the cluster that the
-    /// assignment names, so only that cluster's replicas take it up.
+    /// If the cluster does not answer, the declaration is accepted: the row is bound to the assigned cluster, and
+    /// only that cluster's replicas claim it.
     async fn expect_assigned_here(
         &self,
         project: ProjectId,
@@ -169,9 +169,9 @@ pub(crate) fn conflict(declaration: &Declaration, request: Option<&RequestId>) -
         Some(request) => DomainError::IdempotencyConflict {
             project: declaration.project_id,
             request: request.clone(),
-        },
-        // A store cannot find a conflict where there is no request id.
-        None => DomainError::invalid("request_id", "is missing, and yet it is in conflict"),
+        }
+        .into(),
+        // A store reports a conflict only for a request id.
+        None => Error::Internal("the store reported a conflict without a request id"),
     }
-    .into()
 }

@@ -1,18 +1,18 @@
-//! Emit: takes committed events out of the outbox and hands them to the sink, in CloudEvents envelopes.
+//! Emit: claims committed events from the outbox and delivers them to the sink as CloudEvents.
 //!
 //! # Guarantees
 //!
 //! At least once, and in order per resource. Events of different resources are delivered concurrently.
 //!
-//! A claim covers one delivery: an event is claimed only for a free delivery slot, and the claim lasts longer than the
-//! claim's answer, the delivery and its acknowledgement may take together. So no other replica sends an event
-//! while this one delivers it.
+//! A claim covers one delivery. The relay claims an event only for a free delivery slot, and the claim lasts longer
+//! than its answer, the delivery and the acknowledgement together. So no other replica sends the event meanwhile.
 //!
 //! # Failures
 //!
-//! Only a rejection of the event itself counts as an attempt; after too many the event is set aside and holds up
-//! its resource only. Every other failure delays the resource's events, however long it takes. Failures of several
-//! resources in a row are an outage: the whole relay waits, and probes with one event at a time.
+//! Only a rejection of the event itself counts as an attempt. After too many attempts the event becomes a dead letter
+//! and blocks later events of its resource only. Any other failure delays the resource's events without limit.
+//! Failures of several resources in a row are an outage: the whole relay backs off and probes with one event at a
+//! time.
 
 mod backoff;
 mod envelope;
@@ -48,44 +48,41 @@ pub struct Relay {
     config: Arc<BrokerConfig>,
 }
 
-/// What one round of the relay did.
+/// The result of one batch of the relay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RelayReport {
     /// Delivered and acknowledged.
     pub delivered: usize,
-    /// The claim was over before the outcome could be stored: another replica delivers the event, possibly again.
+    /// The claim expired before the outcome was stored: another replica delivers the event, possibly again.
     pub lost_claims: usize,
-    /// Not delivered, and not because of the event: it waits.
+    /// Not delivered, for a reason other than the event: it waits.
     pub delayed: usize,
     /// Rejected by the receiver: one more attempt, and the event waits.
     pub rejected: usize,
-    /// Rejected too often.
+    /// Dead-lettered after too many rejections.
     pub dead_letter: usize,
-    /// Why the last one that was not delivered was not.
+    /// The error of the last event that was not delivered.
     pub last_failure: Option<ResourceError>,
 }
 
-/// What became of one claimed event.
 enum Settled {
     Delivered,
     ClaimLost,
-    Delayed { trouble: ResourceError, asked_for: Option<Duration> },
+    Delayed { failure: ResourceError, asked_for: Option<Duration> },
     Rejected(ResourceError),
     DeadLetter(ResourceError),
 }
 
-/// Events under a claim.
 struct Claimed {
     events: Vec<ClaimedEvent>,
-    /// How many were asked for.
     limit: PageSize,
-    /// When the claim was sent, which is before the store began to count its time.
+    /// When the claim was sent, before the store started its timer.
     at: Instant,
 }
 
 impl RelayReport {
-    /// There was something to do.
+    /// The batch had at least one event.
     pub const fn was_busy(&self) -> bool {
         self.delivered + self.lost_claims + self.delayed + self.rejected + self.dead_letter > 0
     }
@@ -94,28 +91,28 @@ impl RelayReport {
         match settled {
             Settled::Delivered => self.delivered += 1,
             Settled::ClaimLost => self.lost_claims += 1,
-            Settled::Delayed { trouble, .. } => {
+            Settled::Delayed { failure, .. } => {
                 self.delayed += 1;
-                self.last_failure = Some(trouble);
+                self.last_failure = Some(failure);
             }
-            Settled::Rejected(trouble) => {
+            Settled::Rejected(failure) => {
                 self.rejected += 1;
-                self.last_failure = Some(trouble);
+                self.last_failure = Some(failure);
             }
-            Settled::DeadLetter(trouble) => {
+            Settled::DeadLetter(failure) => {
                 self.dead_letter += 1;
-                self.last_failure = Some(trouble);
+                self.last_failure = Some(failure);
             }
         }
     }
 }
 
 impl Relay {
-    /// A relay over its ports.
+    /// Creates a relay over its ports.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] when the configuration cannot work: a claim could end while its event is being delivered.
+    /// [`ConfigError`] when a claim could expire during a delivery, or another value is invalid.
     pub fn new(ports: Ports, config: impl Into<Arc<BrokerConfig>>) -> Result<Self, ConfigError> {
         let config = config.into();
         config.validate()?;
@@ -124,12 +121,11 @@ impl Relay {
         Ok(Self { outbox, sink, config })
     }
 
-    /// Claims as many events as are delivered at once, and delivers them. One event that fails does not stop the
-    /// others.
+    /// Claims one batch of events and delivers it. An event that fails does not stop the others.
     ///
     /// # Errors
     ///
-    /// When the outbox does not answer. What was delivered and not acknowledged is delivered again.
+    /// When the outbox does not answer. An event without an acknowledgement is delivered again.
     #[tracing::instrument(name = "broker.relay", skip_all)]
     pub async fn deliver_batch(&self) -> Result<RelayReport, Error> {
         let Claimed { events, at, .. } = self.claim(self.config.deliveries_at_once).await?;
@@ -145,7 +141,7 @@ impl Relay {
         failed.map_or(Ok(report), Err)
     }
 
-    /// Measures how much waits. `now` is the moment that the oldest event's age is taken at.
+    /// Measures the backlog. `now` determines the age of the oldest event.
     pub(crate) async fn measure(&self, now: OffsetDateTime) -> Result<(), Error> {
         let backlog = self.outbox.read(Outbox::backlog).await?;
         telemetry::backlog(&backlog, now);
@@ -163,13 +159,12 @@ impl Relay {
         Ok(Claimed { events, limit, at })
     }
 
-    /// Delivers one event and stores what became of it.
     async fn settle(&self, event: &ClaimedEvent, claimed_at: Instant) -> Result<Settled, Error> {
         let BrokerConfig { event_claim, deadlines, .. } = &*self.config;
-        // Invariant: nothing is sent under a claim that can end meanwhile. The constructor sees to that, unless this
-        // process stood still after the store answered.
+        // Invariant: the relay sends nothing under a claim that can expire meanwhile. The constructor checks the
+        // configured times; this check covers a process that was suspended after the store's answer.
         if claimed_at.elapsed() + deadlines.deliver + deadlines.store > *event_claim {
-            tracing::warn!(resource = %event.resource, "a claim is almost over: its event is not sent");
+            tracing::warn!(resource = %event.resource, "a claim is about to expire: its event is not sent");
             return Ok(Settled::ClaimLost);
         }
         match self.deliver(event).await {
@@ -189,7 +184,7 @@ impl Relay {
 
     async fn failed(&self, event: &ClaimedEvent, error: &Error) -> Result<Settled, Error> {
         let (outbox, claim) = (&self.outbox, &event.claim);
-        let (trouble, asked_for) = (ResourceError::of(error), error.retry_after());
+        let (failure, asked_for) = (ResourceError::of(error), error.retry_after());
         let wait = event_wait(claim.number, asked_for);
         let attempts = event.attempts.saturating_add(u32::from(is_rejection(error)));
         tracing::warn!(
@@ -202,20 +197,19 @@ impl Relay {
         if !is_rejection(error) {
             let unavailable = DeliveryFailure::Unavailable;
             let delayed = outbox.write(|it| it.delay_event(claim, wait, unavailable)).await;
-            return stored(delayed, Settled::Delayed { trouble, asked_for });
+            return stored(delayed, Settled::Delayed { failure, asked_for });
         }
         if attempts < self.config.event_attempts {
             let rejected = DeliveryFailure::Rejected;
             let delayed = outbox.write(|it| it.delay_event(claim, wait, rejected)).await;
-            return stored(delayed, Settled::Rejected(trouble));
+            return stored(delayed, Settled::Rejected(failure));
         }
         let reason = in_words(error);
-        let aside = outbox.write(|it| it.dead_letter_event(claim, &reason)).await;
-        stored(aside, Settled::DeadLetter(trouble))
+        let dead_lettered = outbox.write(|it| it.dead_letter_event(claim, &reason)).await;
+        stored(dead_lettered, Settled::DeadLetter(failure))
     }
 }
 
-/// What an event is, once that is stored.
 fn stored(answer: Result<Acknowledged, Error>, settled: Settled) -> Result<Settled, Error> {
     Ok(match answer? {
         Acknowledged::Done => settled,
@@ -223,13 +217,13 @@ fn stored(answer: Result<Acknowledged, Error>, settled: Settled) -> Result<Settl
     })
 }
 
-/// The receiver refuses this event. Everything else is about the receiver.
+/// The receiver rejects this event. Any other failure concerns the receiver.
 const fn is_rejection(error: &Error) -> bool {
     match error {
         Error::Port { source, .. } => match source.class() {
             FailureClass::Rejected => true,
             FailureClass::Transient | FailureClass::Unknown => false,
         },
-        Error::Domain(_) | Error::LeaseRanOut => false,
+        Error::Domain(_) | Error::LeaseRanOut | Error::Internal(_) => false,
     }
 }

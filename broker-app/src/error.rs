@@ -24,6 +24,9 @@ pub enum Error {
     /// The lease would have ended before the next effect could be answered.
     #[error("the lease ran out before the pass was over")]
     LeaseRanOut,
+    /// A defect of the broker or of its configuration. The caller's request is not at fault.
+    #[error("{0}")]
+    Internal(&'static str),
 }
 
 /// What a service tells its own callers, whichever part of the broker failed.
@@ -40,6 +43,26 @@ pub enum ErrorKind {
     Unavailable,
     /// A defect: of the broker, of its configuration, or of stored data. HTTP 500.
     Internal,
+}
+
+impl ErrorKind {
+    /// The HTTP status that this kind stands for.
+    ///
+    /// ```
+    /// use broker_app::{Error, ErrorKind};
+    ///
+    /// let refused = Error::from(broker_app::domain::Error::invalid("resource_id", "is empty"));
+    /// assert_eq!((refused.kind(), refused.kind().http_status()), (ErrorKind::Invalid, 422));
+    /// ```
+    pub const fn http_status(self) -> u16 {
+        match self {
+            Self::Invalid => 422,
+            Self::NotFound => 404,
+            Self::Conflict => 409,
+            Self::Unavailable => 503,
+            Self::Internal => 500,
+        }
+    }
 }
 
 /// Each port has three reasons, spelt out here so that metrics can carry them without allocating.
@@ -83,6 +106,7 @@ impl Error {
                 .domain()
                 .map_or_else(|| port_reason(*port, source.class()), DomainError::reason),
             Self::LeaseRanOut => "lease_ran_out",
+            Self::Internal(_) => "internal",
         }
     }
 
@@ -104,7 +128,7 @@ impl Error {
         match self {
             Self::Domain(error) => Some(error),
             Self::Port { source, .. } if source.is_refusal() => source.domain(),
-            Self::Port { .. } | Self::LeaseRanOut => None,
+            Self::Port { .. } | Self::LeaseRanOut | Self::Internal(_) => None,
         }
     }
 
@@ -116,6 +140,7 @@ impl Error {
                 FailureClass::Rejected => ErrorKind::Internal,
                 FailureClass::Transient | FailureClass::Unknown => ErrorKind::Unavailable,
             },
+            (None, Self::Internal(_)) => ErrorKind::Internal,
             (None, Self::Domain(_) | Self::LeaseRanOut) => ErrorKind::Unavailable,
         }
     }
@@ -128,6 +153,7 @@ impl Error {
         }
         let class = match self {
             Self::Port { source, .. } => source.class(),
+            Self::Internal(_) => FailureClass::Rejected,
             Self::Domain(_) | Self::LeaseRanOut => FailureClass::Transient,
         };
         match class {
@@ -159,7 +185,7 @@ impl Error {
                 );
                 footing && source.class() != FailureClass::Rejected
             }
-            Self::Domain(_) | Self::LeaseRanOut => false,
+            Self::Domain(_) | Self::LeaseRanOut | Self::Internal(_) => false,
         }
     }
 
@@ -167,7 +193,7 @@ impl Error {
     pub const fn retry_after(&self) -> Option<std::time::Duration> {
         match self {
             Self::Port { source, .. } => source.retry_after(),
-            Self::Domain(_) | Self::LeaseRanOut => None,
+            Self::Domain(_) | Self::LeaseRanOut | Self::Internal(_) => None,
         }
     }
 }
@@ -219,7 +245,7 @@ pub(crate) fn for_schedule(error: &Error) -> String {
             Some(refusal) => refusal.leading(&words),
             None => words,
         },
-        Error::Domain(_) | Error::LeaseRanOut => words,
+        Error::Domain(_) | Error::LeaseRanOut | Error::Internal(_) => words,
     }
 }
 
@@ -264,6 +290,13 @@ mod tests {
         assert_eq!(kind(PortError::unknown("x")), ErrorKind::Unavailable);
         assert_eq!(kind(PortError::rejected("x")), ErrorKind::Internal);
         assert_eq!(Error::LeaseRanOut.kind(), ErrorKind::Unavailable);
+    }
+
+    #[test]
+    fn defect_is_internal_and_its_public_message_hides_the_cause() {
+        let defect = Error::Internal("the composite resource was not read");
+        assert_eq!((defect.kind(), defect.is_refusal()), (ErrorKind::Internal, false));
+        assert!(!defect.public_message().contains("composite"), "{}", defect.public_message());
     }
 
     #[test]

@@ -1,9 +1,8 @@
-//! Why a resource is where it is: what blocks, who must act, since when, and what to do next.
+//! Explain: why a resource is where it is, what blocks it, which party must act, and what to do next.
 //!
-//! [`explain`] is pure. It takes [`Facts`], each of which is known or says why it is not, and answers one
-//! [`Explanation`]: a [`Verdict`] with a stable code, at most one [`Blocker`], one [`Party`], one [`Remedy`],
-//! and below it the chain of facts that it follows from. [`Service::explain`](crate::Service::explain) gathers
-//! the facts and calls it.
+//! [`explain`] is pure. Its input is [`Facts`]; each fact is known or carries the reason why it is not. Its output is
+//! one [`Explanation`]: a [`Verdict`] with a stable code, at most one [`Blocker`], one [`Party`], one [`Remedy`], and
+//! the chain of facts behind them. [`Service::explain`](crate::Service::explain) gathers the facts and calls it.
 
 mod budgets;
 mod chain;
@@ -34,67 +33,66 @@ use judge::Judgement;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Explanation {
-    /// Which resource.
+    /// The resource.
     pub resource: ProvisionedResourceId,
-    /// Its phase; `None` where not even its row could be read.
+    /// Its phase; `None` if its row could not be read.
     pub phase: Option<Phase>,
     /// The verdict.
     pub verdict: Verdict,
-    /// What stands in the way, as far as it has a name.
+    /// The blocking object or condition, if known.
     pub blocker: Option<Blocker>,
-    /// Who has to act.
+    /// The party that has to act.
     pub party: Party,
-    /// Since when it is so, as far as that is known.
+    /// Start of the blocking state, if known.
     pub since: Option<OffsetDateTime>,
-    /// How much of its phase's budget is used.
+    /// The used part of its phase's budget.
     pub budget: Option<BudgetUse>,
-    /// When it is looked at again.
+    /// The time of the next pass.
     pub next_attempt: NextAttempt,
-    /// What to do next.
+    /// The next action.
     pub action: Remedy,
-    /// What all of this follows from.
+    /// The facts behind the verdict.
     pub facts: Vec<FactLine>,
-    /// The last changes of phase, newest first.
+    /// The last phase changes, newest first.
     pub transitions: Vec<Transition>,
 }
 
-/// What stands in the way.
+/// The blocking object or condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Blocker {
-    /// The object that it shows on.
+    /// The object.
     pub object: Option<ObjectReference>,
-    /// Who makes that object, by API group, where it was composed.
+    /// The API group of the provider that created the object, if it is a composed one.
     pub provider: Option<String>,
-    /// The condition that says so, such as `Synced=False (ReconcileError)`.
+    /// The condition, such as `Synced=False (ReconcileError)`.
     pub condition: Option<String>,
-    /// What was said about it, in its own words, shortened and without secrets.
+    /// The original message, shortened and without secrets.
     pub message: Option<String>,
 }
 
-/// When a resource is looked at again.
+/// When the next pass runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NextAttempt {
     /// It is due now.
     Now,
-    /// At this moment, by the store's clock.
+    /// At this time, by the store's clock.
     At(OffsetDateTime),
     /// When its objects change, or by the next sweep.
     OnChange,
-    /// Never: it is at rest, or told to be left alone.
+    /// Never: it is terminal or paused.
     Never,
-    /// That could not be learnt.
+    /// The schedule could not be read.
     Unknown,
 }
 
-/// Words of others are kept this short in an explanation; the whole is where they said it.
+/// Longest quoted message in bytes; the source has the full text.
 const LONGEST_MESSAGE: usize = 320;
 
-/// The last changes of phase that are worth showing.
 const TRANSITIONS: usize = 5;
 
-/// Explains one resource from what is known of it. Pure: the same facts give the same explanation.
+/// Explains one resource. Pure: the same facts give the same explanation.
 pub fn explain(facts: &Facts) -> Explanation {
     let resource = &facts.resource;
     let phase = resource.phase();
@@ -119,7 +117,7 @@ pub fn explain(facts: &Facts) -> Explanation {
     }
 }
 
-/// The explanation of a resource whose row cannot be read: the store is what has to come back first.
+/// The explanation of a resource whose row cannot be read.
 pub(crate) fn without_row(resource: ProvisionedResourceId, because: &str) -> Explanation {
     let blocker = Blocker { message: Some(because.to_owned()), ..Blocker::default() };
     Explanation {
@@ -157,8 +155,7 @@ fn next_attempt(facts: &Facts) -> NextAttempt {
 }
 
 impl Blocker {
-    /// Whatever others said is one line of bounded length. Injected values were scrubbed where they were at
-    /// hand, in the adapter; here nothing is added that could hold one.
+    /// Reduces the message to one line of bounded length. The adapter has already removed injected values.
     fn shortened(mut self) -> Self {
         self.message = self.message.map(|message| shortened(&message));
         self

@@ -1,7 +1,6 @@
-//! Observe: reads cluster and mesh. What they say is reduced to facts by the pure [`RawObservation`].
+//! Observe: reads cluster and mesh; the pure [`RawObservation`] reduces the readings to facts.
 //!
-//! Read only. What could not be learnt is an error, and the pass is over: no information never decides
-//! anything.
+//! Read only. A failed read ends the pass with an error: missing information never decides anything.
 
 mod resolve;
 mod observation;
@@ -29,9 +28,9 @@ pub use raw::{ActContext, RawObservation, RawXr};
 pub(crate) use raw::{facts, needs_config};
 pub(crate) use resolve::ResolvedObservation;
 
-/// What one look at cluster and mesh brought, before anything is decided.
+/// The readings of cluster and mesh, before any decision.
 pub(crate) struct PassReading {
-    sight: RawObservation,
+    raw: RawObservation,
     blueprint: Arc<BlueprintVersionView>,
     xr: XrTarget,
     live: Option<Box<LiveXr>>,
@@ -41,11 +40,11 @@ pub(crate) struct PassReading {
 impl PassReading {
     /// The facts that [`next`](broker_domain::next()) decides on.
     pub(crate) fn facts(&self, resource: &ProvisionedResource) -> ObservedXr {
-        self.sight.facts(resource)
+        self.raw.facts(resource)
     }
 }
 
-/// Reads cluster and mesh, and nothing that an apply is rendered from: a reference that is gone must keep no resource
+/// Reads cluster and mesh, but no reference that only an apply needs. A missing reference must not keep a resource
 /// from failing, becoming Ready or being torn down.
 pub(crate) async fn observe(
     ports: &TimedPorts,
@@ -66,7 +65,7 @@ pub(crate) async fn observe(
     {
         recorded = dropped(ports, resource, &blueprint, xr).await;
     }
-    let sight = RawObservation {
+    let raw = RawObservation {
         cluster,
         xr: live.as_deref().map(|xr| RawXr {
             status: xr.status.clone(),
@@ -78,11 +77,11 @@ pub(crate) async fn observe(
         labelled,
         node,
     };
-    Ok(PassReading { sight, blueprint, xr: target.xr, live, provider_config })
+    Ok(PassReading { raw, blueprint, xr: target.xr, live, provider_config })
 }
 
-/// Everything of a resource that may stand. The name of a ProviderConfig is recorded before its first apply, so a
-/// row that names none has none.
+/// Every object of a resource that may exist. A row without a ProviderConfig name has none: the name is recorded
+/// before the first apply.
 pub(crate) fn target(resource: &ProvisionedResource, blueprint: &BlueprintVersionView) -> Target {
     let xr = XrTarget::new(resource.id(), resource.project_id(), Arc::clone(&blueprint.xrd));
     let substrate = resource.substrate();
@@ -91,7 +90,7 @@ pub(crate) fn target(resource: &ProvisionedResource, blueprint: &BlueprintVersio
         .with_recorded(substrate.clone().without_plain_data().composed().clone())
 }
 
-/// The kinds that a Composition makes, without those that the broker never reads.
+/// The composed kinds that the broker may read.
 fn readable_kinds(blueprint: &BlueprintVersionView) -> Arc<[ComposedKind]> {
     let plain = |it: &ComposedKind| PLAIN_DATA.contains(&(&it.api_version, &it.kind));
     if blueprint.composed_kinds.iter().any(plain) {
@@ -100,8 +99,8 @@ fn readable_kinds(blueprint: &BlueprintVersionView) -> Arc<[ComposedKind]> {
     Arc::clone(&blueprint.composed_kinds)
 }
 
-/// What a converging composite resource refers to no more is read once its references changed, so that the record does
-/// not grow without bound. Nothing is decided by it: what cannot be read stays on record, and a teardown reads it.
+/// Reads objects that a converging composite resource no longer refers to, so that the record stays bounded. It
+/// decides nothing: an unreadable object stays on record for the teardown.
 async fn dropped(
     ports: &TimedPorts,
     resource: &ProvisionedResource,
@@ -120,8 +119,7 @@ async fn dropped(
     reading.map(|reading| reading.recorded).unwrap_or_default()
 }
 
-/// Whether an object is of a kind that the blueprint lists, and that the generated roles let the broker read. They grant
-/// it whatever its version.
+/// Whether the blueprint lists the object's kind. The generated roles grant reads of listed kinds in any version.
 pub(crate) fn is_listed(object: &ObjectReference, blueprint: &BlueprintVersionView) -> bool {
     let group = |api_version: &str| api_version.split_once('/').map(|(group, _)| group.to_owned());
     blueprint.composed_kinds.iter().any(|listed| {
@@ -129,8 +127,7 @@ pub(crate) fn is_listed(object: &ObjectReference, blueprint: &BlueprintVersionVi
     })
 }
 
-/// What a direct read says of the composite resource of a row that was applied, and of nothing else. `None` if
-/// there is no such row, or if it was never applied.
+/// A direct read of the composite resource only. `None` if there is no row, or if it was never applied.
 pub(crate) async fn read_applied(
     ports: &TimedPorts,
     id: ProvisionedResourceId,
@@ -151,7 +148,7 @@ fn expect_same_cluster(resource: &ProvisionedResource, reading: &Reading) -> Res
     match resource.substrate().cluster() {
         Some(own) if *own != reading.cluster => {
             let message = format!(
-                "this is cluster {}, the objects of {} stand on {own}",
+                "connected to cluster {}, but the objects of {} are on {own}",
                 reading.cluster,
                 resource.id()
             );
@@ -172,8 +169,8 @@ async fn node(
     Ok(NodeObservation::of(resource.mesh_role(), registered))
 }
 
-/// A kind that is not installed is absence on the way down, for a kind goes only after its objects; on the
-/// way up somebody has to install it.
+/// In a teardown, a missing kind means absence: a kind is deleted only after its objects. While converging it is an
+/// error.
 fn live_xr(resource: &ProvisionedResource, xr: XrReading) -> Result<Option<Box<LiveXr>>, Error> {
     match xr {
         XrReading::Present(live) => Ok(Some(live)),

@@ -1,6 +1,6 @@
-//! Persist: writes the row, with its event and its audit line, in one transaction.
+//! Persist: writes the row, its event and its audit line in one transaction.
 
-use broker_domain::{Change, Error as DomainError, Stamp};
+use broker_domain::{Change, Stamp};
 use broker_ports::{Brake, Lost, Permit, PermitRequest, Write, WriteKind, Written};
 
 use crate::act::EffectExecutor;
@@ -16,7 +16,7 @@ impl EffectExecutor<'_> {
         Stamp::new(ports.ids.event_id(), ports.clock.now())
     }
 
-    /// Commits a change; one that there is nothing to in is committed already.
+    /// Commits a change. No change counts as committed.
     pub(crate) async fn write(
         &self,
         kind: WriteKind,
@@ -37,7 +37,7 @@ impl EffectExecutor<'_> {
         })
     }
 
-    /// Under a brake nothing is rolled back. A resource that stands on no cluster yet is held by none.
+    /// A brake stops a rollback. No brake holds a resource that has no cluster yet.
     pub(crate) async fn check_brake(&self) -> Result<EffectResult, Error> {
         let Some(cluster) = self.resource.substrate().cluster() else {
             return Ok(EffectResult::Permitted);
@@ -49,11 +49,11 @@ impl EffectExecutor<'_> {
         Ok(if brakes.iter().any(holds) { EffectResult::Braked } else { EffectResult::Permitted })
     }
 
-    /// Charges the budget for automatic destruction, guarded by version and epoch like any write.
+    /// Takes a permit from the budget for automatic destruction, guarded by version and epoch like any write.
     pub(crate) async fn take_permit(&self, lost: Lost) -> Result<EffectResult, Error> {
         let Pass { lease, config, by, .. } = self.pass;
         let Some(cluster) = self.resource.substrate().cluster().cloned() else {
-            return Err(DomainError::invalid("cluster_id", "is missing for a permit").into());
+            return Err(Error::Internal("a permit needs the id of the cluster"));
         };
         let (id, version) = (self.resource.id(), self.resource.version());
         let request =
@@ -73,7 +73,7 @@ impl EffectExecutor<'_> {
         })
     }
 
-    /// A failure that is rolled back is the one thing a person has to hear about at once.
+    /// Logs at ERROR: an operator has to know of each rollback at once.
     pub(crate) async fn roll_back(&self, stamp: Stamp) -> Result<EffectResult, Error> {
         if let Some(failure) = self.resource.failure() {
             tracing::error!(

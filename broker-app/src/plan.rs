@@ -1,8 +1,7 @@
-//! What a pass would do now, and what the API server would say to it. Nothing is written anywhere.
+//! Plan: what the next pass would do, and how the API server would answer. It writes nothing.
 //!
-//! The steps come from [`crate::decide`], as in a pass. No effect is performed: each one is recorded and answered as
-//! if it had succeeded. Manifests are sent to the API server's dry run, which fills in defaults and reports a refusal
-//! before anything is stored.
+//! The steps come from [`crate::decide`], as in a pass. No effect is performed: each is recorded and answered as a
+//! success. The API server gets each manifest as a dry run, which fills in defaults and reports a refusal.
 
 mod diff;
 mod json;
@@ -23,80 +22,81 @@ use crate::error::Error;
 use crate::observe::Gate;
 use crate::observe::observe;
 use crate::service::Service;
+use crate::telemetry::trace;
 use rehearse::Rehearsal;
 
-/// What a pass would do now.
+/// The steps of the next pass.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Plan {
-    /// Of which resource; of a declaration, one that does not exist.
+    /// The resource; for a declaration, an id that is not stored.
     pub resource: ProvisionedResourceId,
-    /// Where it is now.
+    /// The current phase.
     pub from: Phase,
-    /// Where the pass would leave it.
+    /// The phase after the pass.
     pub to: Phase,
-    /// What was decided.
+    /// The decided action.
     pub action: Action,
-    /// What would be done, in order.
+    /// The steps, in order.
     pub steps: Vec<PlannedStep>,
-    /// Why less is done than was decided, or why no pass would be made at all.
+    /// Why the pass would do less than decided, or would not run.
     pub notes: Vec<String>,
 }
 
-/// One thing that would be done.
+/// One step of the plan.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum PlannedStep {
-    /// A deletion request on the broker's own account is stored.
+    /// Store the broker's own deletion request.
     RequestDeletion,
-    /// Tokens are closed at the issuer.
+    /// Close the tokens at the issuer.
     CloseTokens,
-    /// Something is put on record in the row.
+    /// Record something in the row.
     Record {
-        /// What.
+        /// The recorded data.
         what: &'static str,
     },
-    /// An object is applied.
+    /// Apply an object.
     Apply(Box<PlannedApply>),
-    /// A token is issued.
+    /// Issue a token.
     IssueToken {
-        /// Under which ordinal.
+        /// Its ordinal.
         ordinal: TokenOrdinal,
     },
-    /// A Node is drained.
+    /// Drain a Node.
     DeregisterNode {
-        /// The Node of this token.
+        /// The token of the Node.
         token: BootstrapTokenId,
     },
-    /// An object is deleted.
+    /// Delete an object.
     Delete {
-        /// Which.
+        /// The object.
         object: ObjectReference,
     },
-    /// Another phase is stored.
+    /// Store another phase.
     ChangePhase {
-        /// Which.
+        /// The phase.
         to: Phase,
     },
 }
 
-/// An apply that would be sent.
+/// An apply of the plan.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct PlannedApply {
-    /// Of which object.
+    /// The object.
     pub object: ObjectReference,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: ApplyPurpose,
-    /// What would be sent, without secrets.
+    /// The manifest, without secrets.
     pub manifest: Value,
-    /// What it would change on the object that stands, field by field, without secrets.
+    /// The changes to the live object, field by field, without secrets.
     pub changes: Vec<FieldChange>,
-    /// What the API server says to it.
+    /// The answer of the API server's dry run.
     pub answer: PlannedAnswer,
 }
 
-/// What an apply is for.
+/// The purpose of an apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ApplyPurpose {
@@ -104,41 +104,41 @@ pub enum ApplyPurpose {
     ProviderConfig,
     /// The composite resource, paused and without a token.
     Shell,
-    /// The composite resource, with what makes it start.
+    /// The composite resource, with the fields that start it.
     Arm,
-    /// The composite resource once more, because it drifted.
+    /// The composite resource again, because it drifted.
     Reapply,
 }
 
-/// What the API server says to an apply that is not carried out.
+/// The API server's answer to a dry run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlannedAnswer {
-    /// It would be accepted.
+    /// It accepts the apply.
     Accepted,
-    /// It would be refused.
+    /// It refuses the apply.
     Refused {
-        /// Why, where that was told apart.
+        /// The kind of refusal, if known.
         refusal: Option<Refusal>,
-        /// In the API server's words, which name the field.
+        /// The API server's message, which names the field.
         message: String,
     },
-    /// Somebody changed the object since it was looked at.
+    /// Another writer changed the object after it was read.
     Conflict,
-    /// It could not be asked.
+    /// There was no answer.
     Unknown {
-        /// Why.
+        /// The reason.
         because: String,
     },
 }
 
 impl Plan {
-    /// There is nothing to do.
+    /// The plan has no step.
     pub fn is_nothing(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// The first apply that the API server would refuse, and its words.
+    /// The first apply that the API server refuses, with its message.
     pub fn refusal(&self) -> Option<(&ObjectReference, &str)> {
         self.steps.iter().find_map(|step| match step {
             PlannedStep::Apply(apply) => match &apply.answer {
@@ -159,12 +159,13 @@ impl Plan {
 }
 
 impl Service {
-    /// What the next pass over a resource would do, and what the API server would say to it.
+    /// Plans the next pass over a resource, with the API server's answers.
     ///
     /// # Errors
     ///
-    /// `provisioned_resource_not_found`; what a pass would fail with while it looks: a reference that is gone,
-    /// a cluster that does not answer.
+    /// `provisioned_resource_not_found`; the errors of a pass while it observes, such as a missing reference or a
+    /// cluster that does not answer.
+    #[tracing::instrument(name = "broker.plan", skip_all, fields(resource = %id, traceparent = trace(context)))]
     pub async fn plan(
         &self,
         context: &RequestContext,
@@ -175,18 +176,19 @@ impl Service {
         let epoch = entry.as_ref().map_or(0, |entry| entry.epoch.get());
         let mut plan = self.rehearse(resource, epoch.saturating_add(1)).await?;
         if entry.is_some_and(|entry| entry.paused) {
-            plan.notes.push("it is paused: no pass is made until it is resumed".to_owned());
+            plan.notes.push("it is paused: no pass runs until it is resumed".to_owned());
         }
         Ok(plan)
     }
 
-    /// What would become of a declaration in its first pass. Nothing is stored, no refusal recorded.
+    /// Plans the first pass of a declaration. Stores nothing and audits no refusal.
     ///
-    /// A declaration whose request id was accepted before is planned as the resource that it stands for.
+    /// A declaration whose request id was accepted before is planned as the stored resource.
     ///
     /// # Errors
     ///
     /// As [`provision`](Self::provision), and as [`plan`](Self::plan).
+    #[tracing::instrument(name = "broker.plan_declaration", skip_all, fields(traceparent = trace(context)))]
     pub async fn plan_declaration(
         &self,
         context: &RequestContext,
@@ -208,25 +210,26 @@ impl Service {
         let mut rehearsal = Rehearsal::new(self, epoch);
         let project = resource.project_id();
         let prepared = rehearsal.drive(PassState::prepare(resource, Mode::Live), None).await?;
-        let look = observe(ports, &prepared).await?;
-        let (action, to) = next(&look.facts(&prepared), prepared.phase());
-        let observed =
-            look.resolve(ports, &self.config().profiles, &prepared, (action, to)).await?;
-        let acting = PassState::act(prepared, Mode::Live, observed.seen.clone(), action);
-        let acted = rehearsal.drive(acting, Some(&observed)).await?;
+        let reading = observe(ports, &prepared).await?;
+        let (action, to) = next(&reading.facts(&prepared), prepared.phase());
+        let resolved =
+            reading.resolve(ports, &self.config().profiles, &prepared, (action, to)).await?;
+        let acting = PassState::act(prepared, Mode::Live, resolved.observation.clone(), action);
+        let acted = rehearsal.drive(acting, Some(&resolved)).await?;
         if !rehearsal.is_over() {
-            let persisting = PassState::persist(acted, Mode::Live, observed.seen.clone(), to);
-            rehearsal.drive(persisting, Some(&observed)).await?;
+            let persisting =
+                PassState::persist(acted, Mode::Live, resolved.observation.clone(), to);
+            rehearsal.drive(persisting, Some(&resolved)).await?;
         }
         let (steps, mut notes) = rehearsal.into_steps();
-        if action == Action::Apply && observed.seen.gate == Gate::Closed {
+        if action == Action::Apply && resolved.observation.gate == Gate::Closed {
             notes.push("the namespace of its Project is not ready: nothing is applied".to_owned());
         }
-        if observed.seen.is_held(project) {
+        if resolved.observation.is_held(project) {
             notes.push("a brake is set: nothing is created or destroyed".to_owned());
         }
         if self.config().mode == Mode::DryRun {
-            notes.push("the broker runs in dry-run mode: none of this is done".to_owned());
+            notes.push("the broker runs in dry-run mode: no step is performed".to_owned());
         }
         Ok(Plan { resource: id, from, to, action, steps, notes })
     }

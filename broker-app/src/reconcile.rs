@@ -1,4 +1,4 @@
-//! One pass over one resource: claim, prepare, observe, decide, act, persist, give back.
+//! One pass over one resource: claim, prepare, observe, decide, act, persist, release.
 
 mod home;
 
@@ -32,40 +32,38 @@ pub struct Reconciler {
     home: Home,
 }
 
-/// What a pass did.
+/// The result of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PassResult {
-    /// It went through; the resource was decided to be here.
+    /// It completed every stage.
     Completed {
-        /// What was decided to be done.
+        /// The decided action.
         action: Action,
         /// The phase before.
         from: Phase,
-        /// The phase that was decided.
+        /// The decided phase.
         to: Phase,
     },
-    /// It ended early, quietly.
+    /// It ended early, without an error.
     EndedEarly(EarlyExit),
-    /// Somebody else holds the resource, or it is paused or at rest, or there is none.
+    /// No lease: another worker holds it, the resource is paused or terminal, or it does not exist.
     NotClaimed,
 }
 
-/// A pass under way: what it holds, and how long it may go on.
 pub(crate) struct Pass<'a> {
     pub(crate) ports: &'a TimedPorts,
     pub(crate) config: &'a BrokerConfig,
     pub(crate) lease: Lease,
     pub(crate) by: Attribution,
-    /// When the lease was asked for: a worker counts from before it asked.
+    /// When the claim was sent. The pass counts its lease from here, so it never overestimates the time left.
     asked: Instant,
-    /// The version of the row as this pass last knew it, for giving the lease back.
+    /// The last known version of the row, for the release of the lease.
     version: AtomicU64,
-    /// What failed and kept the pass from nothing else.
+    /// A failure that did not stop the pass.
     deferred: Mutex<Option<Error>>,
 }
 
-/// Why a pass did not go through.
 pub(crate) enum Abort {
     Failed(Error),
     Ended(EarlyExit),
@@ -77,46 +75,49 @@ impl<E: Into<Error>> From<E> for Abort {
     }
 }
 
-/// A failure that has to be rolled back, and a row that went away, are looked at again after this.
+// The delays below are no settings. Each is a hint to the schedule for one row: a watch event or a sweep may come first, and no
+// result depends on them. They follow from Crossplane's and Kubernetes' own reaction times, not from an installation.
+
+/// Delay after a failure that may be rolled back, and after a row that disappeared.
 const SOON: Duration = Duration::from_millis(200);
 
-/// A Node that was told to leave has mostly left.
+/// First poll of a draining Node: most leave at once.
 const AT_ONCE: Duration = Duration::from_millis(10);
 
-/// A Node that takes longer to leave is told so, and looked at, no more often than this.
+/// Longest poll interval of a draining Node.
 const SELDOM: Duration = Duration::from_secs(30);
 
-/// What a deletion leaves behind may be of a kind that no watch follows.
+/// Delay after a deletion: remaining objects may be of a kind without a watch.
 const LATER: Duration = Duration::from_secs(2);
 
-/// A pass that went through, and when there has to be another one that no change on the cluster hints at.
+/// A completed pass, and when the next one is due if no hint is expected.
 struct CompletedPass {
-    passed: PassResult,
+    result: PassResult,
     due_in: Option<Duration>,
-    /// The pass read the composite resource armed, so an accepted loss ends.
-    stands: bool,
+    /// The pass read the composite resource armed, which ends an accepted loss.
+    armed: bool,
 }
 
 impl Reconciler {
-    /// A reconciler over its ports.
+    /// Creates a reconciler over its ports.
     pub fn new(ports: Ports, config: impl Into<Arc<BrokerConfig>>) -> Self {
         let config = config.into();
         Self { ports: TimedPorts::new(ports, &config.deadlines), config, home: Home::default() }
     }
 
-    /// A claim for this replica, which gets only what is bound to its own cluster or to none.
+    /// A claim request for rows that are bound to this replica's cluster, or to none.
     ///
     /// # Errors
     ///
-    /// As [`Cluster::identity`](broker_ports::Cluster::identity), until the cluster has said once which one it is: a
-    /// replica that does not know that claims nothing.
+    /// As [`Cluster::identity`](broker_ports::Cluster::identity), until the first answer: a replica that does not
+    /// know its cluster claims nothing.
     pub(crate) async fn claim_request(&self, target: ClaimTarget) -> Result<ClaimRequest, Error> {
         let BrokerConfig { worker, lease, .. } = &*self.config;
         let cluster = self.home.cluster(&self.ports.cluster).await?;
         Ok(ClaimRequest::new(worker.clone(), target, *lease).on_cluster(cluster))
     }
 
-    /// Has the cluster asked again which one it is, before the next claim.
+    /// Reads the cluster's identity again before the next claim.
     pub(crate) fn refresh_home(&self) {
         self.home.refresh();
     }
@@ -129,14 +130,14 @@ impl Reconciler {
         &self.config
     }
 
-    /// Runs one pass over a resource, due or not, if nobody else is at it.
+    /// Runs one pass over a resource, due or not, unless another worker holds it.
     ///
     /// # Errors
     ///
-    /// The first thing that failed. It is on the resource's schedule, too, with the time of the next attempt.
+    /// The first failure. The schedule stores it too, with the time of the next attempt.
     pub async fn reconcile(&self, id: ProvisionedResourceId) -> Result<PassResult, Error> {
         if self.config.mode == Mode::DryRun {
-            let outcome = self.look(id).await;
+            let outcome = self.observe_only(id).await;
             telemetry::passed(&outcome);
             return outcome;
         }
@@ -150,22 +151,20 @@ impl Reconciler {
         self.work(lease, asked).await
     }
 
-    /// Observes and decides, without a lease: a lease would keep a replica that may change something from its
-    /// work.
-    async fn look(&self, id: ProvisionedResourceId) -> Result<PassResult, Error> {
+    /// Observes and decides in a dry run. It takes no lease, which would block a live replica.
+    async fn observe_only(&self, id: ProvisionedResourceId) -> Result<PassResult, Error> {
         let row = self.ports.repository.read(|it| it.get_by_id(id)).await?;
         let Some(resource) = row.filter(|row| !row.at_rest()) else {
             return Ok(PassResult::NotClaimed);
         };
-        let look = observe(&self.ports, &resource).await?;
+        let reading = observe(&self.ports, &resource).await?;
         let from = resource.phase();
-        let (action, to) = next(&look.facts(&resource), from);
-        look.resolve(&self.ports, &self.config.profiles, &resource, (action, to)).await?;
+        let (action, to) = next(&reading.facts(&resource), from);
+        reading.resolve(&self.ports, &self.config.profiles, &resource, (action, to)).await?;
         Ok(PassResult::Completed { action, from, to })
     }
 
-    /// Follows a hint: a pass, or, if none can be made because the resource is Deleted, a look at what may
-    /// have arrived too late for it.
+    /// Follows a hint with a pass. A Deleted resource has no pass, so its late objects are handled as orphans.
     pub(crate) async fn follow_hint(&self, id: ProvisionedResourceId) -> Result<PassResult, Error> {
         let passed = self.reconcile(id).await?;
         if passed == PassResult::NotClaimed {
@@ -174,7 +173,7 @@ impl Reconciler {
         Ok(passed)
     }
 
-    /// Runs the pass that a lease was claimed for, and gives the lease back.
+    /// Runs the pass of a claimed lease, and releases the lease.
     pub(crate) async fn work(&self, lease: Lease, asked: Instant) -> Result<PassResult, Error> {
         let outcome = self.hold(lease, asked).await;
         telemetry::passed(&outcome);
@@ -192,26 +191,27 @@ impl Reconciler {
         let (ports, config, deferred) = (&self.ports, &self.config, Mutex::default());
         let pass = Pass { ports, config, lease, by, asked, version, deferred };
         let outcome = match pass.run().await {
-            Ok(went) => Ok(went),
-            Err(Abort::Ended(ending)) => Ok(CompletedPass {
-                passed: PassResult::EndedEarly(ending),
+            Ok(completed) => Ok(completed),
+            Err(Abort::Ended(exit)) => Ok(CompletedPass {
+                result: PassResult::EndedEarly(exit),
                 due_in: None,
-                stands: false,
+                armed: false,
             }),
             Err(Abort::Failed(error)) => Err(error),
         };
         pass.give_back(&outcome).await?;
-        outcome.map(|went| went.passed)
+        outcome.map(|completed| completed.result)
     }
 }
 
-/// When a pass has to follow one that went through and left the row in a phase, if no hint is to be expected.
+/// When the next pass is due after a completed one; `None` if a hint or the sweep triggers it.
 ///
-/// Mostly it need not: to decide the same facts again would change nothing, the next facts come with a hint, one that comes
-/// while the pass is under way is kept, and the sweep finds what no hint told of. So it is with a phase that was decided and
-/// not stored, under the brake or in a dry run. But nothing on the cluster tells that a Node has left: that is looked at
-/// again, each time after as long as it has taken already, for a Node may take long to drain. Where another replica's clock
-/// said when it began, as long as the two are apart is as good. And what failed may have to be rolled back.
+/// Usually `None`: re-deciding unchanged facts is a no-op, and changes arrive as hints (queued while a pass runs) or
+/// through the sweep. This includes a decided phase that a brake or a dry run did not store.
+///
+/// Two cases have no hint. No watch reports that a Node has left, so the pass polls: each wait is as long as the
+/// phase has lasted, because a drain may take long. A clock skew between replicas only shifts these polls. And a new
+/// failure may have to be rolled back.
 fn due_in(action: Action, from: Phase, to: Phase, in_phase: Duration) -> Option<Duration> {
     match action {
         Action::DeregisterNode => Some(in_phase.clamp(AT_ONCE, SELDOM)),
@@ -222,38 +222,37 @@ fn due_in(action: Action, from: Phase, to: Phase, in_phase: Duration) -> Option<
 }
 
 impl Pass<'_> {
-    /// The pass itself, top to bottom.
     #[tracing::instrument(name = "broker.pass", skip_all, fields(resource = %self.lease.resource))]
     async fn run(&self) -> Result<CompletedPass, Abort> {
         let Pass { ports, config, .. } = self;
         let mode = config.mode;
         let Some(resource) = self.reread().await? else {
             return Ok(CompletedPass {
-                passed: PassResult::NotClaimed,
+                result: PassResult::NotClaimed,
                 due_in: Some(SOON),
-                stands: false,
+                armed: false,
             });
         };
         let from = resource.phase();
 
         let resource = drive(self, PassState::prepare(resource, mode), None).await?; // I/O: rollback request, closing of tokens
-        let look = observe(ports, &resource).await?; // I/O: cluster and mesh, read only
-        let (action, to) = next(&look.facts(&resource), resource.phase()); // pure
-        let observed = look.resolve(ports, &config.profiles, &resource, (action, to)).await?; // I/O: what acting needs, read only
-        let acting = PassState::act(resource, mode, observed.seen.clone(), action);
-        let resource = drive(self, acting, Some(&observed)).await?; // I/O: the effects that the pure step asks for
-        let persisting = PassState::persist(resource, mode, observed.seen.clone(), to);
-        let resource = drive(self, persisting, Some(&observed)).await?; // I/O: phase, event and audit line, one transaction
+        let reading = observe(ports, &resource).await?; // I/O: cluster and mesh, read only
+        let (action, to) = next(&reading.facts(&resource), resource.phase()); // pure
+        let resolved = reading.resolve(ports, &config.profiles, &resource, (action, to)).await?; // I/O: what acting needs, read only
+        let acting = PassState::act(resource, mode, resolved.observation.clone(), action);
+        let resource = drive(self, acting, Some(&resolved)).await?; // I/O: the effects that the pure step asks for
+        let persisting = PassState::persist(resource, mode, resolved.observation.clone(), to);
+        let resource = drive(self, persisting, Some(&resolved)).await?; // I/O: phase, event and audit line, one transaction
         let in_phase = ports.clock.now() - resource.phase_entered_at();
         let due_in = due_in(action, from, resource.phase(), in_phase.unsigned_abs());
-        if let Some(error) = observed.unresolved.or_else(|| self.take_deferred()) {
+        if let Some(error) = resolved.unresolved.or_else(|| self.take_deferred()) {
             return Err(Abort::Failed(error));
         }
-        let stands = observed.seen.stands_armed();
-        Ok(CompletedPass { passed: PassResult::Completed { action, from, to }, due_in, stands })
+        let armed = resolved.observation.stands_armed();
+        Ok(CompletedPass { result: PassResult::Completed { action, from, to }, due_in, armed })
     }
 
-    /// The row as it is now that the lease is ours: what was read before proves nothing.
+    /// Reads the row under the lease; an earlier read may be stale.
     async fn reread(&self) -> Result<Option<ProvisionedResource>, Error> {
         let row = self.ports.repository.read(|it| it.get_by_id(self.lease.resource)).await?;
         if let Some(resource) = &row {
@@ -262,7 +261,7 @@ impl Pass<'_> {
         Ok(row)
     }
 
-    /// Lets the pass go on, and fail with this at its end.
+    /// Lets the pass continue, and fail with this error at its end.
     pub(crate) fn fail_at_the_end(&self, error: Error) {
         *self.deferred.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
     }
@@ -271,7 +270,7 @@ impl Pass<'_> {
         self.deferred.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// How long a call may take at most: nothing is under way in the margin before the lease ends.
+    /// The time limit of the next call: no call may run in the margin before the lease ends.
     pub(crate) fn left(&self) -> Result<Duration, Error> {
         let usable = self.config.lease.saturating_sub(self.config.lease_margin);
         match usable.checked_sub(self.asked.elapsed()) {
@@ -280,7 +279,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Notes a committed change, and tells log and metrics if the phase changed.
+    /// Logs and measures a committed phase change.
     pub(crate) fn committed(&self, before: &ProvisionedResource, change: &Change) {
         let resource = change.resource();
         telemetry::changed(before, resource);
@@ -290,20 +289,18 @@ impl Pass<'_> {
         }
     }
 
-    /// Gives the lease back. If that fails the lease ends by itself, so it is no reason to fail the pass,
-    /// unless the pass went well and nobody would hear of the store's trouble otherwise.
+    /// Releases the lease. A failed release is ignored after a failed pass, because the lease expires. After a
+    /// successful pass it is returned, or the store's failure would stay unreported.
     async fn give_back(&self, outcome: &Result<CompletedPass, Error>) -> Result<(), Error> {
-        let seen = self.version.load(Ordering::Relaxed);
-        // A row that could not be read has no version to compare; its failure counts all the same.
-        let seen = Version::new(seen).unwrap_or(Version::UNSTORED);
+        let version_read = self.version.load(Ordering::Relaxed);
+        // A row that could not be read has no version to compare; the schedule still counts the failure.
+        let version_read = Version::new(version_read).unwrap_or(Version::UNSTORED);
         let outcome_for_schedule = match outcome {
-            Ok(CompletedPass { passed: PassResult::EndedEarly(ending), .. }) => {
-                PassOutcome::Ended {
-                    reason: ending.as_str().to_owned(),
-                    message: ending.message().to_owned(),
-                }
-            }
-            Ok(CompletedPass { due_in, stands: true, .. }) => {
+            Ok(CompletedPass { result: PassResult::EndedEarly(exit), .. }) => PassOutcome::Ended {
+                reason: exit.as_str().to_owned(),
+                message: exit.message().to_owned(),
+            },
+            Ok(CompletedPass { due_in, armed: true, .. }) => {
                 PassOutcome::Stands { due_in: *due_in }
             }
             Ok(CompletedPass { due_in, .. }) => PassOutcome::Succeeded { due_in: *due_in },
@@ -313,8 +310,8 @@ impl Pass<'_> {
                 retry_after: error.retry_after(),
             },
         };
-        let (schedule, told) = (&self.ports.schedule, &outcome_for_schedule);
-        let released = schedule.write(|it| it.release(&self.lease, seen, told)).await;
+        let (schedule, reported) = (&self.ports.schedule, &outcome_for_schedule);
+        let released = schedule.write(|it| it.release(&self.lease, version_read, reported)).await;
         match (released, outcome) {
             (Err(error), Ok(_)) => Err(error),
             (Ok(_) | Err(_), _) => Ok(()),
@@ -327,31 +324,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_hints_at_is_looked_at_again() {
+    fn pass_without_an_expected_hint_is_rescheduled() {
         use Phase::{Deprovisioning, Deregistering, Failed, Pending, Provisioning, Ready};
         for (action, from, to, expected, why) in [
-            (Action::Noop, Provisioning, Provisioning, None, "a hint tells of the next change"),
-            (Action::Apply, Pending, Provisioning, None, "the same facts say the same"),
-            (Action::Noop, Provisioning, Ready, None, "it is where it should stay"),
+            (Action::Noop, Provisioning, Provisioning, None, "a hint reports the next change"),
+            (Action::Apply, Pending, Provisioning, None, "unchanged facts need no pass"),
+            (Action::Noop, Provisioning, Ready, None, "it is settled"),
             (Action::Noop, Provisioning, Failed, Some(SOON), "it may have to be rolled back"),
-            (Action::Noop, Failed, Failed, None, "it is at rest"),
-            (Action::DeleteSubstrate, Deregistering, Deprovisioning, Some(LATER), "what is left"),
-            (Action::DeleteSubstrate, Deprovisioning, Deprovisioning, None, "the watch tells"),
-            (Action::DeregisterNode, Deregistering, Deregistering, Some(AT_ONCE), "nobody tells"),
+            (Action::Noop, Failed, Failed, None, "it is terminal"),
+            (
+                Action::DeleteSubstrate,
+                Deregistering,
+                Deprovisioning,
+                Some(LATER),
+                "leftovers may have no watch",
+            ),
+            (Action::DeleteSubstrate, Deprovisioning, Deprovisioning, None, "the watch reports it"),
+            (
+                Action::DeregisterNode,
+                Deregistering,
+                Deregistering,
+                Some(AT_ONCE),
+                "no watch reports it",
+            ),
         ] {
             assert_eq!(due_in(action, from, to, Duration::ZERO), expected, "{why}");
         }
     }
 
     #[test]
-    fn a_node_that_drains_for_long_is_looked_at_ever_less_often() {
+    fn slow_drain_is_polled_ever_less_often() {
         let deregistering = Phase::Deregistering;
-        let (mut elapsed, mut looks) = (Duration::ZERO, 0);
+        let (mut elapsed, mut polls) = (Duration::ZERO, 0);
         while elapsed < Duration::from_mins(10) {
             let wait = due_in(Action::DeregisterNode, deregistering, deregistering, elapsed);
             elapsed += wait.unwrap();
-            looks += 1;
+            polls += 1;
         }
-        assert_eq!(looks, 32, "13 in the first 41 seconds, and then one in each half minute");
+        assert_eq!(polls, 32, "13 in the first 41 seconds, and then one in each half minute");
     }
 }

@@ -1,8 +1,8 @@
-//! The runner: keeps a replica at work until it is told to stop, and owns every task that it starts.
+//! The runner: runs passes, sweeps and the relay of one replica until it is stopped, and owns every task that it
+//! starts.
 //!
-//! Work comes from three sides. What is due is claimed; that is how declarations, deletions and retries come
-//! along, at once when the store sends a wake-up. What changed on the cluster is hinted at. What neither told
-//! is found by the sweep.
+//! Work has three sources. Claims return due work: declarations, deletions and retries, at once after a wake-up of
+//! the store. Hints report changes on the cluster. The sweep finds everything else.
 
 mod run_loop;
 mod check;
@@ -31,7 +31,7 @@ use crate::sweep::{SweepReport, Sweeper, Work};
 use crate::telemetry;
 use purge::Purge;
 
-/// Keeps a replica at work.
+/// Runs a replica.
 pub struct Runner {
     reconciler: Arc<Reconciler>,
     sweeper: Arc<Sweeper>,
@@ -44,27 +44,27 @@ pub struct Runner {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BootError {
-    /// Store or cluster could not be asked.
+    /// The store or the cluster did not answer.
     #[error("the boot sweep failed")]
     Infrastructure(#[source] Error),
-    /// A resource is in trouble, and the configuration says that this is too much.
-    #[error("{resource} is in trouble ({reason}) and the runner is strict: {message}")]
+    /// A resource has an error, and the configuration is strict.
+    #[error("{resource} failed ({reason}) and the runner is strict: {message}")]
     ResourceError {
         /// The first such resource.
         resource: ProvisionedResourceId,
-        /// Its reason.
+        /// The reason of its error.
         reason: &'static str,
-        /// In words.
+        /// The message for people.
         message: String,
     },
 }
 
 impl Runner {
-    /// A runner over what it runs, with the configuration of the reconciler.
+    /// Creates a runner with the reconciler's configuration.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] when the configuration cannot work.
+    /// [`ConfigError`] when the configuration is invalid.
     pub fn new(
         reconciler: Reconciler,
         sweeper: Sweeper,
@@ -82,7 +82,7 @@ impl Runner {
         Ok(Self { reconciler, sweeper, relay, purge, probe })
     }
 
-    /// The configuration that it was made with.
+    /// The configuration.
     pub fn config(&self) -> &BrokerConfig {
         self.reconciler.config()
     }
@@ -92,7 +92,7 @@ impl Runner {
         self.probe.clone()
     }
 
-    /// Sweeps once before anything else, and refuses to go on if the broker's own footing is at fault.
+    /// Runs the boot sweep, and refuses to start if a dependency of the broker fails.
     ///
     /// # Errors
     ///
@@ -101,27 +101,27 @@ impl Runner {
         let swept = self.sweeper.sweep().await;
         self.probe.swept(&swept);
         let (work, report) = swept.map_err(BootError::Infrastructure)?;
-        if let Some((resource, trouble)) = report.errors.first_key_value()
+        if let Some((resource, error)) = report.errors.first_key_value()
             && self.config().strict
         {
             return Err(BootError::ResourceError {
                 resource: *resource,
-                reason: trouble.reason,
-                message: trouble.message.clone(),
+                reason: error.reason,
+                message: error.message.clone(),
             });
         }
         Ok((work, report))
     }
 
-    /// Boots, works until `stop` is ready, and ends: passes under way may finish within their time, and no
-    /// task is left when this returns.
+    /// Boots, runs until `stop` resolves, and shuts down. Running passes may finish within their time limit; no task
+    /// outlives this call.
     ///
     /// # Errors
     ///
-    /// [`BootError`]; once it works it does not fail. Call it again to try again.
+    /// [`BootError`]; after the boot it does not fail. It can be called again.
     pub async fn run(&self, stop: impl Future<Output = ()> + Send) -> Result<(), BootError> {
         telemetry::describe_metrics();
-        // The watches begin before the boot sweep, which then reads what they list anyway.
+        // The watches start first, because the boot sweep needs their lists anyway.
         let mut watches = JoinSet::new();
         let cluster = Arc::clone(self.reconciler.ports().cluster.port());
         watches.spawn(async move { cluster.watch().await });
@@ -131,7 +131,7 @@ impl Runner {
     }
 
     async fn boot_and_work(&self, stop: impl Future<Output = ()>) -> Result<(), BootError> {
-        // Before the boot sweep: what changes after the sweep has read it arrives as a hint.
+        // Subscribed before the boot sweep, so that a change after the sweep's read arrives as a hint.
         let hints = self.reconciler.ports().cluster.read(Cluster::hints).await.ok();
         let (work, _) = self.boot().await?;
         let mut run_loop = RunLoop::new(self);

@@ -1,10 +1,10 @@
-//! The facade that an embedder calls: declare, delete, look, and operations.
+//! Service: the facade for embedders, to declare, delete, read and operate resources.
 //!
-//! **The broker does not authorise.** Whoever builds a [`RequestContext`] has decided that its actor may do
-//! what it asks for. The service checks the scope and nothing else: what lies outside of it does not exist.
+//! **The broker does not authorise.** The code that builds a [`RequestContext`] has authorised its actor. The service
+//! only checks the scope: a resource outside of it does not exist for the caller.
 //!
-//! Every call answers at once with the resource as it is; the work is done by the reconciler, which a new
-//! declaration or deletion wakes up.
+//! Every call returns at once with the current resource. The reconciler does the work; a declaration or deletion
+//! wakes it up.
 
 mod brake;
 mod events;
@@ -32,7 +32,7 @@ use crate::telemetry::trace;
 pub use brake::{Absence, BrakeLosses, BrakeStatus, Unread};
 pub use status::{Basis, HoldUp, Status};
 
-/// The broker, as its callers see it.
+/// The broker's API for callers.
 #[derive(Clone)]
 pub struct Service {
     ports: TimedPorts,
@@ -40,37 +40,38 @@ pub struct Service {
     probe: Option<Probe>,
 }
 
-/// What became of a wait.
+/// The result of a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Waited {
-    /// It got there.
+    /// The resource reached the phase.
     Reached(ProvisionedResource),
-    /// It can never get there: it failed, or it is being deleted.
+    /// It cannot reach the phase: it failed, or is being deleted.
     Never(ProvisionedResource),
-    /// Time ran out; this is how far it got.
+    /// The time limit expired; this is the current resource.
     TimedOut(ProvisionedResource),
 }
 
 impl Service {
-    /// A service over its ports.
+    /// Creates a service over its ports.
     pub fn new(ports: Ports, config: impl Into<Arc<BrokerConfig>>) -> Self {
         let config = config.into();
         Self { ports: TimedPorts::new(ports, &config.deadlines), config, probe: None }
     }
 
-    /// The same, in a process that runs the broker: [`status`](Self::status) uses what the runner of this probe learns.
+    /// For a process that also runs the broker: [`status`](Self::status) uses the data of the runner's probe.
     #[must_use]
     pub fn with_probe(mut self, probe: Probe) -> Self {
         self.probe = Some(probe);
         self
     }
 
-    /// The resource of that id.
+    /// The resource of an id.
     ///
     /// # Errors
     ///
-    /// `provisioned_resource_not_found` when there is none within the scope, also when another Project has it and its row
-    /// cannot be read; `repository_…`.
+    /// `provisioned_resource_not_found` when there is none within the scope, even if another Project has an
+    /// unreadable row of that id; `repository_…`.
+    #[tracing::instrument(name = "broker.get", skip_all, fields(resource = %id, traceparent = trace(context)))]
     pub async fn get(
         &self,
         context: &RequestContext,
@@ -83,15 +84,16 @@ impl Service {
         get.await?.ok_or_else(|| id.not_found().into())
     }
 
-    /// A page of resources within the scope. With `updated_since`, the backstop of a caller that follows
-    /// events: see [`Repository::list`](broker_ports::Repository::list).
+    /// A page of resources within the scope. `updated_since` is the backstop of a caller that follows events: see
+    /// [`Repository::list`](broker_ports::Repository::list).
     ///
-    /// A resource whose row cannot be read is among [`unreadable`](ListPage::unreadable), with what is wrong: show
-    /// it, or a caller takes it for gone.
+    /// [`unreadable`](ListPage::unreadable) has each resource whose row cannot be read, with the error. Show it, or a
+    /// caller takes the resource for deleted.
     ///
     /// # Errors
     ///
     /// `assignment_not_found` when the query names a Project outside of the scope; `repository_…`.
+    #[tracing::instrument(name = "broker.list", skip_all, fields(traceparent = trace(context)))]
     pub async fn list(
         &self,
         context: &RequestContext,
@@ -107,7 +109,7 @@ impl Service {
         self.ports.repository.read(|it| it.list(&query)).await
     }
 
-    /// Accepts the deletion of a resource. Asking again, or for one that is gone, changes nothing.
+    /// Accepts the deletion of a resource. Idempotent, also for a Deleted one.
     ///
     /// # Errors
     ///
@@ -129,11 +131,12 @@ impl Service {
         }
     }
 
-    /// Waits until a resource is in a phase, or cannot get there any more, or time is up.
+    /// Waits until a resource is in a phase or cannot reach it any more, for at most `at_most`.
     ///
     /// # Errors
     ///
     /// `provisioned_resource_not_found`, also when it was purged meanwhile; `repository_…`.
+    #[tracing::instrument(name = "broker.wait_for", skip_all, fields(resource = %id, traceparent = trace(context)))]
     pub async fn wait_for(
         &self,
         context: &RequestContext,
@@ -176,7 +179,7 @@ impl Service {
     }
 }
 
-/// Whether the machine alone can bring a resource into a phase: nobody is assumed to ask for its deletion.
+/// Whether the reconciler alone can bring a resource into a phase, without a deletion request of a caller.
 fn can_still_reach(resource: &ProvisionedResource, phase: Phase) -> bool {
     if resource.at_rest() {
         return false;

@@ -1,8 +1,7 @@
-//! The sweep: looks at everything that is not at rest and finds what needs a pass.
+//! The sweep: reads every row that is not terminal and reports which ones need a pass.
 //!
-//! A converged or a waiting world costs nothing but reading it: no lease, no write, no request beyond the
-//! pages of rows and whatever the cluster's cache needs. When every row was looked at, whatever else carries
-//! our labels is looked at, too: see [`orphans`](crate::orphans).
+//! A sweep over a settled fleet takes no lease and writes nothing. It reads pages of rows, the cluster's watch cache
+//! and the mesh. After a complete run over the rows it scans for orphans: labelled objects that no row accounts for.
 
 mod triage;
 mod orphan_scan;
@@ -29,7 +28,7 @@ use orphan_scan::Kinds;
 pub(crate) use orphans::Orphans;
 pub use orphans::{Orphan, OrphanState};
 pub use report::{ResourceError, SweepReport};
-use run::Round;
+use run::SweepRun;
 pub(crate) use settled::settled;
 
 use crate::config::BrokerConfig;
@@ -44,63 +43,60 @@ pub struct Sweeper {
     known: Mutex<Known>,
 }
 
-/// What one sweep knows from those before.
+/// State that one sweep hands to the next.
 #[derive(Default)]
 struct Known {
-    /// What the last sweep saw of each row.
+    /// Fingerprints of the last sweep's observations.
     rows: Memory,
-    /// Where the last sweep ran out of time.
+    /// Set when the last sweep ran out of time.
     resume_after: Option<ProvisionedResourceId>,
-    /// The kinds that objects of ours may be of.
     kinds: Kinds,
 }
 
-/// A resource that needs a pass, and the lane that it ownership into.
+/// A resource that needs a pass, and the lane of that pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Work {
     /// The resource.
     pub resource: ProvisionedResourceId,
-    /// Its Project, for being fair.
+    /// Its Project, for fair ordering.
     pub project: ProjectId,
     /// Its lane.
     pub lane: Lane,
 }
 
-/// Rows that are looked at together.
 const PAGE: PageSize = PageSize::MAX;
 
 impl Sweeper {
-    /// A sweeper over the reconciler's ports.
+    /// Creates a sweeper over the reconciler's ports.
     pub fn new(ports: Ports, config: impl Into<Arc<BrokerConfig>>) -> Self {
         let config = config.into();
         Self { ports: TimedPorts::new(ports, &config.deadlines), config, known: Mutex::default() }
     }
 
-    /// Looks at everything, however long that takes; see [`sweep_within`](Self::sweep_within).
+    /// Sweeps without a time limit; see [`sweep_within`](Self::sweep_within).
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`sweep_within`](Self::sweep_within).
     pub async fn sweep(&self) -> Result<(Vec<Work>, SweepReport), Error> {
         self.sweep_within(Duration::MAX).await
     }
 
-    /// Looks at page after page and answers what needs a pass, with a report of what was found. When time is
-    /// up, the rest is left for the next sweep, which begins there; the report says so.
+    /// Sweeps page by page. Returns the resources that need a pass, and a report. When `within` has elapsed, the next
+    /// sweep continues at the following page; the report says so.
     ///
-    /// One resource that cannot be looked at, be it that its row cannot be read, is named in the report and does
-    /// not stop the others.
+    /// A resource that cannot be read becomes an error in the report and does not stop the sweep.
     ///
     /// # Errors
     ///
-    /// When store or cluster could not be asked at all.
+    /// When the store or the cluster does not answer.
     #[tracing::instrument(name = "broker.sweep", skip_all)]
     pub async fn sweep_within(&self, within: Duration) -> Result<(Vec<Work>, SweepReport), Error> {
         let started = Instant::now();
-        let swept = self.look(started, within).await;
+        let swept = self.run(started, within).await;
         if let Ok((_, report)) = &swept {
-            for (resource, trouble) in &report.errors {
-                let ResourceError { reason, message, .. } = trouble;
+            for (resource, resource_error) in &report.errors {
+                let ResourceError { reason, message, .. } = resource_error;
                 tracing::warn!(%resource, reason, error = message, "a resource could not be swept");
             }
         }
@@ -108,35 +104,34 @@ impl Sweeper {
         swept
     }
 
-    async fn look(
+    async fn run(
         &self,
         started: Instant,
         within: Duration,
     ) -> Result<(Vec<Work>, SweepReport), Error> {
         let cluster = self.ports.cluster.read(Cluster::identity).await?;
-        let known = self.recall();
+        let known = self.take_known();
         let mut page = self.page(known.resume_after).await?;
-        let mut round = Round::new(&self.ports, &self.config, cluster, known);
+        let mut run = SweepRun::new(&self.ports, &self.config, cluster, known);
         let deferred = loop {
             let next = page.next;
-            // The store reads the next page while this one is looked at.
-            let (looked, following) = join(round.look_at(page), self.page_after(next)).await;
-            looked?;
+            // The store reads the next page while this one is processed.
+            let (visited, following) = join(run.visit_page(page), self.page_after(next)).await;
+            visited?;
             match following? {
                 Some(following) if started.elapsed() < within => page = following,
                 Some(_) | None => break next,
             }
         };
-        round.brake().await?;
+        run.brake().await?;
         if deferred.is_none() {
-            round.look_for_orphans().await;
+            run.scan_for_orphans().await;
         }
-        let (known, work, report) = round.end(deferred);
+        let (known, work, report) = run.end(deferred);
         self.remember(known);
         Ok((work, report))
     }
 
-    /// The page that begins there, if there is one.
     async fn page_after(
         &self,
         next: Option<ProvisionedResourceId>,
@@ -153,8 +148,8 @@ impl Sweeper {
         self.ports.repository.read(|it| it.sweep_page(&query)).await
     }
 
-    /// Takes what is known along. A sweep that fails forgets it, and the next one looks anew.
-    fn recall(&self) -> Known {
+    /// Takes the state of the last sweep. A sweep that fails does not put it back, so the next one starts without it.
+    fn take_known(&self) -> Known {
         std::mem::take(&mut *self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

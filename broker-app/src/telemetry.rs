@@ -1,8 +1,8 @@
-//! What the broker measures, and the one table of it.
+//! The metrics of the broker, in one table.
 //!
-//! Everything goes through the `metrics` facade: the host installs a recorder, or none. Labels take their
-//! values from closed sets, so that no resource, Project or message ever becomes a label. [`METRICS`] names
-//! all of it; `docs/metrics.md` is that table, and a test compares it with what a running broker records.
+//! All go through the `metrics` facade; the host installs the recorder. Label values come from closed sets: a
+//! resource, Project or message never becomes a label. `docs/metrics.md` is generated from [`METRICS`], and a test
+//! compares the table with a running broker.
 
 use std::time::Duration;
 
@@ -18,44 +18,43 @@ use crate::reconcile::PassResult;
 use crate::sweep::OrphanState;
 use crate::sweep::{SweepReport, Work};
 
-/// One metric.
+/// A metric.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Metric {
     /// Its name.
     pub name: &'static str,
-    /// What it is.
+    /// Its kind.
     pub kind: MetricKind,
     /// Its labels.
     pub labels: &'static [Label],
-    /// What it tells.
+    /// Its description.
     pub help: &'static str,
     unit: Unit,
 }
 
-/// What a metric is.
+/// The kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MetricKind {
-    /// It only grows.
+    /// Only grows.
     Counter,
-    /// It is what it was last set to.
+    /// Keeps the last value.
     Gauge,
-    /// It collects values.
+    /// Collects values.
     Histogram,
 }
 
-/// A label, and where its values come from.
+/// A label with its closed set of values.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Label {
     /// Its name.
     pub name: &'static str,
-    /// Every value that it can have.
+    /// Every possible value.
     pub values: fn() -> Vec<&'static str>,
 }
 
-/// The trace that a request came with, for its span.
 pub(crate) fn trace(context: &RequestContext) -> Option<&str> {
     context.traceparent().map(TraceParent::as_str)
 }
@@ -66,7 +65,7 @@ const PASSES: &str = "provisioning_broker_passes_total";
 const TAKEOVERS: &str = "provisioning_broker_lease_takeovers_total";
 const SWEEP_DURATION: &str = "provisioning_broker_sweep_duration_seconds";
 const SWEPT_ROWS: &str = "provisioning_broker_swept_resources";
-const TROUBLES: &str = "provisioning_broker_sweep_errors_total";
+const SWEEP_ERRORS: &str = "provisioning_broker_sweep_errors_total";
 const MISSING: &str = "provisioning_broker_missing_composites";
 const DRIFT: &str = "provisioning_broker_drifted_resources";
 const BRAKE: &str = "provisioning_broker_brake";
@@ -80,123 +79,123 @@ const PURGED: &str = "provisioning_broker_purged_total";
 const PHASE: Label = Label { name: "phase", values: phases };
 const REASON: Label = Label { name: "reason", values: reasons };
 
-/// Everything that the broker measures.
+/// Every metric of the broker.
 pub const METRICS: &[Metric] = &[
     Metric {
         name: RESOURCES,
         kind: MetricKind::Gauge,
         labels: &[PHASE],
-        help: "Resources in each phase, as the last complete sweep found them. Those that are Deleted are not counted.",
+        help: "Resources by phase, from the last complete sweep. Deleted ones are not counted.",
         unit: Unit::Count,
     },
     Metric {
         name: TIME_IN_PHASE,
         kind: MetricKind::Histogram,
         labels: &[PHASE],
-        help: "How long a resource was in a phase that it left.",
+        help: "Time that a resource spent in a phase, recorded when it leaves the phase.",
         unit: Unit::Seconds,
     },
     Metric {
         name: PASSES,
         kind: MetricKind::Counter,
         labels: &[Label { name: "result", values: pass_results }, REASON],
-        help: "Passes, by how they ended and why.",
+        help: "Passes, by result and reason.",
         unit: Unit::Count,
     },
     Metric {
         name: TAKEOVERS,
         kind: MetricKind::Counter,
         labels: &[],
-        help: "Leases that were taken over from a worker that had not given them back.",
+        help: "Leases taken over from a worker that did not release them.",
         unit: Unit::Count,
     },
     Metric {
         name: SWEEP_DURATION,
         kind: MetricKind::Histogram,
         labels: &[Label { name: "result", values: sweep_results }],
-        help: "How long sweeps took.",
+        help: "Duration of sweeps.",
         unit: Unit::Seconds,
     },
     Metric {
         name: SWEPT_ROWS,
         kind: MetricKind::Gauge,
         labels: &[Label { name: "found", values: findings }],
-        help: "What the last sweep found of the resources that are not at rest.",
+        help: "Non-terminal resources in the last sweep, by its finding.",
         unit: Unit::Count,
     },
     Metric {
-        name: TROUBLES,
+        name: SWEEP_ERRORS,
         kind: MetricKind::Counter,
         labels: &[REASON],
-        help: "Resources and kinds that a sweep could not look at.",
+        help: "Resources and kinds that a sweep could not read.",
         unit: Unit::Count,
     },
     Metric {
         name: MISSING,
         kind: MetricKind::Gauge,
         labels: &[],
-        help: "Composite resources that should stand and that the last sweep did not see.",
+        help: "Expected composite resources that were absent in the last sweep.",
         unit: Unit::Count,
     },
     Metric {
         name: DRIFT,
         kind: MetricKind::Gauge,
         labels: &[Label { name: "what", values: drifts }],
-        help: "Resources that differ from what the broker applied, as the last sweep found them: the spec of a Ready resource was changed, or a ProviderConfig is missing.",
+        help: "Resources with drift in the last sweep: another writer changed the spec of a Ready resource, or a ProviderConfig is missing.",
         unit: Unit::Count,
     },
     Metric {
         name: BRAKE,
         kind: MetricKind::Gauge,
         labels: &[Label { name: "reach", values: reaches }],
-        help: "Brakes that are set, by what they hold: the cluster, or one Project on it.",
+        help: "Brakes that are set, by reach: the cluster, or one Project on it.",
         unit: Unit::Count,
     },
     Metric {
         name: PERMITS,
         kind: MetricKind::Counter,
         labels: &[Label { name: "answer", values: permit_answers }],
-        help: "Requests to the budget for automatic destruction, by its answer.",
+        help: "Permit requests to the budget for automatic destruction, by answer.",
         unit: Unit::Count,
     },
     Metric {
         name: ORPHANS,
         kind: MetricKind::Gauge,
-        labels: &[Label { name: "state", values: fates }],
-        help: "Objects that no living row wants, by what becomes of them, as the last complete sweep found them.",
+        labels: &[Label { name: "state", values: orphan_states }],
+        help: "Orphans: objects that no living row wants, by state, from the last complete sweep.",
         unit: Unit::Count,
     },
     Metric {
         name: OUTBOX_DEPTH,
         kind: MetricKind::Gauge,
         labels: &[Label { name: "state", values: outbox_states }],
-        help: "Events that were not delivered yet.",
+        help: "Undelivered events, by state.",
         unit: Unit::Count,
     },
     Metric {
         name: OUTBOX_AGE,
         kind: MetricKind::Gauge,
         labels: &[],
-        help: "How long the oldest event that was not delivered yet has been waiting.",
+        help: "Age of the oldest undelivered event.",
         unit: Unit::Seconds,
     },
     Metric {
         name: EVENTS,
         kind: MetricKind::Counter,
         labels: &[Label { name: "result", values: deliveries }],
-        help: "Attempts to deliver an event, by how they ended.",
+        help: "Delivery attempts, by result.",
         unit: Unit::Count,
     },
     Metric {
         name: PURGED,
         kind: MetricKind::Counter,
         labels: &[Label { name: "what", values: purged_things }],
-        help: "What was removed from the store because its retention was over.",
+        help: "Resources and events purged after their retention.",
         unit: Unit::Count,
     },
 ];
 
-/// What stands in place of a reason where there is none.
+/// The reason label of a result without a reason.
 const NO_REASON: &str = "none";
 
 fn phases() -> Vec<&'static str> {
@@ -208,9 +207,9 @@ fn reasons() -> Vec<&'static str> {
     let ports = PortName::ALL
         .iter()
         .flat_map(|port| FailureClass::ALL.iter().map(|class| port_reason(*port, *class)));
-    let own = [NO_REASON, Error::LeaseRanOut.reason()];
-    let endings = EarlyExit::ALL.iter().map(|ending| ending.as_str());
-    own.into_iter().chain(endings).chain(DomainError::REASONS).chain(ports).collect()
+    let own = [NO_REASON, Error::LeaseRanOut.reason(), Error::Internal("").reason()];
+    let exits = EarlyExit::ALL.iter().map(|exit| exit.as_str());
+    own.into_iter().chain(exits).chain(DomainError::REASONS).chain(ports).collect()
 }
 
 fn pass_results() -> Vec<&'static str> {
@@ -239,7 +238,7 @@ fn permit_answers() -> Vec<&'static str> {
     PERMIT_ANSWERS.to_vec()
 }
 
-fn fates() -> Vec<&'static str> {
+fn orphan_states() -> Vec<&'static str> {
     OrphanState::ALL.iter().map(|state| state.as_str()).collect()
 }
 
@@ -255,7 +254,7 @@ fn purged_things() -> Vec<&'static str> {
     vec!["resources", "events"]
 }
 
-/// Tells the host's recorder what every metric means. The runner does so when it starts.
+/// Registers the description of every metric with the host's recorder. The runner calls it at start.
 pub fn describe_metrics() {
     for Metric { name, kind, help, unit, .. } in METRICS.iter().copied() {
         match kind {
@@ -266,41 +265,37 @@ pub fn describe_metrics() {
     }
 }
 
-/// A pass ended.
 pub(crate) fn passed(outcome: &Result<PassResult, Error>) {
     let (result, reason) = match outcome {
         Ok(PassResult::Completed { .. }) => ("through", NO_REASON),
-        Ok(PassResult::EndedEarly(ending)) => ("ended", ending.as_str()),
+        Ok(PassResult::EndedEarly(exit)) => ("ended", exit.as_str()),
         Ok(PassResult::NotClaimed) => ("not_claimed", NO_REASON),
         Err(error) => ("failed", error.reason()),
     };
     counter!(PASSES, "result" => result, "reason" => reason).increment(1);
 }
 
-/// A pass broke down before it could end.
 pub(crate) fn panicked() {
     counter!(PASSES, "result" => "panicked", "reason" => NO_REASON).increment(1);
 }
 
-/// The budget for automatic destruction was asked.
 pub(crate) fn permit(permit: Permit) {
     let [granted, braked, over_budget] = PERMIT_ANSWERS;
     let answer = match permit {
         Permit::Granted => granted,
         Permit::Braked => braked,
         Permit::OverBudget => over_budget,
-        // A lost race, which is counted as the end of the pass.
+        // A lost race, which the result of the pass counts.
         Permit::Stale | Permit::LeaseLost => return,
     };
     counter!(PERMITS, "answer" => answer).increment(1);
 }
 
-/// A lease was taken over.
 pub(crate) fn taken_over() {
     counter!(TAKEOVERS).increment(1);
 }
 
-/// A change was committed; if it was one of phase, the phase before is over.
+/// Records the time in the previous phase, if the phase changed.
 pub(crate) fn changed(before: &ProvisionedResource, after: &ProvisionedResource) {
     if before.phase() != after.phase() {
         let spent = after.phase_entered_at() - before.phase_entered_at();
@@ -309,7 +304,6 @@ pub(crate) fn changed(before: &ProvisionedResource, after: &ProvisionedResource)
     }
 }
 
-/// A sweep ended.
 pub(crate) fn swept(took: Duration, swept: &Result<(Vec<Work>, SweepReport), Error>) {
     let result = match swept {
         Ok((_, report)) if report.complete => "complete",
@@ -322,8 +316,8 @@ pub(crate) fn swept(took: Duration, swept: &Result<(Vec<Work>, SweepReport), Err
     for (name, count) in findings().into_iter().zip(found) {
         gauge!(SWEPT_ROWS, "found" => name).set(number(count));
     }
-    for trouble in report.errors.values().chain(report.unlisted_kinds.values()) {
-        counter!(TROUBLES, "reason" => trouble.reason).increment(1);
+    for error in report.errors.values().chain(report.unlisted_kinds.values()) {
+        counter!(SWEEP_ERRORS, "reason" => error.reason).increment(1);
     }
     gauge!(MISSING).set(number(report.missing));
     for (what, count) in drifts().into_iter().zip([report.drifted, report.missing_configs]) {
@@ -350,7 +344,6 @@ fn complete_sweep(report: &SweepReport) {
     }
 }
 
-/// A round of the relay ended.
 pub(crate) fn relayed(report: &RelayReport) {
     let RelayReport { delivered, lost_claims, delayed, rejected, dead_letter, .. } = report;
     let counts = [*delivered, *lost_claims, *delayed, *rejected, *dead_letter];
@@ -359,7 +352,6 @@ pub(crate) fn relayed(report: &RelayReport) {
     }
 }
 
-/// How much waits in the outbox.
 pub(crate) fn backlog(backlog: &Backlog, now: OffsetDateTime) {
     let Backlog { depth, dead_letter, oldest, .. } = backlog;
     let counts = [depth.saturating_sub(*dead_letter), *dead_letter];
@@ -370,15 +362,14 @@ pub(crate) fn backlog(backlog: &Backlog, now: OffsetDateTime) {
     gauge!(OUTBOX_AGE).set(age);
 }
 
-/// Something was removed from the store.
 pub(crate) fn purged(resources: u64, events: u64) {
     for (what, count) in purged_things().into_iter().zip([resources, events]) {
         counter!(PURGED, "what" => what).increment(count);
     }
 }
 
-/// Recorders take floating point numbers; counts stay below what those can tell apart.
-#[expect(clippy::cast_precision_loss, reason = "nobody has 2^53 resources")]
+/// Recorders take floating point numbers, which are exact up to 2^53.
+#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
 fn number(count: impl TryInto<u64>) -> f64 {
     count.try_into().unwrap_or(u64::MAX) as f64
 }

@@ -1,10 +1,11 @@
-//! How many instructions the decision takes. `cargo xtask bench next` runs this under callgrind.
+//! Benchmark of the decide stage: instructions per call of `next`. `cargo xtask bench next` runs it under
+//! callgrind.
 //!
-//! With the name of a case and a number, it prepares the case and runs it that often: the difference
-//! between two numbers is what the case costs, without its preparation. With `--list` it names its cases;
-//! with anything else it runs each of them once. A decision that allocates ends it: nothing is measured then.
+//! Arguments: a case name and a repetition count run that case; `--list` prints the case names; anything else
+//! runs each case once. The cost of a case is the difference between two repetition counts, which cancels its
+//! setup. The benchmark panics when a decision allocates.
 
-#![expect(clippy::expect_used, reason = "a benchmark that cannot be prepared has nothing to say")]
+#![expect(clippy::expect_used, reason = "a benchmark without its setup cannot measure")]
 
 use std::alloc::System;
 use std::hint::black_box;
@@ -30,16 +31,15 @@ fn main() {
         [name, times] => {
             let named = cases.iter().find(|(case, _)| case == name);
             let (_, phase) = named.expect("--list names the cases");
-            decide(*phase, times.parse().expect("how often is a number"));
+            decide(*phase, times.parse().expect("a repetition count"));
         }
         _ => cases.into_iter().for_each(|(_, phase)| decide(phase, 1)),
     }
 }
 
-/// Decides on every combination of facts, so many times.
 fn decide(phase: Phase, times: usize) {
     let facts: Vec<ObservedXr> = ObservedXr::every().collect();
-    assert_eq!(facts.len(), DECISIONS, "there are other facts; name the cases after them");
+    assert_eq!(facts.len(), DECISIONS, "the number of facts changed; rename the cases");
     let allocated = Region::new(ALLOCATOR);
     for _ in 0..times {
         for observed in &facts {

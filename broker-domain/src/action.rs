@@ -1,13 +1,13 @@
-//! What a pass has to do after [`next`](crate::next()) decided.
+//! Act stage: the actions that [`next`](crate::next()) can decide on.
 
 use std::fmt;
 
-/// What one pass does to the outside world.
+/// The action of one pass.
 ///
-/// Teardown has two actions rather than one "delete", so that *Node first, then substrate* is a property
-/// of the transition function and not a habit of an adapter.
+/// Teardown has two actions, not one "delete": the transition function thus enforces *Node first, then
+/// substrate*.
 ///
-/// Exhaustive on purpose: a new action is a new major version, and every `match` should see it.
+/// Exhaustive on purpose: a new action is a new major version, and every `match` must handle it.
 ///
 /// ```
 /// use broker_domain::Action;
@@ -17,13 +17,13 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Action {
-    /// Nothing to do.
+    /// No action.
     Noop,
-    /// Bring ProviderConfig and composite resource to the cluster, or keep them as rendered.
+    /// Apply the ProviderConfig and the composite resource as rendered.
     Apply,
-    /// Drain the Node out of the mesh. Always before any substrate is deleted.
+    /// Deregister the Node from the mesh. Always precedes the deletion of substrate.
     DeregisterNode,
-    /// Delete the composite resource and, when nothing that it composed is left, the ProviderConfig.
+    /// Delete the composite resource, then the ProviderConfig once every composed object is gone.
     DeleteSubstrate,
 }
 
@@ -32,7 +32,7 @@ impl Action {
     pub const ALL: [Self; 4] =
         [Self::Noop, Self::Apply, Self::DeregisterNode, Self::DeleteSubstrate];
 
-    /// The action's name on the wire, in logs and in metrics.
+    /// The name on the wire, in logs and in metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Noop => "Noop",

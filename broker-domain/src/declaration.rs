@@ -1,4 +1,4 @@
-//! What a Project operator asks for, in one sentence.
+//! Declare stage: the request of a Project operator.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use crate::ids::{BlueprintVersionId, CloudCredentialId, ProjectId, ResourceId};
 use crate::request_id::RequestId;
 use crate::roles::OnFailure;
 
-/// "A node on this cloud from this blueprint", as the operator said it.
+/// A request such as "a node on this cloud from this blueprint".
 ///
-/// The parameters are the caller's JSON text, not yet validated: admission checks them against the
-/// blueprint's schema. Whether a Node comes of it is the blueprint's business, not the caller's.
+/// The parameters are unvalidated JSON text; admission checks them against the blueprint's schema. The
+/// blueprint, not the caller, determines whether a Node enrols.
 ///
 /// ```
 /// use broker_domain::{BlueprintVersionId, CloudCredentialId, Declaration, OnFailure, ProjectId, RequestId, ResourceId};
@@ -30,24 +30,24 @@ use crate::roles::OnFailure;
 #[derive(Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Declaration {
-    /// For whom.
+    /// The Project that owns the resource.
     pub project_id: ProjectId,
     /// The tenancy Resource that the substrate will back.
     pub resource_id: ResourceId,
-    /// From which blueprint.
+    /// The blueprint version to render from.
     pub blueprint_version_id: BlueprintVersionId,
-    /// With which credential, and so on which cloud.
+    /// The credential, which also determines the cloud.
     pub cloud_credential_id: CloudCredentialId,
-    /// Parameter values as the caller wrote them: the text of a JSON object.
+    /// Parameter values as received: the text of a JSON object.
     pub parameters: String,
-    /// What a terminal failure leads to.
+    /// The policy after a terminal failure.
     pub on_failure: OnFailure,
-    /// The caller's own name for this request, if it wants retries to be free.
+    /// The caller's idempotency key; with it, a retry is a no-op.
     pub request_id: Option<RequestId>,
 }
 
 impl Declaration {
-    /// A declaration without parameters or request id, which retains what fails.
+    /// A declaration without parameters or request id, with [`OnFailure::Retain`].
     pub fn new(
         project_id: ProjectId,
         resource_id: ResourceId,
@@ -65,21 +65,21 @@ impl Declaration {
         }
     }
 
-    /// With parameter values: the text of a JSON object.
+    /// Sets the parameter values: the text of a JSON object.
     #[must_use]
     pub fn with_parameters(mut self, json: impl Into<String>) -> Self {
         self.parameters = json.into();
         self
     }
 
-    /// With a failure policy.
+    /// Sets the failure policy.
     #[must_use]
     pub const fn on_failure(mut self, policy: OnFailure) -> Self {
         self.on_failure = policy;
         self
     }
 
-    /// With the caller's name for the request.
+    /// Sets the request id.
     #[must_use]
     pub fn with_request_id(mut self, request_id: RequestId) -> Self {
         self.request_id = Some(request_id);
@@ -87,7 +87,7 @@ impl Declaration {
     }
 }
 
-/// Values belong to the operator, and are not even validated yet: a log line gets their size.
+/// Prints the size of the values only: they belong to the operator and are not validated yet.
 impl fmt::Debug for Declaration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {

@@ -1,4 +1,4 @@
-//! The closed set of domain errors. Programs branch on [`Error::reason`], people read the message.
+//! The closed set of domain errors. Programs branch on [`Error::reason`]; people read the message.
 
 use crate::ids::{
     BlueprintVersionId, CloudCredentialId, CloudId, ProjectId, ProvisionedResourceId, ResourceId,
@@ -7,9 +7,9 @@ use crate::phase::Phase;
 use crate::request_id::RequestId;
 use crate::version::Version;
 
-/// Everything that the domain can refuse.
+/// An error of the domain.
 ///
-/// The set grows by addition only; a reason never changes its meaning once released.
+/// Variants are only ever added. A released reason never changes its meaning.
 ///
 /// ```
 /// use broker_domain::ProjectId;
@@ -22,12 +22,12 @@ use crate::version::Version;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A value that breaks a rule of its field: a caller's mistake, or a stored row that drifted.
+    /// A value breaks a rule of its field: a caller's mistake, or a corrupt stored row.
     #[error("{field}: {problem}")]
     InvalidInput {
-        /// The field, in the spelling of rows and wire formats.
+        /// The field, as rows and wire formats spell it.
         field: String,
-        /// What is wrong with it and what is allowed.
+        /// The problem, and the allowed values.
         problem: String,
     },
     /// The catalog has no such published blueprint version.
@@ -36,64 +36,63 @@ pub enum Error {
     /// The inventory has no such cloud.
     #[error("cloud {0} is not in the inventory")]
     CloudNotFound(CloudId),
-    /// The credential does not exist, or was not assigned to the Project that asked.
+    /// The credential does not exist or is not assigned to the requesting Project.
     #[error("cloud credential {0} does not exist or is not assigned to the project")]
     CredentialNotFound(CloudCredentialId),
-    /// The Project has not been placed on a management cluster.
+    /// The Project is not assigned to a management cluster.
     #[error("project {0} is not assigned to a management cluster")]
     AssignmentNotFound(ProjectId),
     /// The parameter values do not fit the blueprint's schema.
     #[error("parameter values are invalid: {}", .problems.join("; "))]
     ParameterValuesInvalid {
-        /// One entry per offending parameter: its path, what is wrong, what is allowed.
+        /// One entry per invalid parameter: path, problem, allowed values.
         problems: Vec<String>,
     },
-    /// No such resource, or none within the caller's scope.
+    /// The resource does not exist, or the caller may not see it.
     #[error("provisioned resource {0} does not exist")]
     ProvisionedResourceNotFound(ProvisionedResourceId),
-    /// The Node could not be drained out of the mesh, so no substrate was touched.
+    /// The mesh could not deregister the Node. The substrate is untouched.
     #[error("the node of provisioned resource {resource} could not be deregistered")]
     NodeDeregistrationFailed {
-        /// The resource whose teardown waits.
+        /// The resource whose teardown is blocked.
         resource: ProvisionedResourceId,
-        /// What the mesh said.
+        /// The mesh's error.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync + 'static>,
     },
-    /// Somebody else changed the resource first, and the caller gave up.
+    /// A concurrent writer changed the resource first, and the caller stopped retrying.
     #[error("provisioned resource {resource} is no longer at version {expected}")]
     StaleWrite {
-        /// The resource.
+        /// The resource that was to be written.
         resource: ProvisionedResourceId,
-        /// The version that the change was made from.
+        /// The version that the writer had read.
         expected: Version,
     },
-    /// The edge is not in the state machine.
+    /// The state machine has no such edge.
     #[error("a resource in {from} cannot become {to}")]
     IllegalTransition {
-        /// The phase that the resource is in.
+        /// The current phase.
         from: Phase,
-        /// The phase that was asked for.
+        /// The requested phase.
         to: Phase,
     },
-    /// The request id was used before, with another declaration.
+    /// The request id belongs to an earlier, different declaration.
     #[error("request id {request} was already used in project {project} with another declaration")]
     IdempotencyConflict {
-        /// The Project, in which request ids are unique.
+        /// The Project; request ids are unique within it.
         project: ProjectId,
-        /// The request id.
+        /// The reused request id.
         request: RequestId,
     },
-    /// The Resource does not exist, or belongs to another Project than the one that asked.
+    /// The Resource does not exist or belongs to another Project.
     #[error("resource {0} does not exist in the project")]
     ResourceNotFound(ResourceId),
-    /// The Project is assigned to another management cluster than the one that this replica serves.
+    /// The Project is assigned to a management cluster that this replica does not serve.
     #[error("project {0} is assigned to another management cluster")]
     ClusterMismatch(ProjectId),
 }
 
-/// What a lookup by id can miss. Ports answer with an `Option`; whoever needs the thing turns the
-/// absence into the matching error.
+/// An id whose lookup can miss. Ports return an `Option`; the caller maps `None` to this error.
 ///
 /// ```
 /// use broker_domain::{BlueprintVersionId, Error, NotFound};
@@ -105,12 +104,12 @@ pub enum Error {
 /// # Ok::<(), Error>(())
 /// ```
 pub trait NotFound {
-    /// The error that says so.
+    /// The error for a missed lookup of this id.
     fn not_found(self) -> Error;
 }
 
 impl Error {
-    /// Every reason that [`Error::reason`] can give.
+    /// Every value of [`Error::reason`].
     pub const REASONS: [&str; 13] = [
         "invalid_input",
         "blueprint_not_found",
@@ -127,7 +126,7 @@ impl Error {
         "cluster_mismatch",
     ];
 
-    /// The stable code, in snake case, that programs branch on.
+    /// The stable snake-case code that programs branch on.
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::InvalidInput { .. } => "invalid_input",
@@ -146,7 +145,7 @@ impl Error {
         }
     }
 
-    /// An [`Error::InvalidInput`] for a field.
+    /// Builds an [`Error::InvalidInput`].
     ///
     /// ```
     /// use broker_domain::Error;
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reasons_are_pinned_and_only_ever_added_to() {
+    fn reasons_are_pinned() {
         let released = [
             "invalid_input",
             "blueprint_not_found",
@@ -206,7 +205,7 @@ mod tests {
         ];
         let given: Vec<_> = every_error().iter().map(Error::reason).collect();
         assert_eq!(given, released, "each variant gives its own reason");
-        assert_eq!(Error::REASONS, released, "and the list is whole");
+        assert_eq!(Error::REASONS, released, "the list is complete");
     }
 
     #[test]

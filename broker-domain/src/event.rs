@@ -1,4 +1,4 @@
-//! What the world is told when a resource crosses a threshold.
+//! Emit stage: the lifecycle events of a resource.
 
 use std::fmt;
 
@@ -14,8 +14,8 @@ use crate::provisioned_resource::ProvisionedResource;
 
 /// A lifecycle event of one resource.
 ///
-/// Only the aggregate's own methods make one, together with the change that it tells of, so that no event
-/// is forgotten, invented or numbered by hand:
+/// Only the aggregate's methods create events, together with the change they report. No event can be omitted,
+/// invented or numbered by hand:
 ///
 /// ```compile_fail,E0451
 /// # use broker_domain::{Event, EventDetail};
@@ -24,7 +24,7 @@ use crate::provisioned_resource::ProvisionedResource;
 /// }
 /// ```
 ///
-/// The twin that does compile:
+/// The counterpart that compiles:
 ///
 /// ```
 /// # use broker_domain::{Event, EventDetail};
@@ -43,9 +43,9 @@ pub struct Event {
     detail: EventDetail,
 }
 
-/// What an event tells beyond the resource that it is about.
+/// The payload of an event, besides the identity of its resource.
 ///
-/// The set is closed, as [`EventType`] is; a variant may come to tell more.
+/// The set of variants is closed, as [`EventType`] is; a variant may gain fields.
 ///
 /// ```
 /// use broker_domain::{Event, EventDetail};
@@ -65,29 +65,29 @@ pub enum EventDetail {
     Requested {
         /// The tenancy Resource that the substrate will back.
         resource_id: ResourceId,
-        /// From which blueprint.
+        /// The blueprint version that the resource is rendered from.
         blueprint_version_id: BlueprintVersionId,
-        /// With which credential.
+        /// The cloud credential that the resource uses.
         cloud_credential_id: CloudCredentialId,
     },
     /// A deletion request was accepted.
     Deleting,
-    /// The resource crossed into Ready. It may do so again, if its composite resource was lost meanwhile.
+    /// The resource reached Ready. Repeats if its composite resource was lost in the meantime.
     Ready,
     /// The resource failed terminally.
     Failed(Failure),
-    /// The resource came to its end.
+    /// The resource is deleted.
     #[non_exhaustive]
     Deleted {
-        /// Nobody proved that everything is gone: a person took the responsibility.
+        /// An operator abandoned the teardown; the broker did not prove that everything is gone.
         abandoned: bool,
-        /// Composed Secrets or ConfigMaps were not proven gone: no look showed the foreground deletion of their
-        /// owner, and the garbage collector removes them.
+        /// Composed Secrets or ConfigMaps may remain: no observation showed the foreground deletion of their
+        /// owner. The garbage collector removes them.
         left_to_garbage_collection: bool,
     },
 }
 
-/// The discriminator of an event, part of the wire contract letter for letter.
+/// The discriminator of an event: part of the wire contract, byte for byte.
 ///
 /// ```
 /// use broker_domain::EventType;
@@ -108,7 +108,7 @@ pub enum EventType {
     Deleted,
 }
 
-/// What the outside gives to a change: a fresh event id, in case it carries an event, and the time.
+/// The event id and the time that a caller supplies to a change.
 ///
 /// ```
 /// use broker_domain::{EventId, Stamp};
@@ -122,22 +122,22 @@ pub enum EventType {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Stamp {
-    /// The id of the event, should there be one.
+    /// The id of the event, if the change emits one.
     pub event_id: EventId,
-    /// When the change is made.
+    /// The time of the change.
     pub at: OffsetDateTime,
 }
 
 impl Stamp {
-    /// An id and a time.
+    /// Combines an event id and a time.
     pub const fn new(event_id: EventId, at: OffsetDateTime) -> Self {
         Self { event_id, at }
     }
 }
 
 impl Event {
-    /// The event of a resource that was just changed: `resource` is the aggregate as it is after the
-    /// change, numbered already.
+    /// Builds the event of a change; `resource` is the state after the change and carries the new sequence
+    /// number.
     pub(crate) fn of(resource: &ProvisionedResource, stamp: Stamp, detail: EventDetail) -> Self {
         Self {
             id: stamp.event_id,
@@ -150,27 +150,27 @@ impl Event {
         }
     }
 
-    /// The event's own id.
+    /// The id of the event.
     pub const fn id(&self) -> EventId {
         self.id
     }
 
-    /// When the change was made.
+    /// The time of the change.
     pub const fn occurred_at(&self) -> OffsetDateTime {
         self.occurred_at
     }
 
-    /// Its place among the resource's events: 1, 2, 3 and so on, without a gap.
+    /// The position among the resource's events: 1, 2, 3, without gaps.
     pub const fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// The resource.
+    /// The id of the resource.
     pub const fn provisioned_resource_id(&self) -> ProvisionedResourceId {
         self.provisioned_resource_id
     }
 
-    /// The resource's Project.
+    /// The Project of the resource.
     pub const fn project_id(&self) -> ProjectId {
         self.project_id
     }
@@ -180,7 +180,7 @@ impl Event {
         &self.xr_name
     }
 
-    /// What it tells.
+    /// The payload.
     pub const fn detail(&self) -> &EventDetail {
         &self.detail
     }
@@ -198,11 +198,11 @@ impl Event {
 }
 
 impl EventType {
-    /// Every type.
+    /// Every event type.
     pub const ALL: [Self; 5] =
         [Self::Requested, Self::Deleting, Self::Ready, Self::Failed, Self::Deleted];
 
-    /// The discriminator's text.
+    /// The text on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Requested => "broker.ProvisionedResourceRequested",

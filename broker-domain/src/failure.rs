@@ -1,11 +1,11 @@
-//! What went wrong, and where: kept on the row for as long as the row lives.
+//! A terminal failure: its phase and its reason, stored on the row.
 
 use std::fmt;
 
 use crate::error::Error;
 use crate::phase::Phase;
 
-/// A terminal failure: the phase in which it happened and what the Composition said.
+/// A terminal failure: the phase in which it happened and the Composition's message.
 ///
 /// ```
 /// use broker_domain::{Failure, FailureReason, Phase};
@@ -22,11 +22,11 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure in a phase on the way up.
+    /// A failure in a converging phase.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] when the step is a phase in which nothing can fail terminally.
+    /// [`Error::InvalidInput`] for a phase that cannot fail terminally.
     pub fn new(step: Phase, reason: FailureReason) -> Result<Self, Error> {
         if !step.is_converging() {
             return Err(Error::invalid(
@@ -37,20 +37,20 @@ impl Failure {
         Ok(Self { step, reason })
     }
 
-    /// The phase in which it failed.
+    /// The phase in which the resource failed.
     pub const fn step(&self) -> Phase {
         self.step
     }
 
-    /// What the Composition said.
+    /// The Composition's message.
     pub const fn reason(&self) -> &FailureReason {
         &self.reason
     }
 }
 
-/// A failure in words: one line for a person, never a code to branch on.
+/// A failure message: one line for people, never a code to branch on.
 ///
-/// Whoever makes one has scrubbed it: it travels into rows, events and logs.
+/// The caller must scrub it first: it enters rows, events and logs.
 ///
 /// ```
 /// use broker_domain::FailureReason;
@@ -62,11 +62,11 @@ impl Failure {
 pub struct FailureReason(String);
 
 impl FailureReason {
-    /// The longest reason that is kept.
+    /// The maximum length in bytes.
     pub const MAX_BYTES: usize = 1024;
 
-    /// Makes a reason of any message: white space and control characters become single spaces, what is too
-    /// long is cut at a character, and silence is said to be silence.
+    /// Normalises a message: runs of white space and control characters become one space, excess bytes are
+    /// cut at a character boundary, and an empty message gets a placeholder.
     ///
     /// ```
     /// use broker_domain::FailureReason;
@@ -98,13 +98,13 @@ impl fmt::Display for FailureReason {
     }
 }
 
-/// The strict reading, for rows.
+/// Strict parsing for stored rows.
 impl TryFrom<String> for FailureReason {
     type Error = Error;
 
     fn try_from(text: String) -> Result<Self, Error> {
         let problem = if text.trim().is_empty() {
-            "holds nothing to read".to_owned()
+            "is blank".to_owned()
         } else if text.len() > Self::MAX_BYTES {
             format!("is {} bytes long; use at most {}", text.len(), Self::MAX_BYTES)
         } else if let Some(odd) = text.chars().find(|c| c.is_control()) {
@@ -121,18 +121,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_message_is_cut_at_a_character() {
+    fn long_message_is_cut_at_character_boundary() {
         let message = "ü".repeat(FailureReason::MAX_BYTES);
         let reason = FailureReason::from_message(&format!("x{message}"));
         assert_eq!(reason.as_str().len(), FailureReason::MAX_BYTES - 1);
         assert!(
             FailureReason::try_from(reason.as_str().to_owned()).is_ok(),
-            "rows take what it makes"
+            "rows accept the result"
         );
     }
 
     #[test]
-    fn a_message_becomes_one_line_of_text() {
+    fn message_is_normalised_to_one_line() {
         let message = "no\0 capacity\u{1b}[31m in\n\teu-1 ";
         assert_eq!(FailureReason::from_message(message).as_str(), "no capacity [31m in eu-1");
         let cut =
@@ -141,12 +141,12 @@ mod tests {
     }
 
     #[test]
-    fn rows_with_an_impossible_reason_are_refused() {
+    fn invalid_stored_reason_is_rejected() {
         let most = FailureReason::MAX_BYTES;
         assert!(FailureReason::try_from("x".repeat(most)).is_ok());
         for (text, problem) in [
-            (String::new(), "holds nothing to read"),
-            ("  ".to_owned(), "holds nothing to read"),
+            (String::new(), "is blank"),
+            ("  ".to_owned(), "is blank"),
             ("x".repeat(most + 1), "is 1025 bytes long; use at most 1024"),
             ("a\nb".to_owned(), "holds '\\n'; it is one line of text"),
         ] {

@@ -1,4 +1,4 @@
-//! Identities: one newtype per thing, so that the compiler tells a Project from the Resource in it.
+//! Ids: one newtype per entity, so that the compiler rejects a Project id where a Resource id belongs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, NotFound};
 
-/// Declares a newtype over [`Uuid`] that refuses the nil UUID: it would mean "not assigned".
+/// Declares a newtype over [`Uuid`] that rejects the nil UUID, which would mean "not assigned".
 macro_rules! id {
     ($(#[$docs:meta])* $name:ident, $field:literal, $thing:literal) => {
         $(#[$docs])*
@@ -30,11 +30,11 @@ macro_rules! id {
         pub struct $name(Uuid);
 
         impl $name {
-            /// Takes any UUID but the nil one.
+            /// Accepts any UUID except the nil one.
             ///
             /// # Errors
             ///
-            /// [`Error::InvalidInput`] that names the field when the UUID is nil.
+            /// [`Error::InvalidInput`] that names the field, for the nil UUID.
             pub fn new(id: Uuid) -> Result<Self, Error> {
                 if id.is_nil() {
                     return Err(Error::invalid(
@@ -45,7 +45,7 @@ macro_rules! id {
                 Ok(Self(id))
             }
 
-            /// The UUID behind the id.
+            /// The underlying UUID.
             pub const fn as_uuid(&self) -> Uuid {
                 self.0
             }
@@ -90,8 +90,8 @@ macro_rules! id {
 }
 
 id! {
-    /// One declared piece of substrate. A version 7 UUID, minted when the declaration is accepted; the name of
-    /// everything on the cluster derives from it (see [`XrName`]).
+    /// A provisioned resource. Admission mints it as a version 7 UUID; every object name on the cluster
+    /// derives from it (see [`XrName`]).
     ///
     /// ```
     /// use broker_domain::ProvisionedResourceId;
@@ -103,11 +103,11 @@ id! {
     ProvisionedResourceId, "id", "provisioned resource"
 }
 id! {
-    /// The Project that substrate is provisioned for. It owns a namespace on the management cluster.
+    /// The Project that owns the substrate. It has one namespace on the management cluster.
     ProjectId, "project_id", "project"
 }
 id! {
-    /// The tenancy Resource that the substrate backs; known here by id only.
+    /// The tenancy Resource that the substrate backs; the broker knows only its id.
     ResourceId, "resource_id", "resource"
 }
 id! {
@@ -115,11 +115,11 @@ id! {
     BlueprintVersionId, "blueprint_version_id", "blueprint version"
 }
 id! {
-    /// A cloud credential. The aggregate stores no cloud: the credential says which one it is for.
+    /// A cloud credential. It determines the cloud; the aggregate stores no cloud.
     CloudCredentialId, "cloud_credential_id", "cloud credential"
 }
 id! {
-    /// A cloud of the inventory, found through a credential.
+    /// A cloud of the inventory, resolved through a credential.
     CloudId, "cloud_id", "cloud"
 }
 id! {
@@ -127,7 +127,7 @@ id! {
     BootstrapTokenId, "bootstrap_token_id", "bootstrap token"
 }
 id! {
-    /// One lifecycle event, for whoever has to recognise a second delivery.
+    /// A lifecycle event. Consumers deduplicate deliveries by it.
     EventId, "event_id", "lifecycle event"
 }
 
@@ -168,7 +168,7 @@ impl NotFound for ResourceId {
     }
 }
 
-/// For a Project the thing that can be missing is its assignment to a management cluster.
+/// The lookup that can miss is the Project's assignment to a management cluster.
 impl NotFound for ProjectId {
     fn not_found(self) -> Error {
         Error::AssignmentNotFound(self)
@@ -177,8 +177,8 @@ impl NotFound for ProjectId {
 
 /// The name of a resource's composite resource and ProviderConfig: `pr-` and the id.
 ///
-/// Derived and never chosen, so that rendering, observing and every later apply agree on one name, and
-/// nobody has to police collisions. It is a DNS-1123 label because a UUID is.
+/// The name is derived, so rendering, observing and every re-apply agree on it without a collision check. It
+/// is a valid DNS-1123 label.
 ///
 /// ```
 /// use broker_domain::{ProvisionedResourceId, XrName};
@@ -193,24 +193,23 @@ pub struct XrName(String);
 impl XrName {
     const PREFIX: &str = "pr-";
 
-    /// The name that belongs to an id.
+    /// Derives the name from an id.
     pub fn of(id: ProvisionedResourceId) -> Self {
         Self(format!("{}{id}", Self::PREFIX))
     }
 
-    /// Reads a name found on the cluster back into the id it was derived from; `None` if it is not one
-    /// of ours.
+    /// Parses a name found on the cluster; `None` if the broker did not derive it.
     ///
     /// ```
     /// use broker_domain::XrName;
     ///
     /// let id = XrName::id_of("pr-0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57").unwrap();
     /// assert_eq!(id.xr_name().as_str(), "pr-0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57");
-    /// assert_eq!(XrName::id_of("somebody-elses-object"), None);
+    /// assert_eq!(XrName::id_of("foreign-object"), None);
     /// ```
     pub fn id_of(name: &str) -> Option<ProvisionedResourceId> {
         let id = name.strip_prefix(Self::PREFIX)?.parse().ok()?;
-        // A UUID has several spellings; only the canonical one is ours.
+        // A UUID has several spellings; accept only the canonical one.
         (Self::of(id).as_str() == name).then_some(id)
     }
 
@@ -231,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nil_uuid_is_refused_with_the_name_of_the_field() {
+    fn nil_uuid_is_rejected_with_field_name() {
         let refusals = [
             ("id", ProvisionedResourceId::new(Uuid::nil()).unwrap_err()),
             ("project_id", ProjectId::new(Uuid::nil()).unwrap_err()),
@@ -249,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_has_its_own_error() {
+    fn missing_entity_has_its_own_error() {
         let uuid = Uuid::from_u128(7);
         let missing = [
             (ProvisionedResourceId(uuid).not_found(), "provisioned_resource_not_found"),
@@ -266,13 +265,13 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_uuid_is_refused_with_the_text() {
+    fn invalid_uuid_text_is_rejected_with_the_text() {
         let error = "web-1".parse::<ProjectId>().unwrap_err();
         assert_eq!(error.to_string(), "project_id: \"web-1\" is not a UUID");
     }
 
     #[test]
-    fn a_name_is_read_back_only_in_its_canonical_spelling() {
+    fn xr_name_parses_only_in_canonical_spelling() {
         let id = ProvisionedResourceId::new(Uuid::from_u128(0xabc)).unwrap();
         let name = id.xr_name();
         assert_eq!(XrName::id_of(name.as_str()), Some(id));

@@ -1,25 +1,24 @@
-//! The Provisioning Broker's domain: what a provisioned resource is, which phases it walks through,
-//! and what to do next.
+//! The Provisioning Broker's domain: the provisioned resource, its phases, and the decision what to do next.
 //!
-//! A Project operator declares "a node on this cloud from this blueprint". Each stage of the way from
-//! that sentence to running substrate, and back, has one noun here:
+//! A Project operator declares "a node on this cloud from this blueprint". Each stage between that
+//! declaration and running substrate, or its teardown, has one noun here:
 //!
 //! | stage | noun | module |
 //! |---|---|---|
-//! | declare | [`Declaration`]: what the operator asked for | `declaration` |
+//! | declare | [`Declaration`]: the operator's request | `declaration` |
 //! | persist | [`ProvisionedResource`]: the aggregate, and its [`Phase`] | `provisioned_resource`, `phase` |
 //! | observe | [`ObservedXr`]: definite facts from cluster and mesh | `observed` |
 //! | decide | [`next`]: facts and phase in, action and phase out | `next` |
-//! | act | [`Action`]: what the pass has to do | `action` |
-//! | emit | [`Event`]: what the world is told | `event` |
+//! | act | [`Action`]: the action of the pass | `action` |
+//! | emit | [`Event`]: a lifecycle event for consumers | `event` |
 //!
-//! Nothing in this crate does I/O, reads a clock, draws a random number or logs. Time and ids come in as
+//! The crate does no I/O, reads no clock, draws no random number and writes no log. Time and ids are
 //! arguments, so the same code runs in production, in simulation and in a model checker.
 //!
 //! ```
 //! use broker_domain::{Action, NodeObservation, ObservedXr, Phase, next};
 //!
-//! // The composite resource stands and Crossplane calls it ready, but no Node has enrolled yet.
+//! // The composite resource exists and is Ready, but no Node has enrolled yet.
 //! let facts = ObservedXr {
 //!     xr_exists: true,
 //!     crossplane_ready: true,
@@ -30,9 +29,9 @@
 //! assert_eq!(next(&facts, Phase::Provisioning), (Action::Apply, Phase::Enrolling));
 //! ```
 //!
-//! # What does not compile
+//! # Misuse that does not compile
 //!
-//! Ids of different things cannot be swapped:
+//! Ids of different entities cannot be swapped:
 //!
 //! ```compile_fail,E0308
 //! # use broker_domain::{ProjectId, ResourceId};
@@ -43,7 +42,7 @@
 //! # Ok::<(), broker_domain::Error>(())
 //! ```
 //!
-//! The twin that does compile:
+//! The counterpart that compiles:
 //!
 //! ```
 //! # use broker_domain::{ProjectId, ResourceId};
@@ -54,8 +53,8 @@
 //! # Ok::<(), broker_domain::Error>(())
 //! ```
 //!
-//! See [`Event`] and [`ProvisionedResource`] for the other two: an event cannot be built by hand, and a
-//! phase cannot be set.
+//! [`Event`] and [`ProvisionedResource`] show two more: events cannot be built by hand, and phases cannot be
+//! set.
 
 mod action;
 mod declaration;

@@ -1,18 +1,18 @@
-//! Decide. One pure function says what to do and where the resource then stands.
+//! Decide stage: one pure function from facts and phase to action and phase.
 
 use crate::action::Action;
 use crate::observed::{NodeObservation, ObservedXr};
 use crate::phase::Phase;
 
-/// Decides, from live facts and the current phase alone, what to do and which phase that leads to.
+/// Decides the action of a pass and the resulting phase, from live facts and the current phase alone.
 ///
-/// Total and pure: no clock, no I/O, no logging, no error. What time or policy has to say comes in as
-/// data, elsewhere. The whole function is printed, cell by cell, in `docs/state-machine.md`.
+/// Total and pure: no clock, no I/O, no logging, no error. Time and policy enter as data.
+/// `docs/state-machine.md` lists every cell.
 ///
-/// - On the way up the phase is derived anew each time, so a composite resource that vanished is simply
-///   applied again. A terminal failure is looked at first: it may come with `Ready` still standing.
-/// - [`Phase::Failed`] and [`Phase::Deleted`] stay, whatever is observed.
-/// - On the way down the Node is looked at before the substrate, so nothing is deleted under a live Node.
+/// - While converging, the facts alone determine the phase, so a vanished composite resource is applied
+///   again. A terminal failure takes precedence: it may coexist with `Ready`.
+/// - [`Phase::Failed`] and [`Phase::Deleted`] are sinks, whatever is observed.
+/// - In teardown, the Node takes precedence over the substrate: nothing is deleted under a live Node.
 ///
 /// ```
 /// use broker_domain::{Action, NodeObservation, ObservedXr, Phase, next};
@@ -26,9 +26,9 @@ use crate::phase::Phase;
 /// };
 /// assert_eq!(next(&facts, Phase::Enrolling), (Action::Noop, Phase::Ready));
 ///
-/// // The same facts on the way down: the Node goes first …
+/// // The same facts in teardown: the Node goes first …
 /// assert_eq!(next(&facts, Phase::Deregistering), (Action::DeregisterNode, Phase::Deregistering));
-/// // … and only then the substrate.
+/// // … then the substrate.
 /// facts.node = NodeObservation::Unregistered;
 /// assert_eq!(next(&facts, Phase::Deregistering), (Action::DeleteSubstrate, Phase::Deprovisioning));
 /// ```

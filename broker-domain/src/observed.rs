@@ -1,17 +1,17 @@
-//! Definite facts about one resource, read at one moment.
+//! Observe stage: definite facts about one resource at one moment.
 
 use crate::roles::MeshRole;
 
-/// What cluster and mesh said about one resource.
+/// The facts about one resource, from cluster and mesh.
 ///
-/// Every field is something that was learnt, never a guess: a read that failed, was forbidden or timed
-/// out is an error of the observe step and produces no value of this type. That is why *no information
-/// never advances a phase and never destroys anything*: without facts there is nothing to decide on.
+/// Every field is a definite reading, never a guess. A read that failed, was forbidden or timed out is an
+/// error of the observe stage and yields no value of this type. Missing information therefore never advances
+/// a phase and never destroys anything.
 ///
 /// ```
 /// use broker_domain::ObservedXr;
 ///
-/// // Four facts of two values and one of three make a small world: the whole of it can be walked.
+/// // Four facts with two values and one with three: small enough to enumerate.
 /// assert_eq!(ObservedXr::every().count(), 48);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,21 +20,21 @@ use crate::roles::MeshRole;
     reason = "four facts, and an answer for every combination of them"
 )]
 pub struct ObservedXr {
-    /// The composite resource stands on the cluster. `false` takes a direct read that answered "not
-    /// found"; absence from a cache or list is only a hint.
+    /// The composite resource exists. `false` requires a direct read with "not found"; absence from a cache
+    /// or list is only a hint.
     pub xr_exists: bool,
-    /// Crossplane reports it Ready, for the generation that is live, and it is not being deleted.
+    /// Crossplane reports Ready for the live generation, and the object is not being deleted.
     pub crossplane_ready: bool,
-    /// The Composition set `ProvisioningFailed` to True: a deliberate mark that it will never work.
-    /// `Synced=False` is no such mark, it comes and goes by itself.
+    /// The Composition set `ProvisioningFailed` to True: a deliberate, terminal mark. `Synced=False` does not
+    /// count, because it is transient.
     pub terminal_failure: bool,
-    /// What the mesh knows of the Node.
+    /// The mesh's state of the Node.
     pub node: NodeObservation,
-    /// Something else of ours is left: a composed object, or the ProviderConfig.
+    /// Other objects of the resource are left: a composed object or the ProviderConfig.
     pub residue: bool,
 }
 
-/// What the mesh knows of a resource's Node.
+/// The mesh's state of a resource's Node.
 ///
 /// ```
 /// use broker_domain::NodeObservation;
@@ -43,11 +43,11 @@ pub struct ObservedXr {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NodeObservation {
-    /// The resource is standalone: no Node will ever come of it.
+    /// The resource is standalone: no Node ever enrols.
     NotExpected,
-    /// No Node holds the resource's token, or it was deregistered.
+    /// No Node holds the resource's token, or the Node was deregistered.
     Unregistered,
-    /// The token was consumed and its Node has not been deregistered.
+    /// A Node consumed the token and is not deregistered.
     Registered,
 }
 
@@ -55,8 +55,8 @@ impl NodeObservation {
     /// Every observation.
     pub const ALL: [Self; 3] = [Self::NotExpected, Self::Unregistered, Self::Registered];
 
-    /// What the mesh's answer means for a resource: `registered` is its answer about the resource's token, and
-    /// `None` when there is no token to ask about. Without a token there is no Node.
+    /// Interprets the mesh's answer about the resource's token; `None` means that there is no token, and
+    /// hence no Node.
     ///
     /// ```
     /// use broker_domain::{MeshRole, NodeObservation};
@@ -75,7 +75,7 @@ impl NodeObservation {
 }
 
 impl ObservedXr {
-    /// Every combination of facts, in a fixed order: for exhaustive tests and for the generated grid.
+    /// Every combination of facts in a fixed order, for exhaustive tests and the generated grid.
     pub fn every() -> impl Iterator<Item = Self> {
         const BOTH: [bool; 2] = [false, true];
         BOTH.into_iter().flat_map(|terminal_failure| {

@@ -1,14 +1,15 @@
-//! A resource's parameter values, after the blueprint's schema accepted them.
+//! The validated parameter values of a resource.
 
 use std::fmt;
 
 use crate::error::Error;
 
-/// Validated parameter values as canonical JSON text: an object, keys sorted, no spaces, defaults filled in.
+/// Validated parameter values as canonical JSON text: an object with sorted keys, no spaces, and defaults
+/// filled in.
 ///
-/// Opaque here: the render crate validates and writes them, this crate only carries them. They are as
-/// immutable as the blueprint version that they were validated against. No secret is among them, because
-/// a secret parameter holds a reference to a Secret and never a value.
+/// Opaque to this crate; the render crate validates and writes them. They are immutable, like the blueprint
+/// version they were validated against. They contain no secret: a secret parameter holds a reference to a
+/// Secret.
 ///
 /// ```
 /// use broker_domain::Parameters;
@@ -22,12 +23,12 @@ use crate::error::Error;
 pub struct Parameters(String);
 
 impl Parameters {
-    /// Takes text that a schema validated, or that a row kept.
+    /// Accepts text that a schema validated or that a row stored.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] when the text is not that of a JSON object. Only the outermost braces are
-    /// looked at: whoever validated the values wrote them.
+    /// [`Error::InvalidInput`] when the text is not a JSON object. Checks only the outermost braces, because
+    /// the validator wrote the text.
     pub fn from_canonical_json(text: impl Into<String>) -> Result<Self, Error> {
         let text = text.into();
         if !text.starts_with('{') || !text.ends_with('}') {
@@ -42,14 +43,13 @@ impl Parameters {
     }
 }
 
-/// No parameters: the empty object.
 impl Default for Parameters {
     fn default() -> Self {
         Self("{}".to_owned())
     }
 }
 
-/// Values belong to the operator; a log line gets their size.
+/// Prints the size of the values only: they belong to the operator.
 impl fmt::Debug for Parameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Parameters({} bytes)", self.0.len())
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_text_of_an_object_is_taken() {
+    fn parameters_accept_only_json_objects() {
         for text in ["", "[]", "null", "{", "}", " {}", "{}\n"] {
             let error = Parameters::from_canonical_json(text);
             assert!(error.is_err(), "{text:?}");

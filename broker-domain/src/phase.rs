@@ -1,45 +1,44 @@
-//! Where a resource stands on its way up or down, and which steps are legal.
+//! The phases of a resource and the legal transitions between them.
 
 use std::fmt;
 
 use crate::error::Error;
 
-/// Where a resource stands.
+/// The phase of a resource.
 ///
-/// The first five are the way up, the last three the way down. Only [`next`](crate::next()) over live
-/// facts and a deletion request move a resource from one to another.
+/// Only [`next`](crate::next()) over live facts, a deletion request, a retry and an abandon change it.
 ///
-/// Exhaustive on purpose: a new phase is a new major version, and every `match` should see it.
+/// Exhaustive on purpose: a new phase is a new major version, and every `match` must handle it.
 ///
 /// ```
 /// use broker_domain::Phase;
 ///
-/// assert!(Phase::Ready.can_become(Phase::Pending), "its composite resource may vanish");
-/// assert!(!Phase::Deprovisioning.can_become(Phase::Ready), "teardown never turns back");
+/// assert!(Phase::Ready.can_become(Phase::Pending), "the composite resource may vanish");
+/// assert!(!Phase::Deprovisioning.can_become(Phase::Ready), "teardown is irreversible");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Phase {
-    /// Declared; the composite resource does not stand yet.
+    /// Declared; the composite resource does not exist yet.
     Pending,
-    /// The composite resource stands; Crossplane has not reported it Ready.
+    /// The composite resource exists; Crossplane has not reported it Ready.
     Provisioning,
     /// The substrate is up; the Node has not enrolled.
     Enrolling,
-    /// The substrate is up and the Node, if one is expected, has enrolled. Watched for ever.
+    /// The substrate is up and the Node, if expected, has enrolled. Sweeps keep observing it.
     Ready,
-    /// The Composition declared that it will never work. Left only by deletion.
+    /// The Composition reported a terminal failure. Left by deletion or an operator's retry.
     Failed,
-    /// Deletion was accepted; the Node is drained before any substrate is touched.
+    /// Deletion was accepted; the Node is deregistered before any substrate is deleted.
     Deregistering,
     /// The Node is gone; the substrate is being deleted.
     Deprovisioning,
-    /// Nothing is left. The end.
+    /// Terminal: nothing is left, or an operator abandoned the teardown.
     Deleted,
 }
 
 impl Phase {
-    /// Every phase, in the order of a life.
+    /// Every phase, in lifecycle order.
     pub const ALL: [Self; 8] = [
         Self::Pending,
         Self::Provisioning,
@@ -51,7 +50,7 @@ impl Phase {
         Self::Deleted,
     ];
 
-    /// The phase's name in rows, on the wire, in logs and in metrics.
+    /// The name in rows, on the wire, in logs and in metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
@@ -65,10 +64,10 @@ impl Phase {
         }
     }
 
-    /// Reads a phase that somebody else wrote, perhaps a newer release: what is unknown here counts as
-    /// [`Phase::Pending`], from which convergence can always start over.
+    /// Parses a phase from another writer, perhaps a newer release. An unknown phase becomes
+    /// [`Phase::Pending`], from which convergence can always restart.
     ///
-    /// Rows are read strictly instead, with `Phase::try_from`.
+    /// Rows use the strict `Phase::try_from` instead.
     ///
     /// ```
     /// use broker_domain::Phase;
@@ -81,7 +80,7 @@ impl Phase {
         Self::try_from(text).unwrap_or(Self::Pending)
     }
 
-    /// On the way up: Pending, Provisioning, Enrolling or Ready.
+    /// Converging: Pending, Provisioning, Enrolling or Ready.
     pub const fn is_converging(self) -> bool {
         match self {
             Self::Pending | Self::Provisioning | Self::Enrolling | Self::Ready => true,
@@ -89,7 +88,7 @@ impl Phase {
         }
     }
 
-    /// On the way down, or at its end: Deregistering, Deprovisioning or Deleted.
+    /// Teardown or its end: Deregistering, Deprovisioning or Deleted.
     pub const fn is_teardown(self) -> bool {
         match self {
             Self::Deregistering | Self::Deprovisioning | Self::Deleted => true,
@@ -99,11 +98,11 @@ impl Phase {
         }
     }
 
-    /// Whether a resource in this phase may be written with the other one.
+    /// Whether a resource in this phase may be written with phase `to`.
     ///
-    /// The edges are what [`next`](crate::next()) can answer from each phase, and the step into
-    /// [`Phase::Deregistering`] that a deletion request takes from every phase on the way up and from
-    /// [`Phase::Failed`]. Invariant: legal edges only (`legal_edges_only`).
+    /// The edges are: every result of [`next`](crate::next()); a deletion request into
+    /// [`Phase::Deregistering`] from a converging phase or [`Phase::Failed`]; and a retry from
+    /// [`Phase::Failed`] into [`Phase::Pending`]. Invariant: legal edges only (`legal_edges_only`).
     pub const fn can_become(self, to: Self) -> bool {
         match self {
             Self::Pending | Self::Provisioning | Self::Enrolling | Self::Ready => match to {
@@ -128,7 +127,7 @@ impl fmt::Display for Phase {
     }
 }
 
-/// The strict reading, for rows: what is unknown is an error that names it.
+/// Strict parsing for stored rows: the error names the unknown value.
 impl TryFrom<&str> for Phase {
     type Error = Error;
 
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_phase_is_refused_by_rows_and_pending_on_the_wire() {
+    fn unknown_phase_is_rejected_in_rows_and_pending_on_the_wire() {
         for text in ["", "ready", "READY", " Ready", "Hibernating"] {
             assert_eq!(Phase::from_wire(text), Phase::Pending);
             let error = Phase::try_from(text).unwrap_err();
@@ -181,8 +180,8 @@ mod tests {
         }
     }
 
-    /// Invariant: the legal edges are what `next` can yield, and deletion from every phase but those of
-    /// teardown. Computed here from the definition, so that neither side can drift alone.
+    /// Invariant: the legal edges are the results of `next`, a deletion request and a retry. Recomputed here,
+    /// so that neither side can drift alone.
     #[test]
     fn legal_edges_only() {
         for from in Phase::ALL {

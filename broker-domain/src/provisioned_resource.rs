@@ -1,4 +1,4 @@
-//! The aggregate. One declared piece of substrate, from its declaration to its end.
+//! Persist stage: the aggregate of one declared piece of substrate, through its whole lifecycle.
 
 mod build;
 mod change;
@@ -23,12 +23,11 @@ use crate::substrate::Substrate;
 use crate::token::TokenOrdinal;
 use crate::version::Version;
 
-/// One declared piece of substrate that the broker drives to Ready, and away again.
+/// One declared piece of substrate that the broker converges to Ready and later tears down.
 ///
-/// A value of this type satisfies every invariant: [`new`](Self::new) and [`hydrate`](Self::hydrate) share
-/// one private builder, so a row that drifted in storage is refused where it is read. It is never changed
-/// in place. Each method that stands for a legal change returns a [`Change`]: the aggregate as it is
-/// afterwards, the event if the change carries one, and the version that it was made from.
+/// Every value satisfies every invariant: [`new`](Self::new) and [`hydrate`](Self::hydrate) share one private
+/// builder, so reading rejects a corrupt row. Values are immutable. Each legal change is a method that
+/// returns a [`Change`]: the new state, the event if any, and the expected version.
 ///
 /// ```
 /// use broker_domain::{
@@ -105,14 +104,14 @@ pub struct ProvisionedResource {
 }
 
 impl ProvisionedResource {
-    /// Accepts a declaration: the resource at [`Phase::Pending`], and its `Requested` event.
+    /// Accepts a declaration: returns the resource in [`Phase::Pending`] with its `Requested` event.
     ///
-    /// The parameters are the declaration's after validation, with the blueprint's defaults; the mesh role
-    /// is the blueprint's.
+    /// `parameters` are the declaration's after validation, defaults included. The blueprint determines
+    /// `mesh_role`.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] when the stamp's time lies at or before 1970: somebody's clock was not set.
+    /// [`Error::InvalidInput`] when the stamp's time is not after 1970: the caller's clock is not set.
     #[expect(
         clippy::new_ret_no_self,
         reason = "a new resource comes with its event, as one change"
@@ -129,9 +128,9 @@ impl ProvisionedResource {
             resource_id,
             blueprint_version_id,
             cloud_credential_id,
-            parameters: _, // as the caller wrote them; `parameters` are the validated ones
+            parameters: _, // unvalidated; the argument `parameters` replaces them
             on_failure,
-            request_id: _, // names the request, not the resource
+            request_id: _, // identifies the request, not the resource
         } = declaration;
         let resource = Self {
             id,
@@ -161,7 +160,7 @@ impl ProvisionedResource {
         Ok(Change::created(resource, stamp))
     }
 
-    /// Reads a resource back from a store.
+    /// Builds a resource from a stored row.
     ///
     /// ```
     #[doc = include_str!("provisioned_resource/example.md")]
@@ -178,13 +177,12 @@ impl ProvisionedResource {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] that names the first field which breaks a rule, alone or in its mix with
-    /// others.
+    /// [`Error::InvalidInput`] that names the first field that breaks a rule, alone or combined with others.
     pub fn hydrate(snapshot: Snapshot) -> Result<Self, Error> {
         Self::try_from(snapshot)?.build()
     }
 
-    /// Its own id.
+    /// The id.
     pub const fn id(&self) -> ProvisionedResourceId {
         self.id
     }
@@ -194,22 +192,22 @@ impl ProvisionedResource {
         self.resource_id
     }
 
-    /// The Project that it was declared for.
+    /// The Project that owns it.
     pub const fn project_id(&self) -> ProjectId {
         self.project_id
     }
 
-    /// The blueprint version that it is made from, for ever.
+    /// The blueprint version that it is rendered from; immutable.
     pub const fn blueprint_version_id(&self) -> BlueprintVersionId {
         self.blueprint_version_id
     }
 
-    /// The credential that it is made with.
+    /// The cloud credential that it uses.
     pub const fn cloud_credential_id(&self) -> CloudCredentialId {
         self.cloud_credential_id
     }
 
-    /// Where it stands.
+    /// The current phase.
     pub const fn phase(&self) -> Phase {
         self.phase
     }
@@ -219,22 +217,22 @@ impl ProvisionedResource {
         self.id.xr_name()
     }
 
-    /// The token that was issued for it last; `None` until one was, and always for a standalone one.
+    /// The token issued last; `None` before the first one, and always for a standalone resource.
     pub const fn bootstrap_token_id(&self) -> Option<BootstrapTokenId> {
         self.bootstrap_token_id
     }
 
-    /// When it was declared.
+    /// The time of the declaration.
     pub const fn created_at(&self) -> OffsetDateTime {
         self.created_at
     }
 
-    /// When it was changed last.
+    /// The time of the last change.
     pub const fn updated_at(&self) -> OffsetDateTime {
         self.updated_at
     }
 
-    /// Its validated parameter values.
+    /// The validated parameter values.
     pub const fn parameters(&self) -> &Parameters {
         &self.parameters
     }
@@ -244,62 +242,62 @@ impl ProvisionedResource {
         self.mesh_role
     }
 
-    /// What a terminal failure leads to.
+    /// The policy after a terminal failure.
     pub const fn on_failure(&self) -> OnFailure {
         self.on_failure
     }
 
-    /// Its terminal failure; kept through a rollback.
+    /// The terminal failure; kept through a rollback.
     pub const fn failure(&self) -> Option<&Failure> {
         self.failure.as_ref()
     }
 
-    /// Which of its tokens is the current one.
+    /// The ordinal of the current token.
     pub const fn token_ordinal(&self) -> TokenOrdinal {
         self.token_ordinal
     }
 
-    /// The issuer confirmed that no token of it is live and none will ever be issued again.
+    /// Whether the issuer confirmed that no token is live and that it will never issue another.
     pub const fn token_closed(&self) -> bool {
         self.token_closed
     }
 
-    /// What stands on the cluster on its behalf.
+    /// The record of its objects on the cluster.
     pub const fn substrate(&self) -> &Substrate {
         &self.substrate
     }
 
-    /// When its deletion was accepted.
+    /// The time at which its deletion was accepted.
     pub const fn deletion_requested_at(&self) -> Option<OffsetDateTime> {
         self.deletion_requested_at
     }
 
-    /// When it came into its phase.
+    /// The time at which it entered its phase.
     pub const fn phase_entered_at(&self) -> OffsetDateTime {
         self.phase_entered_at
     }
 
-    /// When it first became Ready.
+    /// The time at which it first became Ready.
     pub const fn first_ready_at(&self) -> Option<OffsetDateTime> {
         self.first_ready_at
     }
 
-    /// It was given up: Deleted without proof that everything is gone.
+    /// Whether an operator abandoned its teardown: Deleted without proof that everything is gone.
     pub const fn abandoned(&self) -> bool {
         self.abandoned
     }
 
-    /// The number of its last event.
+    /// The sequence number of its last event.
     pub const fn event_sequence(&self) -> u64 {
         self.event_sequence
     }
 
-    /// How many of its changes were committed.
+    /// The number of committed changes.
     pub const fn version(&self) -> Version {
         self.version
     }
 
-    /// Nothing will happen to it by itself any more: Deleted, or Failed and to be retained.
+    /// Whether it is settled: Deleted, or Failed and retained. No pass changes a settled resource.
     ///
     /// ```
     #[doc = include_str!("provisioned_resource/example.md")]

@@ -1,14 +1,14 @@
-//! The caller's own name for a request, which makes a retry free.
+//! Declare stage: the caller's idempotency key.
 
 use std::fmt;
 
 use crate::error::Error;
 
-/// What a caller calls its request. It is stored and shown in messages, so it must not be personal data: `@` and
-/// spaces are refused.
+/// The caller's idempotency key. Stored and shown in messages, so it must not be personal data: `@` and
+/// spaces are rejected.
 ///
-/// The same id in the same Project is the same request: a retry gets the
-/// first answer again, and a different declaration under it is refused.
+/// A retry with the same id in the same Project gets the first answer; a different declaration under that id
+/// is rejected.
 ///
 /// ```
 /// use broker_domain::RequestId;
@@ -22,14 +22,14 @@ use crate::error::Error;
 pub struct RequestId(String);
 
 impl RequestId {
-    /// The longest id that is taken.
+    /// The maximum length in bytes.
     pub const MAX_BYTES: usize = 128;
 
-    /// Takes 1 to 128 visible ASCII characters without `@`.
+    /// Accepts 1 to 128 visible ASCII characters without `@`.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] when the text is empty, too long or holds anything else.
+    /// [`Error::InvalidInput`] when the text is empty, too long or contains any other character.
     pub fn new(text: impl Into<String>) -> Result<Self, Error> {
         let text = text.into();
         let allowed = format!("use 1 to {} visible ASCII characters without @", Self::MAX_BYTES);
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_an_id_is_refused_with_what_is_allowed() {
+    fn invalid_request_id_is_rejected_with_allowed_values() {
         let long = "x".repeat(RequestId::MAX_BYTES + 1);
         for (text, problem) in [
             ("", "is empty"),

@@ -1,10 +1,10 @@
-//! Two choices that shape a resource's life: whether a Node comes of it, and what a failure leads to.
+//! Two choices that shape a resource's lifecycle: its mesh role and its failure policy.
 
 use std::fmt;
 
 use crate::error::Error;
 
-/// Whether a Node enrols from the substrate. A property of the blueprint, which a caller cannot choose.
+/// Whether a Node enrols from the substrate. The blueprint determines it; a caller cannot.
 ///
 /// ```
 /// use broker_domain::MeshRole;
@@ -23,11 +23,11 @@ pub enum MeshRole {
     /// An agent on the substrate consumes the bootstrap token and enrols as a Node.
     #[default]
     Node,
-    /// A bucket, a database, a network: ready as soon as Crossplane says so. No token is ever minted.
+    /// A bucket, a database, a network: Ready as soon as Crossplane reports it. No token is ever minted.
     Standalone,
 }
 
-/// What happens to a resource that failed terminally.
+/// The policy after a terminal failure.
 ///
 /// ```
 /// use broker_domain::OnFailure;
@@ -41,10 +41,10 @@ pub enum MeshRole {
     serde(rename_all = "snake_case")
 )]
 pub enum OnFailure {
-    /// It stays as the record of the attempt until somebody deletes it.
+    /// The resource stays as a record of the attempt until an operator deletes it.
     #[default]
     Retain,
-    /// The broker tears it down by itself.
+    /// The broker tears the resource down.
     Rollback,
 }
 
@@ -52,7 +52,7 @@ impl MeshRole {
     /// Every role.
     pub const ALL: [Self; 2] = [Self::Node, Self::Standalone];
 
-    /// The role's name in rows, catalogs and on the wire.
+    /// The name in rows, catalogs and on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Node => "node",
@@ -65,7 +65,7 @@ impl OnFailure {
     /// Every policy.
     pub const ALL: [Self; 2] = [Self::Retain, Self::Rollback];
 
-    /// The policy's name in rows and on the wire.
+    /// The name in rows and on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Retain => "retain",

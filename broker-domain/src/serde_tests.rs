@@ -1,4 +1,4 @@
-//! The feature `serde`: the spelling of rows and wire, and no way around the constructors.
+//! Tests of the feature `serde`: the spelling equals that of rows, and constructors cannot be bypassed.
 
 use serde::Deserialize;
 use serde::de::value::{Error, StrDeserializer};
@@ -12,7 +12,7 @@ fn read<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
 }
 
 #[test]
-fn the_nil_uuid_is_refused_here_too() {
+fn nil_uuid_is_rejected_by_serde() {
     let nil = "00000000-0000-0000-0000-000000000000";
     assert!(read::<ProjectId>(nil).is_err());
     assert!(read::<ProvisionedResourceId>(nil).is_err());
@@ -20,7 +20,7 @@ fn the_nil_uuid_is_refused_here_too() {
 }
 
 #[test]
-fn words_are_spelt_as_everywhere() {
+fn serde_names_equal_row_names() {
     for phase in Phase::ALL {
         assert_eq!(read::<Phase>(phase.as_str()).unwrap(), phase);
     }

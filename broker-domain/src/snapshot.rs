@@ -1,4 +1,4 @@
-//! A resource as a store keeps it, before anything was checked.
+//! Persist stage: an unchecked row of a resource.
 
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -6,13 +6,13 @@ use uuid::Uuid;
 use crate::parameters::Parameters;
 use crate::substrate::Substrate;
 
-/// Every stored field of a resource, in the types that a store has.
+/// Every stored field of a resource, in plain types.
 ///
-/// An adapter fills it from a row and hands it to
-/// [`ProvisionedResource::hydrate`](crate::ProvisionedResource::hydrate), which checks each field and every
-/// mix of them; for writing it takes
-/// [`ProvisionedResource::snapshot`](crate::ProvisionedResource::snapshot) apart. It is exhaustive so that
-/// the compiler shows every adapter a field that was added.
+/// An adapter fills it from a row and calls
+/// [`ProvisionedResource::hydrate`](crate::ProvisionedResource::hydrate), which checks every field and
+/// combination. To write, it destructures
+/// [`ProvisionedResource::snapshot`](crate::ProvisionedResource::snapshot). The struct is exhaustive, so that
+/// a new field breaks every adapter at compile time.
 ///
 /// ```
 /// use broker_domain::{Error, ProvisionedResource, Snapshot};

@@ -1,4 +1,4 @@
-//! What stands on the cluster on behalf of a resource: remembered until it is proven gone.
+//! The record of a resource's objects on the cluster, kept until they are proven gone.
 
 mod reference;
 mod xr_uid;
@@ -11,9 +11,9 @@ pub use xr_uid::XrUid;
 
 use crate::error::Error;
 
-/// The cluster that a resource's objects stand on: the uid of its `kube-system` namespace.
+/// The cluster that holds a resource's objects: the uid of its `kube-system` namespace.
 ///
-/// Absence on another cluster proves nothing, so it is recorded before the first object is applied.
+/// Recorded before the first apply, because absence on another cluster proves nothing.
 ///
 /// ```
 /// use broker_domain::ClusterId;
@@ -26,7 +26,7 @@ use crate::error::Error;
 pub struct ClusterId(String);
 
 impl ClusterId {
-    /// Takes a uid as the API server spells it.
+    /// Accepts a uid as the API server spells it.
     ///
     /// # Errors
     ///
@@ -54,7 +54,7 @@ impl fmt::Display for ClusterId {
     }
 }
 
-/// A digest over a set of composed references, so that a sweep can compare sets without carrying them.
+/// A digest of a set of composed references. A sweep compares sets by it.
 ///
 /// ```
 /// use broker_domain::ReferencesDigest;
@@ -66,7 +66,7 @@ impl fmt::Display for ClusterId {
 pub struct ReferencesDigest([u8; 32]);
 
 impl ReferencesDigest {
-    /// Takes the 32 bytes that the render crate computed.
+    /// Accepts the 32 bytes that the render crate computed.
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -87,11 +87,10 @@ impl fmt::Debug for ReferencesDigest {
     }
 }
 
-/// Everything that was ever seen of a resource on the cluster and has not been proven gone, and the name of its
-/// ProviderConfig.
+/// Every object ever observed and not proven gone, and the name of the ProviderConfig.
 ///
-/// Merged and never replaced: a composite resource that was created anew composes new objects, while
-/// those of its predecessor may still live.
+/// Merged, never replaced: a re-created composite resource composes new objects while its predecessor's may
+/// still exist.
 ///
 /// ```
 /// use broker_domain::{ObjectReference, ReferencesDigest, Substrate};
@@ -101,7 +100,7 @@ impl fmt::Debug for ReferencesDigest {
 ///
 /// let seen = Substrate::default().observed([old.clone()], ReferencesDigest::new([1; 32]));
 /// let seen = seen.observed([new.clone()], ReferencesDigest::new([2; 32]));
-/// assert_eq!(seen.composed().len(), 2, "the old one may still live");
+/// assert_eq!(seen.composed().len(), 2, "the old one may still exist");
 ///
 /// let seen = seen.without(&[old].into());
 /// assert_eq!(seen.composed(), &[new].into());
@@ -117,7 +116,7 @@ pub struct Substrate {
 }
 
 impl Substrate {
-    /// What a row kept.
+    /// Builds the record from a stored row.
     ///
     /// ```
     /// use std::collections::BTreeSet;
@@ -131,7 +130,7 @@ impl Substrate {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] when objects are named but the cluster that they stand on is not.
+    /// [`Error::InvalidInput`] when objects are recorded without their cluster.
     pub fn hydrate(
         cluster: Option<ClusterId>,
         provider_config: Option<ObjectReference>,
@@ -144,7 +143,6 @@ impl Substrate {
         Ok(substrate)
     }
 
-    /// Objects stand somewhere.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let nothing_recorded = self.composed.is_empty()
             && self.provider_config.is_none()
@@ -153,23 +151,23 @@ impl Substrate {
         if self.cluster.is_none() && !nothing_recorded {
             return Err(Error::invalid(
                 "cluster_id",
-                "is missing although objects are on record; they stand on some cluster",
+                "is missing although objects are on record; name their cluster",
             ));
         }
         Ok(())
     }
 
-    /// No composed object is on record whose absence has to be read.
+    /// Whether no composed object on record needs a proof of absence.
     pub fn is_clear(&self) -> bool {
         self.composed.iter().all(ObjectReference::is_plain_data)
     }
 
-    /// The plain data on record: composed, never read, and not proven gone by a foreground deletion.
+    /// The plain data on record: composed, never read, and not covered by a proven foreground deletion.
     pub fn plain_data(&self) -> impl Iterator<Item = &ObjectReference> {
         self.composed.iter().filter(|reference| reference.is_plain_data())
     }
 
-    /// Without plain data: a composite resource that goes in the foreground goes after it.
+    /// Removes plain data: a foreground deletion of the composite resource removes it first.
     ///
     /// ```
     /// use broker_domain::{ObjectReference, Substrate};
@@ -186,35 +184,35 @@ impl Substrate {
         self
     }
 
-    /// The cluster that everything stands on, once something was about to be applied.
+    /// The cluster of all objects; recorded before the first apply.
     pub const fn cluster(&self) -> Option<&ClusterId> {
         self.cluster.as_ref()
     }
 
-    /// The name of the resource's own ProviderConfig, once one was about to be applied. It stays on record for
-    /// good: without it, one that a cut-off worker applies late could not be found.
+    /// The name of the resource's own ProviderConfig; recorded before the first apply and never removed. It
+    /// locates a ProviderConfig that a fenced-off worker applies late.
     pub const fn provider_config(&self) -> Option<&ObjectReference> {
         self.provider_config.as_ref()
     }
 
-    /// Every composed object ever seen and not proven gone.
+    /// Every composed object observed and not proven gone.
     pub const fn composed(&self) -> &BTreeSet<ObjectReference> {
         &self.composed
     }
 
-    /// The digest over the composed references of the last observation, and nothing older.
+    /// The digest of the composed references in the latest observation only.
     pub const fn references_digest(&self) -> Option<&ReferencesDigest> {
         self.references_digest.as_ref()
     }
 
-    /// The composite resource that was last about to be armed, or seen armed. It stays on record when the object is
-    /// lost, so that a re-creation is told from a first creation.
+    /// The composite resource that was last armed, or about to be. Stays on record after a loss, to
+    /// distinguish a re-creation from a first creation.
     pub const fn applied(&self) -> Option<&XrUid> {
         self.applied.as_ref()
     }
 
-    /// With the cluster and the ProviderConfig that are about to be used: recorded before the first
-    /// apply, so that whatever that apply leaves behind is known.
+    /// Records the cluster and the ProviderConfig before the first apply, so that every object which that
+    /// apply leaves behind is known.
     ///
     /// ```
     /// use broker_domain::{ClusterId, ObjectReference, Substrate};
@@ -231,7 +229,7 @@ impl Substrate {
         self
     }
 
-    /// With the cluster that its objects were seen on, if none is on record.
+    /// Records the cluster where objects were observed, unless one is on record.
     ///
     /// ```
     /// use broker_domain::{ClusterId, Substrate};
@@ -246,7 +244,7 @@ impl Substrate {
         self
     }
 
-    /// With the composed objects of one observation added.
+    /// Adds the composed objects of one observation.
     #[must_use]
     pub fn observed(
         mut self,
@@ -258,15 +256,15 @@ impl Substrate {
         self
     }
 
-    /// The composite resource of this uid stands armed, or is about to be.
+    /// Records the uid of a composite resource that is armed or about to be.
     #[must_use]
     pub fn armed(mut self, uid: XrUid) -> Self {
         self.applied = Some(uid);
         self
     }
 
-    /// With composed objects that were found without the composite resource that composed them: by their
-    /// label. They say nothing about its references, so the digest stays.
+    /// Adds composed objects found by label, without their composite resource. The digest stays, because they
+    /// reveal nothing about the references.
     ///
     /// ```
     /// use broker_domain::{ObjectReference, Substrate};
@@ -282,7 +280,7 @@ impl Substrate {
         self
     }
 
-    /// Without the composed objects that are proven gone.
+    /// Removes the composed objects that are proven gone.
     #[must_use]
     pub fn without(mut self, gone: &BTreeSet<ObjectReference>) -> Self {
         self.composed.retain(|reference| !gone.contains(reference));
@@ -296,14 +294,14 @@ mod tests {
     use crate::testing::composed;
 
     #[test]
-    fn a_cluster_is_named_by_a_uid() {
+    fn cluster_id_accepts_only_uids() {
         assert!(ClusterId::new("4c1d…").is_err());
         assert!(ClusterId::new("").is_err());
         assert!(ClusterId::new("x".repeat(129)).is_err());
         assert!(ClusterId::new("e3f5a1c2-0d4b-4c57-9f6e-1b2a3c4d5e6f").is_ok());
     }
 
-    /// Invariant: what was seen is forgotten only when a direct read found it gone.
+    /// Invariant: an object leaves the record only when a direct read found it gone.
     #[test]
     fn substrate_is_merged_never_replaced() {
         let cluster = ClusterId::new("uid").unwrap();
@@ -320,12 +318,12 @@ mod tests {
         assert_eq!(seen.references_digest(), Some(&ReferencesDigest::new([2; 32])));
         let left = seen.without(&[composed("b"), config.clone()].into());
         assert_eq!(left.composed(), &[composed("a"), composed("c"), composed("d")].into());
-        assert_eq!(left.provider_config(), Some(&config), "its name is kept for good");
+        assert_eq!(left.provider_config(), Some(&config), "the name stays on record");
         assert!(left.cluster().is_some(), "the cluster is remembered for what is left");
     }
 
     #[test]
-    fn objects_without_their_cluster_are_a_drifted_row() {
+    fn objects_without_cluster_are_rejected() {
         let digest = Some(ReferencesDigest::new([1; 32]));
         let uid = Some(XrUid::new("uid").unwrap());
         for (config, objects, digest, applied) in [

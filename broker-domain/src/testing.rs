@@ -1,4 +1,4 @@
-//! Builders for this crate's tests, which read as sentences: `resource().enrolling()`.
+//! Builders for this crate's tests, such as `resource().enrolling()`.
 
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
@@ -8,23 +8,21 @@ use crate::{
     Phase, ProvisionedResource, Stamp, TokenOrdinal,
 };
 
-/// A small id of any kind.
 pub(crate) fn id<T: TryFrom<Uuid, Error = Error>>(number: u128) -> T {
     T::try_from(Uuid::from_u128(number)).unwrap()
 }
 
-/// A point in time, some seconds after a fixed one.
+/// A point in time, `number` seconds after a fixed one.
 pub(crate) fn second(number: i64) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp(1_790_000_000).unwrap() + Duration::seconds(number)
 }
 
-/// A stamp of that second; its event id is the second, too.
+/// A stamp at that second; the event id is the same number.
 pub(crate) fn stamp(number: i64) -> Stamp {
     let event_id: EventId = id(u128::try_from(number).unwrap() + 1_000);
     Stamp::new(event_id, second(number))
 }
 
-/// A composed object of that name.
 pub(crate) fn composed(name: &str) -> ObjectReference {
     ObjectReference::new("nop.crossplane.io/v1", "NopResource", name, Some("team-a")).unwrap()
 }
@@ -33,7 +31,6 @@ pub(crate) fn declaration() -> Declaration {
     Declaration::new(id(1), id(2), id(3), id(4))
 }
 
-/// A node that was just declared.
 pub(crate) fn resource() -> ResourceBuilder {
     ResourceBuilder { mesh_role: MeshRole::Node, on_failure: OnFailure::Retain }
 }
@@ -108,7 +105,7 @@ impl ResourceBuilder {
         to(&self.deprovisioning(), Phase::Deleted, 8)
     }
 
-    /// In whatever phase; Enrolling is skipped by a standalone one.
+    /// A resource in any phase; a standalone resource skips Enrolling.
     pub(crate) fn in_phase(self, phase: Phase) -> ProvisionedResource {
         match phase {
             Phase::Pending => self.pending(),

@@ -1,14 +1,13 @@
-//! Which token of a resource is meant: its first, or one that replaced a consumed one.
+//! The ordinal of a bootstrap token.
 
 use std::fmt;
 
 use crate::error::Error;
 
-/// The number of a resource's token, counted from one.
+/// The ordinal of a resource's token, counted from 1.
 ///
-/// A token that an agent consumed is spent for ever. When the substrate has to be created anew, the next
-/// token is issued under the next ordinal; under the same ordinal an issuer only ever replaces a token
-/// that nobody consumed.
+/// A consumed token is spent. A re-created substrate gets the next ordinal; under the same ordinal, an issuer
+/// replaces only an unconsumed token.
 ///
 /// ```
 /// use broker_domain::TokenOrdinal;
@@ -20,13 +19,13 @@ use crate::error::Error;
 pub struct TokenOrdinal(u32);
 
 impl TokenOrdinal {
-    /// The largest that is read back: half of what a signed 32-bit column holds, so that no resource can ever
-    /// count past its column.
+    /// The largest accepted value: half the range of a signed 32-bit column, so that increments never
+    /// overflow it.
     pub const MAX: u32 = (i32::MAX / 2).unsigned_abs();
     /// The first token of a resource.
     pub const FIRST: Self = Self(1);
 
-    /// Takes the ordinal of a stored resource.
+    /// Accepts the ordinal of a stored resource.
     ///
     /// # Errors
     ///

@@ -1,13 +1,12 @@
-//! Optimistic concurrency: every committed change of a resource raises its version by one.
+//! Optimistic concurrency: every committed change of a resource increments its version.
 
 use std::fmt;
 
 use crate::error::Error;
 
-/// How many changes of a resource have been committed.
+/// The number of committed changes of a resource.
 ///
-/// A writer names the version that its change was made from; a store commits only if the resource is
-/// still there.
+/// A writer passes the version that it read; a store commits only if the resource still has that version.
 ///
 /// ```
 /// use broker_domain::Version;
@@ -18,20 +17,19 @@ use crate::error::Error;
 pub struct Version(u64);
 
 impl Version {
-    /// The largest that is read back: half of what a signed 64-bit column holds, so that no resource can ever
-    /// count past its column.
+    /// The largest accepted value: half the range of a signed 64-bit column, so that increments never
+    /// overflow it.
     pub const MAX: u64 = (i64::MAX / 2).unsigned_abs();
-    /// Before the resource was ever stored: what a creation was made from.
+    /// The version before the first commit; creations expect it.
     pub const UNSTORED: Self = Self(0);
-    /// The version of a resource that was just created.
+    /// The version of a newly created resource.
     pub const FIRST: Self = Self(1);
 
-    /// Takes the version of a stored resource.
+    /// Accepts the version of a stored resource.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] for zero, which only a resource that was never stored has, and above
-    /// [`Version::MAX`].
+    /// [`Error::InvalidInput`] for zero, which means never stored, and above [`Version::MAX`].
     pub fn new(version: u64) -> Result<Self, Error> {
         if version == 0 || version > Self::MAX {
             return Err(Error::invalid("version", format!("is {version}; use 1 to {}", Self::MAX)));
@@ -62,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stored_resource_has_a_version_from_one_on() {
+    fn stored_version_starts_at_one() {
         assert_eq!(Version::new(1).unwrap(), Version::FIRST);
         assert!(Version::new(Version::MAX).is_ok());
         for impossible in [0, Version::MAX + 1, u64::MAX] {

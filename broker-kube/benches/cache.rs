@@ -1,8 +1,8 @@
-//! How much memory the watch cache keeps per resource, for `cargo xtask bench`.
+//! Memory of the watch cache per resource, for `cargo xtask bench`.
 //!
-//! `cache --list` names the cases; `cache CASE` prints the bytes per resource that are still allocated when
-//! the cache is warm, without what an empty cache takes. A resource is a composite resource and its
-//! ProviderConfig. An API server is played here: lists by the page, and a watch that says nothing.
+//! `cache --list` prints the cases. `cache CASE` prints the allocated bytes per resource of a warm cache, minus those
+//! of an empty cache. One resource is a composite resource and its ProviderConfig. The API server is a stub: paged
+//! lists, and a watch that sends no event.
 
 use std::alloc::System;
 use std::convert::Infallible;
@@ -37,7 +37,7 @@ fn main() {
     }
 }
 
-/// Bytes that are allocated while a cache of so many resources is warm.
+/// Bytes that stay allocated while a cache of `count` resources is warm.
 fn live(count: usize) -> usize {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     runtime.expect("a runtime").block_on(async {
@@ -56,7 +56,7 @@ fn live(count: usize) -> usize {
         };
         tokio::select! {
             live = warm => live,
-            () = cache.run(std::future::pending()) => unreachable!("nobody stops it"),
+            () = cache.run(std::future::pending()) => unreachable!("the stop future never completes"),
         }
     })
 }
@@ -70,7 +70,7 @@ fn allocated() -> usize {
     stats.bytes_allocated - stats.bytes_deallocated
 }
 
-/// A figure of an empty cache would be a good one.
+/// Guards the figure: an incomplete cache would measure too low.
 fn is_complete(cache: &Cache, xrd: &Arc<Xrd>, count: usize) {
     let warm = cache.warm(xrd).expect("it is warm");
     for number in 0..count {
@@ -86,7 +86,6 @@ fn is_complete(cache: &Cache, xrd: &Arc<Xrd>, count: usize) {
     );
 }
 
-/// Plays the API server.
 fn serve(request: &Request<Body>, count: usize) -> Response<UnsyncBoxBody<Bytes, Infallible>> {
     if request.uri().path() == "/api/v1/namespaces/kube-system" {
         let kube_system = json!({"metadata": {"uid": id(0)}});
@@ -116,7 +115,7 @@ fn id(number: usize) -> String {
     format!("0198a8e2-5d9f-7c31-8a4e-{number:012x}")
 }
 
-/// A composite resource as it stands when all is well. Of a ProviderConfig no more is looked at than this has.
+/// A settled composite resource. It has every field that the cache reads of a ProviderConfig, too.
 fn object(number: usize) -> Value {
     let labels = json!({"app.kubernetes.io/managed-by": "plexsphere-provisioning-broker"});
     let id = id(number);

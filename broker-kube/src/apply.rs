@@ -1,4 +1,4 @@
-//! Act: conditional server-side apply, for good or to see what it would do.
+//! Act: conditional server-side apply, and its dry run.
 
 use broker_ports::{
     Applied, ApplyRequest, DryRun, LiveObject, ObjectVersion, PortError, refuse_foreign_write,
@@ -13,15 +13,14 @@ use crate::error::{Asked, Cause, Failure, Verb};
 use crate::kinds::Served;
 use crate::objects::Objects;
 
-/// The body is JSON, which is YAML.
+/// JSON is valid YAML, so the body is sent as JSON.
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
 
-/// What became of a request to apply.
 enum Outcome {
     Object(Value),
-    /// The precondition did not hold.
+    /// The version precondition failed.
     Conflict,
-    /// The version was right, but of another object.
+    /// The version matched, but the uid did not: another object has the name.
     NameTaken,
 }
 
@@ -56,10 +55,10 @@ async fn send(objects: &Objects, verb: Verb, request: &ApplyRequest) -> Result<O
     let served = served(objects, &asked, request).await?;
     let target = request.target();
     let Some(path) = served.object(target.namespace(), target.name()) else {
-        let words = "the name is not complete; a namespaced object needs its namespace";
-        return Err(asked.failed(Cause::Unaddressable, words));
+        let text = "the name is incomplete; a namespaced object needs its namespace";
+        return Err(asked.failed(Cause::Unaddressable, text));
     };
-    // Forced: a field that we send is ours, whoever wrote it last.
+    // Forced: the broker takes over each field that it sends.
     let mut path = format!("{path}?fieldManager={FIELD_MANAGER}&force=true");
     let extent = if verb == Verb::DryRun {
         path.push_str("&dryRun=All");
@@ -75,7 +74,7 @@ async fn send(objects: &Objects, verb: Verb, request: &ApplyRequest) -> Result<O
     }
 }
 
-/// Where the kind is served in the very version that the manifest is written in.
+/// The endpoint of the kind in exactly the version of the manifest.
 async fn served(
     objects: &Objects,
     asked: &Asked,
@@ -86,14 +85,14 @@ async fn served(
     match objects.kinds().locate(objects.server(), kind).await? {
         Some(served) if served.api_version() == target.api_version() => Ok(served),
         Some(other) => {
-            let words = format!("the server serves this kind as {} only", other.api_version());
-            Err(asked.failed(Cause::KindAbsent, &words))
+            let text = format!("the server serves this kind as {} only", other.api_version());
+            Err(asked.failed(Cause::KindAbsent, &text))
         }
         None => Err(asked.failed(Cause::KindAbsent, "the server does not serve this kind")),
     }
 }
 
-/// What a refusal means. Its words may repeat the injected value, so they pass the request's own scrub.
+/// Maps a refusal. Its message may quote the injected token, so the request itself scrubs it.
 async fn refused(
     objects: &Objects,
     asked: &Asked,
@@ -112,15 +111,15 @@ async fn refused(
     if cause == Cause::KindAbsent {
         objects.kinds().forget((request.target().api_version(), request.target().kind()));
     }
-    // Server-side apply answers a field that the schema does not declare, or declares with another type,
-    // with a bare 500. It is the object's fault, unless the server is unwell.
+    // A field that the schema does not declare, or declares with another type, gets a bare 500 from server-side
+    // apply. The object is at fault if the server reports ready.
     let is_the_object = cause == Cause::ServerError(500) && is_ready(objects).await;
     let cause = if is_the_object { Cause::UnprocessableObject } else { cause };
-    let failure = asked.failed_saying(cause, refusal.words(), |message| request.scrub(message));
+    let failure = asked.failed_saying(cause, refusal.message(), |message| request.scrub(message));
     Err(failure.with_retry_after(refusal.retry_after()))
 }
 
-/// Whether the API server calls itself ready. One that will not tell us is well enough to say that.
+/// Whether the API server reports ready. A refusal to answer, such as 403, proves that it runs.
 async fn is_ready(objects: &Objects) -> bool {
     let asked = Asked::about(Verb::Get, "/readyz");
     match objects.server().get(&asked, "/readyz", Extent::Whole).await {

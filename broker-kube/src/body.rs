@@ -1,10 +1,10 @@
-//! Reading the body of an answer without more memory than it may take.
+//! Reads an answer body up to a size limit.
 
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 
-/// The whole body, unless it has more bytes than `most`: then `None`, and the rest is not read.
+/// The whole body. `None` if it has more than `most` bytes; the rest is then not read.
 pub(crate) async fn collect(mut body: Body, most: usize) -> Result<Option<Bytes>, kube::Error> {
     let mut whole = Vec::new();
     while let Some(frame) = body.frame().await {
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn body_is_read_up_to_its_bound() {
+    async fn body_is_read_up_to_its_limit() {
         for (most, expected) in [(5, Some("12345")), (6, Some("12345")), (4, None), (0, None)] {
             let read = collect(Body::from(b"12345".to_vec()), most).await.unwrap();
             assert_eq!(read.as_deref(), expected.map(str::as_bytes), "{most}");

@@ -1,23 +1,23 @@
-//! Observe: a watch cache over everything that carries our label.
+//! Observe: a watch cache over every object that carries the broker's label.
 //!
-//! A sweep looks at every resource there is and finds nearly all of them as it left them. The cache answers
-//! that from memory: it lists each kind once, follows it by a watch, and keeps of each object about two
-//! hundred bytes, of a ProviderConfig about half of that. **It decides only what needs attention.** Whoever
-//! acts reads the object by its name; what the cache does not have may stand all the same.
+//! A sweep reads every resource, and nearly all of them are unchanged. The cache answers from memory: it lists each
+//! kind once, follows it with a watch, and keeps about 200 bytes per composite resource and 100 per ProviderConfig.
+//! **It only decides which resources need attention.** Before the broker acts, it reads the object by name. An object
+//! that is missing from the cache may still exist.
 //!
-//! - *Kinds come and go.* A kind is followed from when it is first asked for ([`Cache::warm`],
-//!   [`Cache::track`]) until nobody asked for [`CacheOptions::unused_after`], or [`Cache::untrack`] is called.
-//!   All blueprint versions of one kind share one watch.
-//! - *Warm or nothing.* A kind is warm while a watch that began where a complete list ended was heard within
-//!   [`CacheOptions::silence`]. Otherwise the cache has no answer, and the caller lists; only for the first list of a
-//!   kind it may wait ([`Cache::warming`]).
-//! - *On which cluster.* Before each list and each watch the API server is asked which cluster it is. While
-//!   every kind is warm, and on the same one, that is the answer for whoever asks.
-//! - *One history.* A watch resumes from its version only if the API server ended it at the time that it was asked
-//!   for. After every other end the kind is listed: the store may have been restored meanwhile.
-//! - *Not for ever.* After [`CacheOptions::relist_after`] everything is listed anew, however well the watch is.
-//! - *One future.* Nothing happens until somebody runs [`Cache::run`], and nothing outlives it: no task is
-//!   started. Without it the cache stays cold, which costs requests and nothing else.
+//! - *Tracked kinds.* The cache follows a kind from its first use ([`Cache::warm`], [`Cache::track`]) until it is
+//!   unused for [`CacheOptions::unused_after`] or [`Cache::untrack`] is called. All blueprint versions of one kind
+//!   share one watch.
+//! - *Warm or no answer.* A kind is warm while a watch that started from a complete list was active within
+//!   [`CacheOptions::silence`]. A cold kind has no answer, and the caller lists. [`Cache::warming`] waits for a list
+//!   that is in progress.
+//! - *Cluster identity.* The cache reads the cluster's identity before each list and each watch. While every kind is
+//!   warm on one cluster, [`Cache::identity`] returns it.
+//! - *One history.* A watch resumes from its version only if the API server ended it at the requested timeout. After
+//!   any other end the cache lists the kind, because the store may have been restored.
+//! - *Periodic relist.* After [`CacheOptions::relist_after`] the cache lists each kind, even if its watch works.
+//! - *One future.* All work happens inside [`Cache::run`]; the cache starts no task. Without it the cache stays cold,
+//!   which costs requests only.
 //!
 //! ```
 //! # async fn embed(client: kube::Client, stop: impl Future<Output = ()>) {
@@ -60,56 +60,56 @@ use kept::Keep;
 use requests::Source;
 use tracked::Tracked;
 
-/// How many pages of lists are in memory at once, of all kinds together.
-const PAGES_AT_ONCE: usize = 4;
+/// List pages in memory at once, over all kinds.
+const MAX_PAGES_IN_MEMORY: usize = 4;
 
-/// A watch cache over the objects that carry our label. See the [module](self).
+/// A watch cache over the objects that carry the broker's label. See the [module](self).
 #[derive(Debug)]
 pub struct Cache {
-    client: Shown<Client>,
+    client: Opaque<Client>,
     options: CacheOptions,
     kinds: Mutex<HashMap<Source, Arc<Tracked>>>,
-    /// The set of kinds has changed.
+    /// Notified when the set of kinds changes.
     changed: Notify,
     hints: Broadcast,
-    /// A permit for each page that may be in memory.
+    /// One permit per list page in memory.
     pages: Semaphore,
-    /// Held by whoever runs the cache.
+    /// Held by the active [`Cache::run`].
     running: tokio::sync::Mutex<()>,
-    /// Somebody does.
-    is_run: AtomicBool,
+    /// Whether a [`Cache::run`] is active.
+    is_running: AtomicBool,
 }
 
-/// A kind that is warm.
+/// A warm kind.
 #[derive(Debug)]
 pub struct WarmKind {
     tracked: Arc<Tracked>,
 }
 
 impl Cache {
-    /// A cold cache. Nothing is asked before [`Cache::run`].
+    /// A cold cache. It sends no request before [`Cache::run`].
     pub fn new(client: Client, options: CacheOptions) -> Self {
         Self {
-            client: Shown(client),
+            client: Opaque(client),
             options,
             kinds: Mutex::default(),
             changed: Notify::new(),
             hints: Broadcast::new(),
-            pages: Semaphore::new(PAGES_AT_ONCE),
+            pages: Semaphore::new(MAX_PAGES_IN_MEMORY),
             running: tokio::sync::Mutex::default(),
-            is_run: AtomicBool::new(false),
+            is_running: AtomicBool::new(false),
         }
     }
 
-    /// Follows every tracked kind until `stop`. A second call waits until the first has ended. Dropping the
-    /// future ends it as well: every kind is cold and every stream of hints ends.
+    /// Follows every tracked kind until `stop`. A second call waits until the first ends. When the future ends or is
+    /// dropped, every kind becomes cold and every hint stream ends.
     pub async fn run(&self, stop: impl Future<Output = ()>) {
         let mut stop = pin!(stop);
         let _only_one = tokio::select! {
             () = &mut stop => return,
             running = self.running.lock() => running,
         };
-        self.is_run.store(true, Ordering::Release);
+        self.is_running.store(true, Ordering::Release);
         let _end = EndOfRun(self);
         let mut followers = FuturesUnordered::new();
         loop {
@@ -125,23 +125,23 @@ impl Cache {
         }
     }
 
-    /// The composite resources of a kind, if the cache has them. Begins to follow the kind if nobody did.
+    /// The composite resources of a kind, if it is warm. Tracks the kind.
     pub fn warm(&self, xrd: &Xrd) -> Option<WarmKind> {
         self.warm_source(composites(xrd))
     }
 
-    /// The ProviderConfigs of a kind, if the cache has them. Begins to follow the kind if nobody did.
+    /// The ProviderConfigs of a kind, if it is warm. Tracks the kind.
     pub fn warm_provider_configs(&self, api_version: &str, plural: &str) -> Option<WarmKind> {
         self.warm_source(provider_configs(api_version, plural))
     }
 
-    /// As [`Cache::warm`], but a list that is under way is waited for, as long as somebody runs the cache and nothing
-    /// has gone wrong: whoever would list instead would ask for the same once more.
+    /// As [`Cache::warm`], but waits for a list in progress while the cache runs and no request has failed. A list by
+    /// the caller would repeat the same requests.
     pub async fn warming(&self, xrd: &Xrd) -> Option<WarmKind> {
         self.warming_source(composites(xrd)).await
     }
 
-    /// As [`Cache::warm_provider_configs`], waited for in the same way.
+    /// As [`Cache::warming`], for ProviderConfigs.
     pub async fn warming_provider_configs(
         &self,
         api_version: &str,
@@ -150,7 +150,7 @@ impl Cache {
         self.warming_source(provider_configs(api_version, plural)).await
     }
 
-    /// Which cluster everything here stands on: known while every kind is warm, and on one and the same.
+    /// The cluster of all kinds. `None` unless every kind is warm on the same cluster.
     pub fn identity(&self) -> Option<ClusterId> {
         let kinds = self.lock();
         let mut clusters = kinds.values().map(|kind| kind.cluster(self.options.silence));
@@ -158,24 +158,24 @@ impl Cache {
         clusters.all(|other| other.as_ref() == Some(&first)).then_some(first)
     }
 
-    /// Begins to follow the composite resources of a kind, so that it is warm by the time it is asked for.
+    /// Tracks the composite resources of a kind, so that the kind is warm at its first use.
     pub fn track(&self, xrd: &Xrd) {
         self.tracked(composites(xrd)).touch();
     }
 
-    /// Begins to follow the ProviderConfigs of a kind.
+    /// Tracks the ProviderConfigs of a kind.
     pub fn track_provider_configs(&self, api_version: &str, plural: &str) {
         self.tracked(provider_configs(api_version, plural)).touch();
     }
 
-    /// Stops following the composite resources of a kind. Asking for it begins anew.
+    /// Stops following the composite resources of a kind. The next use tracks it again.
     pub fn untrack(&self, xrd: &Xrd) {
         if let Some(tracked) = self.lock().remove(&composites(xrd)) {
-            tracked.drop_it();
+            tracked.stop();
         }
     }
 
-    /// Ids of resources whose objects changed, from now on. The stream ends when [`Cache::run`] does.
+    /// Ids of resources whose objects change after this call. The stream ends with [`Cache::run`].
     pub fn hints(&self) -> Hints {
         self.hints.listen()
     }
@@ -187,7 +187,7 @@ impl Cache {
     }
 
     async fn warming_source(&self, source: Source) -> Option<WarmKind> {
-        if self.is_run.load(Ordering::Acquire) {
+        if self.is_running.load(Ordering::Acquire) {
             self.tracked(source.clone()).decided().await;
         }
         self.warm_source(source)
@@ -213,8 +213,8 @@ impl Cache {
         self.lock().retain(|_, tracked| {
             let unused = tracked.is_unused_since(limit);
             if unused {
-                tracing::debug!(kind = tracked.path(), "nobody asks for it any more");
-                tracked.drop_it();
+                tracing::debug!(kind = tracked.path(), "the kind is unused; its watch ends");
+                tracked.stop();
             }
             !unused
         });
@@ -233,12 +233,12 @@ impl Cache {
 }
 
 impl WarmKind {
-    /// What is known of one composite resource of this kind.
+    /// The cached view of one composite resource of this kind.
     pub fn observe(&self, target: &XrTarget) -> CachedXr {
         self.tracked.get(&Key::new(target.resource, target.project, target.xrd.scope()))
     }
 
-    /// Whether the ProviderConfig of a target stands, if this is its kind.
+    /// Whether the ProviderConfig of a target exists, if this is its kind.
     pub fn config(&self, target: &XrTarget, scope: ProviderConfigScope) -> ConfigPresence {
         if self.tracked.has_name(&Key::of_config(target, scope)) {
             ConfigPresence::Present
@@ -247,19 +247,19 @@ impl WarmKind {
         }
     }
 
-    /// Every object of this kind that carries our label, whatever its name, as objects of this API version and
-    /// kind; those of some resources excepted.
+    /// Every labelled object of this kind, whatever its name, reported under this API version and kind. Skips the
+    /// objects of the resources in `except`.
     pub fn owned(&self, api_version: &str, kind: &str, except: &ResourceIds) -> Vec<OwnedObject> {
         self.tracked.owned((api_version, kind), except)
     }
 }
 
-/// However a run ends, nothing is warm and nobody waits for a hint after it.
+/// However a run ends, every kind becomes cold and every hint stream ends.
 struct EndOfRun<'a>(&'a Cache);
 
 impl Drop for EndOfRun<'_> {
     fn drop(&mut self) {
-        self.0.is_run.store(false, Ordering::Release);
+        self.0.is_running.store(false, Ordering::Release);
         for tracked in self.0.lock().values() {
             tracked.release();
         }
@@ -267,10 +267,10 @@ impl Drop for EndOfRun<'_> {
     }
 }
 
-/// A client says nothing of itself.
-struct Shown<T>(T);
+/// Hides the client in `Debug` output.
+struct Opaque<T>(T);
 
-impl<T> std::fmt::Debug for Shown<T> {
+impl<T> std::fmt::Debug for Opaque<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("..")
     }

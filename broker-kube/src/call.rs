@@ -1,4 +1,4 @@
-//! How a request reaches the API server: once, with a deadline, and with every way to fail told apart.
+//! One request to the API server: sent once, with a deadline, and with every kind of failure told apart.
 
 use std::error::Error as StdError;
 use std::num::NonZeroU32;
@@ -15,20 +15,18 @@ use crate::answer::Answer;
 use crate::body::collect;
 use crate::error::{Asked, Cause, Failure, Verb};
 
-/// How many objects a page of a list holds, unless somebody chooses.
+/// Objects per list page, by default.
 const PAGE_SIZE: NonZeroU32 = NonZeroU32::new(500).expect("it is not zero");
 
-/// How much of an object an answer shall hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// All of it.
     Whole,
-    /// Its metadata, where nothing else is looked at: an answer without a spec holds no secret.
+    /// Metadata only: an answer without a spec holds no secret.
     Metadata,
 }
 
 impl Extent {
-    /// An API server that cannot leave anything out may answer everything.
+    /// Accepts the full object, too: an API server without partial metadata sends that.
     const fn accept(self, list: bool) -> &'static str {
         match (self, list) {
             (Self::Whole, _) => "application/json",
@@ -42,7 +40,7 @@ impl Extent {
     }
 }
 
-/// How the adapter behaves. Only the composition root knows how slow its API server may be.
+/// Settings of the adapter. Only the composition root knows how slow its API server may be.
 ///
 /// ```
 /// use std::time::Duration;
@@ -55,28 +53,27 @@ impl Extent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KubeOptions {
-    /// How long one request may take that reads. A call of the port may need several.
+    /// Timeout of one reading request. One port call may send several.
     pub read_deadline: Duration,
-    /// How long one request may take that writes.
+    /// Timeout of one writing request.
     pub write_deadline: Duration,
-    /// How many objects a page of a list holds.
+    /// Objects per list page.
     pub page_size: NonZeroU32,
 }
 
 impl KubeOptions {
-    /// With these deadlines, and pages of 500.
+    /// Options with these deadlines and pages of 500 objects.
     pub const fn new(read_deadline: Duration, write_deadline: Duration) -> Self {
         Self { read_deadline, write_deadline, page_size: PAGE_SIZE }
     }
 
-    /// With pages of another size.
+    /// Sets [`KubeOptions::page_size`].
     #[must_use]
     pub const fn with_page_size(self, page_size: NonZeroU32) -> Self {
         Self { page_size, ..self }
     }
 }
 
-/// An API server, and how it is called.
 pub(crate) struct Server {
     client: Client,
     options: KubeOptions,
@@ -91,7 +88,6 @@ impl Server {
         &self.options
     }
 
-    /// Asks for what stands at a path.
     pub(crate) async fn get(
         &self,
         asked: &Asked,
@@ -99,10 +95,10 @@ impl Server {
         extent: Extent,
     ) -> Result<Answer, Failure> {
         let answer = self.get_within(asked, path, extent, usize::MAX).await?;
-        answer.ok_or_else(|| asked.failed(Cause::Unreadable, "the answer has no end"))
+        answer.ok_or_else(|| asked.failed(Cause::Unreadable, "the answer exceeds the size limit"))
     }
 
-    /// As [`get`](Self::get), unless the answer has more bytes than `most`: then `None`.
+    /// As [`get`](Self::get), but `None` if the answer has more bytes than `most`.
     pub(crate) async fn get_within(
         &self,
         asked: &Asked,
@@ -112,11 +108,11 @@ impl Server {
     ) -> Result<Option<Answer>, Failure> {
         let is_list = asked.verb() == Verb::List;
         let request = Request::get(path).header(ACCEPT, extent.accept(is_list));
-        // Boxed: a caller holds the futures of many reads side by side.
+        // Boxed: a caller holds the futures of many concurrent reads.
         Box::pin(self.send(asked, request.body(Body::empty()), most)).await
     }
 
-    /// Sends a body to a path. The body may hold a secret; it goes out as it is and is seen by nobody.
+    /// Sends a body to a path. The body may hold a secret, so it is never logged.
     pub(crate) async fn put(
         &self,
         asked: &Asked,
@@ -130,10 +126,10 @@ impl Server {
             .header(ACCEPT, extent.accept(false))
             .header(CONTENT_TYPE, content_type);
         let answer = self.send(asked, request.body(Body::from(body)), usize::MAX).await?;
-        answer.ok_or_else(|| asked.failed(Cause::Unreadable, "the answer has no end"))
+        answer.ok_or_else(|| asked.failed(Cause::Unreadable, "the answer exceeds the size limit"))
     }
 
-    /// One request, sent once; `None` if the answer has more bytes than `most`.
+    /// Sends one request once. `None` if the answer has more bytes than `most`.
     async fn send(
         &self,
         asked: &Asked,
@@ -141,7 +137,7 @@ impl Server {
         most: usize,
     ) -> Result<Option<Answer>, Failure> {
         let request = request.map_err(|error| {
-            asked.failed(Cause::Unaddressable, &format!("no request can be made of it: {error}"))
+            asked.failed(Cause::Unaddressable, &format!("the request cannot be built: {error}"))
         })?;
         let limit = match asked.verb() {
             Verb::Apply | Verb::Delete => self.options.write_deadline,
@@ -155,26 +151,26 @@ impl Server {
         };
         match timeout(limit, exchange).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(asked.failed(transport(&error), &words(&error))),
+            Ok(Err(error)) => Err(asked.failed(transport(&error), &describe(&error))),
             Err(_) => {
-                let words = format!("no answer within {limit:?}");
-                Err(asked.failed(Cause::Deadline, &words))
+                let text = format!("no answer within {limit:?}");
+                Err(asked.failed(Cause::Deadline, &text))
             }
         }
     }
 }
 
-/// Whether anything was sent. Only what provably was not counts as unreachable.
+/// Classifies a transport error. `Unreachable` needs proof that nothing was sent.
 fn transport(error: &kube::Error) -> Cause {
-    // Without credentials there was no request either.
-    let nobody = matches!(error, kube::Error::Auth(_));
+    // Without credentials no request was sent.
+    let unauthenticated = matches!(error, kube::Error::Auth(_));
     let unconnected =
         || chain(error).filter_map(|error| error.downcast_ref()).any(legacy::Error::is_connect);
-    if nobody || unconnected() { Cause::Unreachable } else { Cause::Broken }
+    if unauthenticated || unconnected() { Cause::Unreachable } else { Cause::Broken }
 }
 
-/// An error and its causes in one line, without what the outer ones repeat of the inner.
-fn words(error: &kube::Error) -> String {
+/// An error and its sources in one line, without the text that an outer error repeats.
+fn describe(error: &kube::Error) -> String {
     let mut parts: Vec<String> = Vec::new();
     for text in chain(error).map(ToString::to_string) {
         match parts.last_mut() {

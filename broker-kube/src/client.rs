@@ -1,17 +1,16 @@
-//! A client as the adapter needs it. Only the composition root makes one.
+//! The client configuration that the adapter requires. Only the composition root builds a client.
 
 use http::HeaderValue;
 use http::header::{InvalidHeaderValue, USER_AGENT};
 use kube::Config;
 
-/// Turns a configuration into one that the adapter may be given: every request is sent once, and says who
-/// sent it.
+/// Adapts a configuration: every request is sent once and carries this user agent.
 ///
-/// By itself `kube` repeats what was answered with 429, 503 or 504. An apply that was answered with 504 may
-/// have happened, and the broker has to look before it sends anything again.
+/// By default `kube` retries requests that were answered with 429, 503 or 504. An apply that was answered with 504
+/// may have happened, so the broker must read before it sends anything again.
 ///
-/// The HTTP client below repeats one thing only: a request that a pooled connection closed on before a byte
-/// of it was written. That did not happen, so it cannot happen twice.
+/// The HTTP client below `kube` still retries one case: a pooled connection closed before the first byte was written.
+/// That request did not happen, so the retry is safe.
 ///
 /// ```
 /// use kube::Config;
@@ -24,7 +23,7 @@ use kube::Config;
 ///
 /// # Errors
 ///
-/// When the user agent is not made of visible ASCII characters and spaces.
+/// If the user agent contains other characters than visible ASCII and spaces.
 pub fn client_config(mut config: Config, user_agent: &str) -> Result<Config, InvalidHeaderValue> {
     let user_agent = HeaderValue::from_str(user_agent)?;
     config.headers.retain(|(name, _)| name != USER_AGENT);

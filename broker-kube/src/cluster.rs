@@ -1,4 +1,4 @@
-//! The adapter itself: one handle on one API server.
+//! The adapter itself: the cluster port on one API server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use crate::{apply, delete, inspect, observe, owned, read};
 
 /// A management cluster behind its API server.
 ///
-/// Reading, applying and deleting ask the API server each time. What a sweep asks for is answered by the cache
-/// as long as that is warm: [`Cluster::observe_many`], [`Cluster::list_owned`], [`Cluster::identity`]. Hints
-/// come from there, too. The runner runs it by [`Cluster::watch`]: without that, every sweep costs lists, and no hint comes.
+/// Reads, applies and deletions always go to the API server. The warm cache answers the sweep's calls:
+/// [`Cluster::observe_many`], [`Cluster::list_owned`] and [`Cluster::identity`]. It also sends the hints. The runner
+/// drives it through [`Cluster::watch`]; without that, every sweep lists and no hint arrives.
 ///
 /// ```
 /// # fn embed(client: kube::Client) -> broker_kube::KubeCluster {
@@ -42,14 +42,13 @@ pub struct KubeCluster {
 }
 
 impl KubeCluster {
-    /// The cluster of a client, which has to send each request once: see
-    /// [`client_config`](crate::client_config).
+    /// A cluster over a client that sends each request once: see [`client_config`](crate::client_config).
     pub fn new(client: Client, options: KubeOptions, cache: Arc<Cache>) -> Self {
         Self { objects: Objects::new(Server::new(client, options)), cache }
     }
 
-    /// Lets the cache hint at changes of ProviderConfigs of a kind that was just read, and so is known. None
-    /// has to stand yet: the first one is worth a hint, too.
+    /// Tracks the ProviderConfig kind of a target after a read, when discovery knows the kind. It needs no existing
+    /// object: the first ProviderConfig sends a hint, too.
     async fn follow_provider_configs(&self, target: &Target) {
         let Some(config) = &target.provider_config else { return };
         let kind = (config.api_version(), config.kind());
@@ -60,7 +59,7 @@ impl KubeCluster {
     }
 }
 
-/// A client says nothing of itself.
+/// Hides the client in `Debug` output.
 impl fmt::Debug for KubeCluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let options = self.objects.server().options();

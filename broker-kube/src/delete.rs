@@ -1,4 +1,4 @@
-//! Act: deletion of one very object, in the foreground.
+//! Act: foreground deletion of one object, guarded by its uid.
 
 use broker_ports::{DeleteRequest, Deleted, PortError, refuse_foreign_write};
 use broker_render::scrub;
@@ -9,7 +9,7 @@ use crate::call::Extent;
 use crate::error::{Asked, Cause, Verb};
 use crate::objects::Objects;
 
-/// Asks for the deletion of an object, wherever its kind is served now.
+/// Deletes an object at the endpoint that serves its kind now.
 pub(crate) async fn delete(
     objects: &Objects,
     request: &DeleteRequest<'_>,
@@ -21,15 +21,15 @@ pub(crate) async fn delete(
     let Some(mut served) = objects.kinds().locate(objects.server(), kind).await? else {
         return Ok(Deleted::Gone);
     };
-    // In the background the object would vanish while what it composed lives on.
+    // Background deletion would remove the object while its composed objects still exist.
     let options = json!({
         "apiVersion": "v1", "kind": "DeleteOptions",
         "propagationPolicy": "Foreground", "preconditions": {"uid": uid},
     });
     for _ in 0..2 {
         let Some(path) = served.object(target.namespace(), target.name()) else {
-            let words = "the name is not complete; a namespaced object needs its namespace";
-            return Err(asked.failed(Cause::Unaddressable, words).into());
+            let text = "the name is incomplete; a namespaced object needs its namespace";
+            return Err(asked.failed(Cause::Unaddressable, text).into());
         };
         let body = ("application/json", options.to_string().into_bytes());
         let sent = (Method::DELETE, path.as_str());
@@ -37,7 +37,7 @@ pub(crate) async fn delete(
         let Err(refusal) = answer.into_acceptance() else { return Ok(Deleted::Accepted) };
         let cause = refusal.cause(served.plural());
         if cause == Cause::Vetoed {
-            return Ok(Deleted::Vetoed { message: scrub(refusal.words(), &[]) });
+            return Ok(Deleted::Vetoed { message: scrub(refusal.message(), &[]) });
         }
         if cause == Cause::Conflict && refusal.is_other_uid() {
             return Ok(Deleted::Replaced);
@@ -45,7 +45,7 @@ pub(crate) async fn delete(
         if matches!(cause, Cause::ObjectAbsent | Cause::NamespaceAbsent) {
             return Ok(Deleted::Gone);
         }
-        // Where nothing is served nothing happened, so that it may be tried elsewhere.
+        // A path that is not served changed nothing, so the request may go to another endpoint.
         if cause != Cause::KindAbsent {
             return Err(refusal.into_failure(&asked, served.plural()).into());
         }
@@ -54,6 +54,6 @@ pub(crate) async fn delete(
             None => return Ok(Deleted::Gone),
         }
     }
-    let words = "the server does not serve what it says it serves";
-    Err(asked.failed(Cause::Unreadable, words).into())
+    let text = "discovery lists the kind, but the server does not serve it";
+    Err(asked.failed(Cause::Unreadable, text).into())
 }

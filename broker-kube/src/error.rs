@@ -1,7 +1,7 @@
-//! What can go wrong with one request, decided once: the cause, and from it the class of the port.
+//! Failures of one request: the cause, and the error class that follows from it.
 //!
-//! Everything that the adapter reports goes through [`Failure`], so that each report names verb, kind, name
-//! and namespace, and so that no other place decides what is known of a write.
+//! Every report of the adapter is a [`Failure`]. So each report names verb, kind, name and namespace, and one place
+//! decides whether a write may have happened.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use broker_domain::ObjectReference;
 use broker_ports::{FailureClass, PortError, Refusal};
 use broker_render::scrub;
 
-/// Why a request did not succeed. It is the source of every [`PortError`] of this crate, for whoever wants
-/// to tell more than three classes apart.
+/// Why a request failed. It is the source of every [`PortError`] of this crate, for callers that need more detail
+/// than the three error classes.
 ///
 /// ```
 /// use std::error::Error;
@@ -28,73 +28,73 @@ use broker_render::scrub;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The API server serves no such kind.
+    /// The API server does not serve the kind.
     #[error("the kind is not served")]
     KindAbsent,
-    /// There is no such object.
+    /// The object does not exist.
     #[error("the object does not exist")]
     ObjectAbsent,
-    /// There is no such namespace.
+    /// The namespace does not exist.
     #[error("the namespace does not exist")]
     NamespaceAbsent,
-    /// The namespace is being deleted and takes nothing new.
+    /// The namespace is being deleted and accepts no new object.
     #[error("the namespace is being deleted")]
     NamespaceTerminating,
-    /// We lack the right.
+    /// The broker lacks a permission.
     #[error("forbidden")]
     Forbidden,
-    /// The API server does not know who we are: a credential expired or was rotated. It concerns every
-    /// request, so it is no fault of the object.
+    /// The API server does not accept the credential, for example because it expired. Every request fails, so the
+    /// object is not at fault.
     #[error("not authenticated")]
     Unauthenticated,
-    /// A rule of the schema was broken.
+    /// The object violates the schema in these fields.
     #[error("invalid in {}", fields(.0))]
     Invalid(Vec<String>),
-    /// Somebody else was there first.
+    /// Another change came first.
     #[error("in conflict with another change")]
     Conflict,
-    /// An admission webhook said no, such as that of a Usage.
+    /// Admission refused the request, for example a webhook that protects a Usage.
     #[error("vetoed by admission")]
     Vetoed,
-    /// A server error that answers an apply while the server is well: it cannot make sense of the object,
-    /// most often of a field that the schema does not declare.
-    #[error("the server cannot digest the object")]
+    /// A 500 for an apply from a healthy server: it cannot process the object, usually because of a field that the
+    /// schema does not declare.
+    #[error("the server cannot process the object")]
     UnprocessableObject,
-    /// The name of the object leads nowhere, so nothing was sent.
-    #[error("the name leads nowhere")]
+    /// The object name cannot form a path. Nothing was sent.
+    #[error("the name cannot be addressed")]
     Unaddressable,
     /// Any other refusal.
     #[error("refused with status {0}")]
     Refused(u16),
-    /// The API server asks for patience.
+    /// The API server limits the request rate.
     #[error("throttled")]
     Throttled,
-    /// A list took so long that its next page is no longer to be had.
-    #[error("the list has to begin anew")]
+    /// The continue token of a list has expired.
+    #[error("the list has expired")]
     Expired,
-    /// The API server, or something in front of it, is not well.
+    /// The API server, or a proxy in front of it, failed.
     #[error("the server answered status {0}")]
     ServerError(u16),
-    /// No connection came about, so nothing was sent.
+    /// No connection was established. Nothing was sent.
     #[error("not connected")]
     Unreachable,
-    /// The connection broke while the request was under way.
+    /// The connection broke during the request.
     #[error("the connection broke")]
     Broken,
-    /// No answer came before the deadline.
-    #[error("no answer in time")]
+    /// No answer arrived before the deadline.
+    #[error("no answer before the deadline")]
     Deadline,
-    /// An answer came that makes no sense.
-    #[error("the answer makes no sense")]
+    /// The answer cannot be interpreted.
+    #[error("the answer cannot be interpreted")]
     Unreadable,
 }
 
 fn fields(fields: &[String]) -> String {
-    if fields.is_empty() { "no field that is named".to_owned() } else { fields.join(", ") }
+    if fields.is_empty() { "an unnamed field".to_owned() } else { fields.join(", ") }
 }
 
 impl Cause {
-    /// The cause in the words of the port, where an explanation follows from it.
+    /// The port's refusal reason, for the causes that explain can use.
     const fn refusal(&self) -> Option<Refusal> {
         match self {
             Self::KindAbsent => Some(Refusal::KindAbsent),
@@ -118,7 +118,7 @@ impl Cause {
         }
     }
 
-    /// What the cause says of an operation.
+    /// The error class of the cause for an operation.
     fn class(&self, verb: Verb) -> FailureClass {
         match self {
             Self::KindAbsent
@@ -136,7 +136,7 @@ impl Cause {
             | Self::Throttled
             | Self::Expired
             | Self::Unreachable => FailureClass::Transient,
-            // The request may have been carried out before its answer was lost.
+            // The request may have been executed before its answer was lost.
             Self::ServerError(_) | Self::Broken | Self::Deadline | Self::Unreadable => {
                 if verb.changes_something() {
                     FailureClass::Unknown
@@ -148,7 +148,6 @@ impl Cause {
     }
 }
 
-/// What was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
     Get,
@@ -181,7 +180,7 @@ impl fmt::Display for Verb {
     }
 }
 
-/// A request as a person reads it: the verb, and kind, name and namespace of what it was about.
+/// The readable form of a request: verb, kind, name and namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Asked {
     verb: Verb,
@@ -193,7 +192,7 @@ impl Asked {
         Self { verb, about: object.to_string() }
     }
 
-    /// Of every object of a kind, in one namespace or in all.
+    /// All objects of a kind, in one namespace or in all.
     pub(crate) fn of_all(
         verb: Verb,
         api_version: &str,
@@ -204,7 +203,7 @@ impl Asked {
         Self { verb, about: format!("{kind}{within} ({api_version})") }
     }
 
-    /// About something that is no object.
+    /// A target that is not an object.
     pub(crate) fn about(verb: Verb, about: impl Into<String>) -> Self {
         Self { verb, about: about.into() }
     }
@@ -213,28 +212,28 @@ impl Asked {
         self.verb
     }
 
-    /// How it failed, in words that hold no secret.
-    pub(crate) fn failed(&self, cause: Cause, words: &str) -> Failure {
-        self.failed_saying(cause, words, |message| scrub(message, &[]))
+    /// The failure, with a message that holds no secret.
+    pub(crate) fn failed(&self, cause: Cause, text: &str) -> Failure {
+        self.failed_saying(cause, text, |message| scrub(message, &[]))
     }
 
-    /// How it failed, in words that may repeat what was sent.
+    /// The failure, with a message that may quote the request body.
     pub(crate) fn failed_saying(
         &self,
         cause: Cause,
-        words: &str,
+        text: &str,
         scrub: impl FnOnce(&str) -> String,
     ) -> Failure {
         let Self { verb, about } = self;
-        // Scrubbed as it came, line breaks included; a report has one line.
-        let message = scrub(&format!("{verb} {about}: {words}"));
+        // Scrubs the original text, line breaks included, before it joins the lines.
+        let message = scrub(&format!("{verb} {about}: {text}"));
         let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
         Failure { verb: *verb, cause, message, retry_after: None }
     }
 }
 
-/// A request that failed. Unlike a [`PortError`] it can be reported more than once: what is unknown of a
-/// kind is unknown of each of its objects.
+/// A failed request. Unlike [`PortError`] it is `Clone`: the failure of one list is the failure of each of its
+/// objects.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Failure {
@@ -278,17 +277,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lost_answer_is_unknown_for_a_write_only() {
+    fn lost_answer_is_unknown_for_writes_only() {
         use FailureClass::{Rejected, Transient, Unknown};
         let rows = [
-            ("an answer that did not come", Cause::Deadline, Transient, Unknown),
+            ("an answer that never arrived", Cause::Deadline, Transient, Unknown),
             ("a connection that broke", Cause::Broken, Transient, Unknown),
-            ("half an answer", Cause::Unreadable, Transient, Unknown),
-            ("a gateway that gave up", Cause::ServerError(504), Transient, Unknown),
+            ("a truncated answer", Cause::Unreadable, Transient, Unknown),
+            ("a gateway timeout", Cause::ServerError(504), Transient, Unknown),
             ("nothing was sent", Cause::Unreachable, Transient, Transient),
-            ("nothing was begun", Cause::Throttled, Transient, Transient),
-            ("everybody is refused, not this object", Cause::Unauthenticated, Transient, Transient),
-            ("it will not get better", Cause::Forbidden, Rejected, Rejected),
+            ("the server started nothing", Cause::Throttled, Transient, Transient),
+            (
+                "the credential is refused, not the object",
+                Cause::Unauthenticated,
+                Transient,
+                Transient,
+            ),
+            ("a retry cannot help", Cause::Forbidden, Rejected, Rejected),
         ];
         for (why, cause, reading, writing) in rows {
             for verb in [Verb::Get, Verb::List, Verb::Discover, Verb::DryRun] {
@@ -301,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_one_line_with_everything_in_it() {
+    fn failure_message_is_one_complete_line() {
         let object =
             ObjectReference::new("example.org/v1", "Machine", "pr-1", Some("home")).unwrap();
         let wait = Duration::from_secs(3);

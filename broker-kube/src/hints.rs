@@ -1,7 +1,7 @@
-//! Observe: ids of resources whose objects changed, for whoever listens.
+//! Observe: broadcasts the ids of resources whose objects changed.
 //!
-//! A listener that falls behind loses the oldest hints, and none of them holds up the watch: a hint only
-//! wakes a pass, and what was lost is found by the next sweep.
+//! A listener that falls behind loses its oldest hints and never blocks the watch. A hint only wakes a pass, and the
+//! next sweep finds what a lost hint reported.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,10 +10,9 @@ use broker_ports::Hints;
 use futures_util::stream;
 use tokio::sync::broadcast::{self, error::RecvError};
 
-/// How far a listener may fall behind: a burst of changes, not a day of them.
+/// Hints that a listener may fall behind: enough for a burst of changes.
 const BACKLOG: usize = 1024;
 
-/// Sends hints to all who listen.
 #[derive(Debug)]
 pub(crate) struct Broadcast {
     sender: Mutex<broadcast::Sender<ProvisionedResourceId>>,
@@ -24,7 +23,7 @@ impl Broadcast {
         Self { sender: Mutex::new(broadcast::Sender::new(BACKLOG)) }
     }
 
-    /// Hints from now on, until [`end`](Self::end).
+    /// Hints after this call, until [`end`](Self::end).
     pub(crate) fn listen(&self) -> Hints {
         let receiver = self.lock().subscribe();
         Box::pin(stream::unfold(receiver, |mut receiver| async move {
@@ -39,11 +38,11 @@ impl Broadcast {
     }
 
     pub(crate) fn send(&self, resource: ProvisionedResourceId) {
-        // Nobody needs to listen.
+        // Fails only without listeners, which is fine.
         let _ = self.lock().send(resource);
     }
 
-    /// Ends every stream: what fed them has ended. Whoever listens next waits for the next one.
+    /// Ends every stream because the watch ended. A later listener receives the hints of the next run.
     pub(crate) fn end(&self) {
         *self.lock() = broadcast::Sender::new(BACKLOG);
     }
@@ -61,7 +60,7 @@ mod tests {
     use crate::testing::resource as id;
 
     #[test]
-    fn everybody_hears_everything_from_when_they_listen() {
+    fn listeners_receive_every_hint_after_they_subscribe() {
         let hints = Broadcast::new();
         let mut early = hints.listen();
         hints.send(id(1));
@@ -70,11 +69,11 @@ mod tests {
         assert_eq!(early.next().now_or_never(), Some(Some(id(1))));
         assert_eq!(early.next().now_or_never(), Some(Some(id(2))));
         assert_eq!(late.next().now_or_never(), Some(Some(id(2))));
-        assert_eq!(late.next().now_or_never(), None, "nothing more was said");
+        assert_eq!(late.next().now_or_never(), None, "no further hint was sent");
     }
 
     #[test]
-    fn who_falls_behind_loses_the_oldest_and_holds_up_nobody() {
+    fn slow_listener_loses_the_oldest_hints() {
         let hints = Broadcast::new();
         let mut slow = hints.listen();
         for number in 0..BACKLOG + 2 {
@@ -84,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_end_with_what_feeds_them_and_begin_anew() {
+    fn hints_end_with_the_run_and_restart() {
         let hints = Broadcast::new();
         let mut before = hints.listen();
         hints.end();

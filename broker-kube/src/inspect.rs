@@ -1,4 +1,4 @@
-//! Observe: whatever helps to explain one resource, every fact by itself.
+//! Observe: the reports that explain one resource, each with its own error.
 
 mod common;
 
@@ -19,14 +19,13 @@ use time::format_description::well_known::Rfc3339;
 use crate::call::Extent;
 use crate::error::Failure;
 use crate::objects::{Lookup, Objects, Selection};
-use crate::read::{AT_ONCE, read_labelled};
+use crate::read::{CONCURRENT_READS, read_labelled};
 use common::Common;
 
-/// Where events about objects without a namespace are kept.
+/// Namespace of the events about cluster-scoped objects.
 const CLUSTER_EVENTS: &str = "default";
 
-/// How many resources are looked at side by side.
-const RESOURCES_AT_ONCE: usize = 4;
+const CONCURRENT_INSPECTIONS: usize = 4;
 
 pub(crate) async fn inspect(objects: &Objects, target: &Target) -> Result<Inspection, PortError> {
     objects.kinds().learn(&target.xr.xrd);
@@ -39,7 +38,7 @@ pub(crate) async fn inspect_many(
 ) -> Vec<Result<Inspection, PortError>> {
     let common = Common::of(objects, targets).await;
     let each: Vec<_> = targets.iter().map(|it| inspect_with(objects, &common, it)).collect();
-    stream::iter(each).buffered(RESOURCES_AT_ONCE).collect().await
+    stream::iter(each).buffered(CONCURRENT_INSPECTIONS).collect().await
 }
 
 async fn inspect_with(
@@ -60,7 +59,7 @@ async fn inspect_with(
     let hidden = live.map(injected).unwrap_or_default();
     let mut names = target.recorded.clone();
     names.extend(live.map(|live| references(live, target.xr.xrd.scope())).unwrap_or_default());
-    // A list that could not be had adds nothing; what is on record is asked for by name all the same.
+    // A failed list adds no names. The recorded names are still read directly.
     names.extend(labelled.unwrap_or_default());
     names.retain(|name| target.provider_config.as_ref() != Some(name) && !name.is_plain_data());
     let (provider_config, composed, events) = join3(
@@ -92,9 +91,9 @@ async fn inspect_with(
     answered(inspection)
 }
 
-/// An inspection in which nobody answered anything is a failure; a refusal is an answer.
+/// An inspection without any answer is a failure. A rejection counts as an answer.
 fn answered(inspection: Inspection) -> Result<Inspection, PortError> {
-    fn silent<T>(fact: &Inspected<T>) -> bool {
+    fn unanswered<T>(fact: &Inspected<T>) -> bool {
         fact.as_ref().is_err_and(|error| error.class() != FailureClass::Rejected)
     }
     let Inspection {
@@ -107,15 +106,15 @@ fn answered(inspection: Inspection) -> Result<Inspection, PortError> {
         events,
         ..
     } = &inspection;
-    let all_silent = silent(cluster)
-        && silent(namespace)
-        && silent(kind_installed)
-        && silent(xr)
-        && silent(provider_config)
-        && silent(events)
-        && composed.iter().all(|(_, fact)| silent(fact));
+    let all_unanswered = unanswered(cluster)
+        && unanswered(namespace)
+        && unanswered(kind_installed)
+        && unanswered(xr)
+        && unanswered(provider_config)
+        && unanswered(events)
+        && composed.iter().all(|(_, fact)| unanswered(fact));
     match inspection.cluster {
-        Err(error) if all_silent => Err(error),
+        Err(error) if all_unanswered => Err(error),
         _ => Ok(inspection),
     }
 }
@@ -152,10 +151,10 @@ async fn report_on_all(
         (name, report)
     };
     let reports: Vec<_> = names.into_iter().map(report).collect();
-    stream::iter(reports).buffered(AT_ONCE).collect().await
+    stream::iter(reports).buffered(CONCURRENT_READS).collect().await
 }
 
-/// What was said about an object lately, newest first.
+/// The recent events about an object, newest first.
 async fn events_about(
     objects: &Objects,
     about: &ObjectReference,
@@ -168,7 +167,7 @@ async fn events_about(
         namespace: Some(about.namespace().unwrap_or(CLUSTER_EVENTS)),
         selector: ("fieldSelector", &selector),
     };
-    // Events go after an hour, and what is said again is counted: one page is more than anybody reads.
+    // Events expire after an hour and repeats are counted, so one page is enough.
     let page = objects.page(&selection, None, Extent::Whole).await?.unwrap_or_default();
     let mut events: Vec<_> = page.items.iter().map(|event| read_event(event, hidden)).collect();
     events.sort_by_key(|event| std::cmp::Reverse(event.at));
@@ -178,10 +177,10 @@ async fn events_about(
 fn read_event(event: &Value, hidden: &[SecretString]) -> ClusterEvent {
     let hidden: Vec<_> = hidden.iter().map(ExposeSecret::expose_secret).collect();
     let text = |key: &str| event.get(key).and_then(Value::as_str).unwrap_or_default();
-    let words = |key: &str| scrub(text(key), &hidden);
+    let scrubbed = |key: &str| scrub(text(key), &hidden);
     let moment = |path: &str| OffsetDateTime::parse(event.pointer(path)?.as_str()?, &Rfc3339).ok();
     let times = ["/series/lastObservedTime", "/deprecatedLastTimestamp", "/eventTime"];
     let at = times.into_iter().filter_map(moment).max();
-    let said = ClusterEvent::new(at, words("reason"), words("note"));
-    if text("type") == "Warning" { said.as_warning() } else { said }
+    let event = ClusterEvent::new(at, scrubbed("reason"), scrubbed("note"));
+    if text("type") == "Warning" { event.as_warning() } else { event }
 }

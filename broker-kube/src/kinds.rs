@@ -1,8 +1,8 @@
-//! Where the objects of a kind are served: an API server addresses them by plural and scope, manifests and
-//! references by kind.
+//! The endpoint of each kind. An API server addresses objects by plural and scope; manifests and references name the
+//! kind.
 //!
-//! An XRD says both of its own kind. For every other kind the API server is asked once and believed until it
-//! no longer answers there.
+//! An XRD declares both for its own kind. For every other kind the adapter runs discovery once and keeps the result
+//! until the endpoint answers that it does not exist.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,11 +14,10 @@ use serde_json::Value;
 use crate::call::{Extent, Server};
 use crate::error::{Asked, Cause, Failure, Verb};
 
-/// Kinds that every API server has, with apiVersion, kind, plural, and whether they are namespaced.
+/// Kinds of every API server: apiVersion, kind, plural, and whether they are namespaced.
 const NAMESPACE: (&str, &str, &str, bool) = ("v1", "Namespace", "namespaces", false);
 const EVENT: (&str, &str, &str, bool) = ("events.k8s.io/v1", "Event", "events", true);
 
-/// Where objects of a kind are served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Served {
     api_version: String,
@@ -43,7 +42,7 @@ impl Served {
         &self.api_version
     }
 
-    /// The path of all objects, in one namespace or in all. What stands in no namespace stands in no other.
+    /// The path of all objects, in one namespace or in all. A cluster-scoped kind ignores the namespace.
     pub(crate) fn collection(&self, namespace: Option<&str>) -> String {
         let root = root(&self.api_version);
         let plural = encode(&self.plural);
@@ -53,12 +52,12 @@ impl Served {
         }
     }
 
-    /// The path of one object; `None` if its name leads nowhere: it lacks the namespace that the kind has, or
-    /// it would lead somewhere else.
+    /// The path of one object. `None` if a namespaced kind lacks its namespace, or a part of the name is a path
+    /// traversal.
     pub(crate) fn object(&self, namespace: Option<&str>, name: &str) -> Option<String> {
         let complete = namespace.is_some() || !self.namespaced;
-        let leads_astray = |part: &str| part == "." || part == "..";
-        if !complete || leads_astray(name) || namespace.is_some_and(leads_astray) {
+        let traverses = |part: &str| part == "." || part == "..";
+        if !complete || traverses(name) || namespace.is_some_and(traverses) {
             return None;
         }
         Some(format!("{}/{}", self.collection(namespace), encode(name)))
@@ -72,7 +71,6 @@ fn root(api_version: &str) -> String {
     }
 }
 
-/// A text as it may stand in a path or a query.
 pub(crate) fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -90,7 +88,7 @@ pub(crate) fn encode(text: &str) -> String {
     encoded
 }
 
-/// What is known of kinds. A kind that is not served is never remembered: somebody may be installing it.
+/// The known endpoints. A kind that is not served is never cached, because it may be installed at any time.
 pub(crate) struct Kinds {
     known: Mutex<HashMap<(String, String), Served>>,
 }
@@ -104,13 +102,13 @@ impl Kinds {
         Self { known: Mutex::new(built_in.into()) }
     }
 
-    /// Learns from an XRD where its objects are served, unless the API server was asked already.
+    /// Takes the endpoint from an XRD, unless the kind is known already.
     pub(crate) fn learn(&self, xrd: &Xrd) {
         let kind = (xrd.api_version(), xrd.kind().to_owned());
         self.known().entry(kind).or_insert_with(|| Served::of(xrd));
     }
 
-    /// Where objects of a kind are served; `None` if they are not.
+    /// The endpoint of a kind; `None` if the kind is not served.
     pub(crate) async fn locate(
         &self,
         server: &Server,
@@ -122,16 +120,15 @@ impl Kinds {
         }
     }
 
-    /// Where objects of a kind are served, as far as that is known: no request is made.
+    /// The cached endpoint of a kind, without a request.
     pub(crate) fn located(&self, (api_version, kind): (&str, &str)) -> Option<Served> {
         self.known().get(&(api_version.to_owned(), kind.to_owned())).cloned()
     }
 
-    /// Where else objects of a kind are served, when the API server does not know the place where they were
-    /// thought to be.
+    /// Finds another endpoint of a kind after the API server did not know the current one.
     ///
-    /// An object is the same in every version of its kind. One that was recorded in a version that is no
-    /// longer served still stands, and nobody may conclude from the missing version that it is gone.
+    /// An object is the same in every version of its kind. An object that was recorded in a removed version still
+    /// exists, so a missing version is no proof of absence.
     pub(crate) async fn relocate(
         &self,
         server: &Server,
@@ -142,7 +139,6 @@ impl Kinds {
         self.ask(server, (api_version.to_owned(), kind.to_owned()), Some(disproved)).await
     }
 
-    /// Asks anew next time.
     pub(crate) fn forget(&self, (api_version, kind): (&str, &str)) {
         self.known().remove(&(api_version.to_owned(), kind.to_owned()));
     }
@@ -166,7 +162,7 @@ impl Kinds {
     }
 }
 
-/// Looks a kind up in the version that is asked for, then in the others of its group.
+/// Searches the requested version of a kind, then the other versions of its group.
 async fn discover(
     server: &Server,
     api_version: &str,
@@ -200,12 +196,12 @@ async fn discover_version(
 ) -> Result<Option<Served>, Failure> {
     let Some(version) = document(server, &root(api_version)).await? else { return Ok(None) };
     let Resources { resources } = read(&version, api_version)?;
-    // A subresource is served under the kind that it works on, too.
+    // A subresource has the kind of its parent.
     let objects = resources.into_iter().filter(|resource| !resource.name.contains('/'));
     let places = objects
         .filter(|resource| resource.kind == kind)
         .map(|resource| Served::new(api_version, &resource.name, resource.namespaced));
-    // A document may lag behind what is served.
+    // The discovery document may be out of date.
     Ok(places.into_iter().find(|place| Some(place) != disproved))
 }
 
@@ -232,7 +228,7 @@ struct Resource {
     namespaced: bool,
 }
 
-/// A document of the discovery API; `None` if there is none.
+/// A discovery document; `None` if the path is not served.
 async fn document(server: &Server, path: &str) -> Result<Option<Value>, Failure> {
     let asked = Asked::about(Verb::Discover, path);
     match server.get(&asked, path, Extent::Whole).await?.into_object(&asked)? {
@@ -244,8 +240,8 @@ async fn document(server: &Server, path: &str) -> Result<Option<Value>, Failure>
 
 fn read<T: for<'a> Deserialize<'a>>(document: &Value, about: &str) -> Result<T, Failure> {
     T::deserialize(document).map_err(|error| {
-        let words = format!("not a document of the discovery API: {error}");
-        Asked::about(Verb::Discover, about).failed(Cause::Unreadable, &words)
+        let text = format!("not a document of the discovery API: {error}");
+        Asked::about(Verb::Discover, about).failed(Cause::Unreadable, &text)
     })
 }
 
@@ -254,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_those_of_the_api() {
+    fn paths_match_the_kubernetes_api() {
         let machines = Served::new("example.org/v1", "machines", true);
         let nodes = Served::new("v1", "nodes", false);
         let rows = [
@@ -272,10 +268,10 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_leads_elsewhere_leads_nowhere() {
+    fn incomplete_or_traversing_name_has_no_path() {
         let machines = Served::new("example.org/v1", "machines", true);
-        assert_eq!(machines.object(None, "m"), None, "without its namespace");
-        assert_eq!(machines.object(Some("a"), ".."), None, "up");
-        assert_eq!(machines.object(Some(".."), "m"), None, "up");
+        assert_eq!(machines.object(None, "m"), None, "the namespace is missing");
+        assert_eq!(machines.object(Some("a"), ".."), None, "path traversal");
+        assert_eq!(machines.object(Some(".."), "m"), None, "path traversal");
     }
 }

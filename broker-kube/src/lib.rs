@@ -1,21 +1,20 @@
 //! Observe and act on Kubernetes: observe, apply, delete and watch on a management cluster.
 //!
-//! [`KubeCluster`] is the [`Cluster`](broker_ports::Cluster) port over a [`kube::Client`]. It is the only
-//! library crate that names `kube`; it chooses no Kubernetes version and no TLS stack.
+//! [`KubeCluster`] implements the [`Cluster`](broker_ports::Cluster) port over a [`kube::Client`]. This is the only
+//! library crate that names `kube`. It chooses no Kubernetes version and no TLS stack.
 //!
 //! | what | where |
 //! |---|---|
 //! | one request: deadline, transport, answer | `call`, `answer`, `error` |
-//! | where a kind is served, objects by name and by the page, one answer for all who ask | `kinds`, `objects`, `shared` |
-//! | what a sweep is answered from, and what wakes a pass | [`cache`], `hints` |
-//! | the rights that all of it needs | [`rbac`] |
+//! | endpoints of kinds, reads by name and by page, single-flight | `kinds`, `objects`, `single_flight` |
+//! | the watch cache for sweeps, and the hints | [`cache`], `hints` |
+//! | the required roles | [`rbac`] |
 //! | the port | `read`, `observe`, `inspect`, `owned`, `apply`, `delete` |
 //!
-//! **Nothing is sent twice.** The adapter repeats no request, and the client that it is given must not
-//! either: build it from [`client_config`].
+//! **No automatic retries.** The adapter sends each request once, and so must its client: build it from
+//! [`client_config`].
 //!
-//! **Secrets stay in.** A manifest with a token goes out as bytes; answers to it are scrubbed while the token
-//! is at hand.
+//! **Secrets stay in.** A manifest with a token is sent as bytes, and the request scrubs the answers to it.
 
 mod answer;
 mod body;

@@ -1,7 +1,7 @@
-//! Objects by name and objects by the page: every read of the adapter ends here.
+//! Reads objects by name and by page. Every read of the adapter ends here.
 //!
-//! **No information is not absence.** A read tells an object that does not exist from a kind that does not,
-//! and either from an API server that did not say.
+//! **No information is not absence.** A read distinguishes an object that does not exist, a kind that is not served,
+//! and a missing answer.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -15,28 +15,26 @@ use crate::error::{Asked, Cause, Failure, Verb};
 use crate::kinds::{Kinds, Served, encode};
 use crate::single_flight::{SingleFlight, SingleFlightByName};
 
-/// How many bytes a page of a list may have, as text. Decoded it takes several times as much, and the lists of several
-/// kinds may run side by side.
+/// Limit of a list page, in bytes of text. A decoded page takes several times as much, and several lists may run at
+/// once.
 const PAGE_BYTES: usize = 4 << 20;
 
-/// The API server, what is known of its kinds, and what many ask it at once.
+/// The API server, its known kinds, and the single-flight reads.
 pub(crate) struct Objects {
     server: Server,
     kinds: Kinds,
-    /// How many objects the next page is asked for: fewer than the options say while objects are large.
+    /// Objects per page for the next request. Below the configured size while objects are large.
     page_size: AtomicU32,
-    /// The uid that tells which cluster it is.
+    /// The uid of `kube-system`, which identifies the cluster.
     pub(crate) identity: SingleFlight<Result<String, Failure>>,
-    /// Whether namespaces stand.
     pub(crate) namespaces: SingleFlightByName<Result<NamespaceState, Failure>>,
 }
 
-/// What a read by name found.
 pub(crate) enum Lookup {
     Found(Value),
-    /// There is no such object. A namespace that does not exist shows as this, too.
+    /// The object does not exist, or its namespace does not.
     NoObject,
-    /// No version of such a kind is served.
+    /// No version of the kind is served.
     NoKind,
 }
 
@@ -49,22 +47,19 @@ impl Lookup {
     }
 }
 
-/// Which objects of a kind to list.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Selection<'a> {
     pub(crate) api_version: &'a str,
     pub(crate) kind: &'a str,
-    /// In one namespace, or in all.
+    /// `None` lists all namespaces.
     pub(crate) namespace: Option<&'a str>,
-    /// What to select by, such as `labelSelector`, and the selector.
+    /// The query parameter, such as `labelSelector`, and its value.
     pub(crate) selector: (&'static str, &'a str),
 }
 
-/// A page of a list.
 #[derive(Default)]
 pub(crate) struct Page {
     pub(crate) items: Vec<Value>,
-    /// Where the next page begins.
     pub(crate) next: Option<String>,
 }
 
@@ -83,7 +78,7 @@ impl Objects {
         &self.kinds
     }
 
-    /// Reads an object by its name, from the API server's store and from no cache.
+    /// Reads an object by name from the API server's store, not from a cache.
     pub(crate) async fn get(
         &self,
         object: &ObjectReference,
@@ -92,19 +87,20 @@ impl Objects {
         let asked = Asked::of(Verb::Get, object);
         let path = |served: &Served| served.object(object.namespace(), object.name());
         let kind = (object.api_version(), object.kind());
-        match self.ask(&asked, kind, path, (extent, usize::MAX)).await? {
-            Said::Object(object) => Ok(Lookup::Found(object)),
-            Said::NoKind => Ok(Lookup::NoKind),
-            Said::NoObject => Ok(Lookup::NoObject),
-            Said::TooLarge => Err(asked.failed(Cause::Unreadable, "the answer has no end")),
+        match self.fetch(&asked, kind, path, (extent, usize::MAX)).await? {
+            GetResult::Object(object) => Ok(Lookup::Found(object)),
+            GetResult::NoKind => Ok(Lookup::NoKind),
+            GetResult::NoObject => Ok(Lookup::NoObject),
+            GetResult::TooLarge => {
+                Err(asked.failed(Cause::Unreadable, "the answer exceeds the size limit"))
+            }
         }
     }
 
-    /// A page of objects, from its beginning or from where the last one ended; `None` if no version of such
-    /// a kind is served.
+    /// The first page, or the page after a continue token. `None` if no version of the kind is served.
     ///
-    /// A page has at most [`PAGE_BYTES`]. One that is larger is asked for again with half as many objects, down to one. The
-    /// pages after it keep that size; the next list tries twice as many.
+    /// A page has at most [`PAGE_BYTES`]. A larger page is requested again with half as many objects, down to one.
+    /// Later pages keep that size; the next list tries twice as many.
     pub(crate) async fn page(
         &self,
         selection: &Selection<'_>,
@@ -123,22 +119,23 @@ impl Objects {
             let query = format!("?{by}={}&limit={size}{after}", encode(selector));
             let path = |served: &Served| Some(format!("{}{query}", served.collection(namespace)));
             let most = if size > 1 { PAGE_BYTES } else { usize::MAX };
-            match self.ask(&asked, (api_version, kind), path, (extent, most)).await? {
-                Said::Object(list) => {
+            match self.fetch(&asked, (api_version, kind), path, (extent, most)).await? {
+                GetResult::Object(list) => {
                     self.page_size.store(size, Ordering::Relaxed);
                     return read(list, &asked).map(Some);
                 }
-                Said::TooLarge => size = (size / 2).max(1),
-                Said::NoKind => return Ok(None),
-                // A list is never absent: a server that says so is no API server.
-                Said::NoObject => {
-                    return Err(asked.failed(Cause::Unreadable, "a list was not found"));
+                GetResult::TooLarge => size = (size / 2).max(1),
+                GetResult::NoKind => return Ok(None),
+                // A collection always exists, so an API server never answers this.
+                GetResult::NoObject => {
+                    return Err(
+                        asked.failed(Cause::Unreadable, "the server answered 404 for a list")
+                    );
                 }
             }
         }
     }
 
-    /// Every object of a selection; none if no version of such a kind is served.
     pub(crate) async fn all(
         &self,
         selection: &Selection<'_>,
@@ -156,50 +153,52 @@ impl Objects {
         Ok(items)
     }
 
-    /// Asks at a place and, if the API server does not know the place, once more where it says.
-    async fn ask(
+    /// Sends a GET request and, if the path is not served, retries once at the endpoint that discovery reports.
+    async fn fetch(
         &self,
         asked: &Asked,
         kind: (&str, &str),
         path: impl Fn(&Served) -> Option<String>,
         (extent, most): (Extent, usize),
-    ) -> Result<Said, Failure> {
+    ) -> Result<GetResult, Failure> {
         let Some(mut served) = self.kinds.locate(&self.server, kind).await? else {
-            return Ok(Said::NoKind);
+            return Ok(GetResult::NoKind);
         };
         for _ in 0..2 {
             let Some(path) = path(&served) else {
-                let words = "the name is not complete, or no name; a namespaced object needs both";
-                return Err(asked.failed(Cause::Unaddressable, words));
+                let text =
+                    "the name is incomplete or invalid; a namespaced object needs its namespace";
+                return Err(asked.failed(Cause::Unaddressable, text));
             };
             let answer = self.server.get_within(asked, &path, extent, most).await?;
-            let Some(answer) = answer else { return Ok(Said::TooLarge) };
+            let Some(answer) = answer else { return Ok(GetResult::TooLarge) };
             let refusal = match answer.into_object(asked)? {
-                Ok(object) => return Ok(Said::Object(object)),
+                Ok(object) => return Ok(GetResult::Object(object)),
                 Err(refusal) => refusal,
             };
             let cause = refusal.cause(served.plural());
             if cause == Cause::ObjectAbsent {
-                return Ok(Said::NoObject);
+                return Ok(GetResult::NoObject);
             }
             if cause != Cause::KindAbsent {
                 return Err(refusal.into_failure(asked, served.plural()));
             }
             match self.kinds.relocate(&self.server, kind, &served).await? {
                 Some(elsewhere) => served = elsewhere,
-                None => return Ok(Said::NoKind),
+                None => return Ok(GetResult::NoKind),
             }
         }
-        Err(asked.failed(Cause::Unreadable, "the server does not serve what it says it serves"))
+        Err(asked.failed(
+            Cause::Unreadable,
+            "discovery lists the kind, but the server does not serve it",
+        ))
     }
 }
 
-/// What the API server said.
-enum Said {
+enum GetResult {
     Object(Value),
     NoObject,
     NoKind,
-    /// More bytes than were allowed.
     TooLarge,
 }
 
@@ -207,7 +206,7 @@ fn read(list: Value, asked: &Asked) -> Result<Page, Failure> {
     #[derive(Deserialize)]
     struct List {
         metadata: Metadata,
-        /// Has to be there, or it would be an object that is no list; an empty list may have `null`.
+        /// Required, or a plain object would pass as a list. An empty list may have `null`.
         #[serde(deserialize_with = "Option::deserialize")]
         items: Option<Vec<Value>>,
     }
@@ -216,10 +215,10 @@ fn read(list: Value, asked: &Asked) -> Result<Page, Failure> {
         #[serde(default, rename = "continue")]
         next: String,
     }
-    // The error is not repeated: it may quote an object.
+    // Drops the decoding error: it may quote an object.
     let list = List::deserialize(list);
     let List { items, metadata } =
-        list.map_err(|_| asked.failed(Cause::Unreadable, "the answer is no list"))?;
+        list.map_err(|_| asked.failed(Cause::Unreadable, "the answer is not a list"))?;
     let items = items.unwrap_or_default();
     Ok(Page { items, next: Some(metadata.next).filter(|next| !next.is_empty()) })
 }
@@ -238,7 +237,7 @@ mod tests {
     use super::*;
     use crate::call::KubeOptions;
 
-    /// A list of seven objects that each have so many bytes, by pages.
+    /// Serves a paged list of seven objects with `bytes` bytes each.
     fn serve(request: &http::Request<Body>, bytes: usize) -> (usize, http::Response<Body>) {
         let query = request.uri().query().unwrap_or_default();
         let number = |key: &str| {
@@ -255,12 +254,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn page_with_too_many_bytes_is_asked_for_in_parts() {
+    async fn oversized_page_is_requested_in_parts() {
         for (bytes, expected) in [
             (10, vec![4, 4]),
-            // One and a half fit.
+            // A page has room for one and a half objects.
             (PAGE_BYTES * 2 / 3, vec![4, 2, 1, 1, 1, 1, 1, 1, 1]),
-            // None fits, and each is taken all the same.
+            // A page has room for no object; single objects are accepted anyway.
             (2 * PAGE_BYTES, vec![4, 2, 1, 1, 1, 1, 1, 1, 1]),
         ] {
             let asked = Arc::new(Mutex::new(Vec::new()));
@@ -281,14 +280,14 @@ mod tests {
                 selector: ("labelSelector", "a"),
             };
             let all = Objects::new(server).all(&selection, Extent::Whole).await;
-            let Ok(all) = all else { panic!("{bytes}: it was not listed") };
+            let Ok(all) = all else { panic!("{bytes}: the list failed") };
             assert_eq!(all.len(), 7, "{bytes}");
             assert_eq!(*asked.lock().unwrap(), expected, "{bytes}");
         }
     }
 
     #[test]
-    fn only_a_list_is_a_list() {
+    fn only_a_list_document_is_read_as_a_list() {
         let asked = Asked::about(Verb::List, "it");
         let rows = [
             ("two", json!({"metadata": {}, "items": [{}, {}]}), Some(2)),

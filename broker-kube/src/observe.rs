@@ -1,8 +1,8 @@
 //! Observe: many composite resources at once, from the cache or from paged lists.
 //!
-//! Nothing of it is acted on, so it may be late; it must only be cheap. A kind that the cache has costs no
-//! request, and one that the cache is about to have is waited for. Any other costs a list of what carries our label,
-//! page by page, however many resources it has.
+//! The broker never acts on this observation, so it may be stale but must be cheap. A warm kind costs no request, and
+//! a kind with a list in progress is awaited. A cold kind costs one paged list of the labelled objects, however many
+//! targets it has.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use crate::cache::Cache;
 use crate::call::Extent;
 use crate::error::Failure;
 use crate::objects::{Objects, Selection};
-use crate::read::{AT_ONCE, named};
+use crate::read::{CONCURRENT_READS, named};
 
-/// What is known of composite resources, in their order.
+/// The cached or listed view of each target, in order.
 pub(crate) async fn observe_many(
     objects: &Objects,
     cache: &Cache,
@@ -27,7 +27,7 @@ pub(crate) async fn observe_many(
 ) -> Result<Vec<Result<CachedXr, PortError>>, PortError> {
     let mut answers: Vec<_> = targets.iter().map(|_| Ok(CachedXr::Absent)).collect();
     let kinds = by_kind(targets);
-    // All at once: while one is waited for, the others come, too.
+    // Waits for all kinds concurrently.
     let warm = join_all(kinds.iter().map(|indices| {
         let xrd = &targets[indices[0]].xrd;
         objects.kinds().learn(xrd);
@@ -45,29 +45,29 @@ pub(crate) async fn observe_many(
         }
     }
     let lists: Vec<_> = cold.iter().map(|indices| list(objects, targets, indices)).collect();
-    let lists: Vec<_> = stream::iter(lists).buffered(AT_ONCE).collect().await;
+    let lists: Vec<_> = stream::iter(lists).buffered(CONCURRENT_READS).collect().await;
     for (indices, listed) in cold.iter().zip(lists) {
         for index in indices {
             let reference = targets[*index].reference()?;
             answers[*index] = match &listed {
-                Ok(seen) => Ok(seen.get(&reference).cloned().unwrap_or(CachedXr::Absent)),
+                Ok(listed) => Ok(listed.get(&reference).cloned().unwrap_or(CachedXr::Absent)),
                 Err(failure) => Err(failure.clone().into()),
             };
         }
     }
-    look_for_configs(objects, cache, targets, &mut answers);
+    add_configs(objects, cache, targets, &mut answers);
     Ok(answers)
 }
 
-/// Adds what the cache has of ProviderConfigs. No request is made: of a kind that is not warm, or whose place is not known
-/// yet, nothing is said.
-fn look_for_configs(
+/// Adds the cached state of ProviderConfigs without a request. A kind that is cold or not yet discovered adds
+/// nothing.
+fn add_configs(
     objects: &Objects,
     cache: &Cache,
     targets: &[XrTarget],
     answers: &mut [Result<CachedXr, PortError>],
 ) {
-    // Most targets share the very value that names the kind.
+    // Most targets share one `Arc`, so its pointer serves as the key.
     let mut warm = HashMap::new();
     for (target, answer) in targets.iter().zip(answers) {
         let (Some(kind), Ok(seen)) = (&target.config_kind, answer) else { continue };
@@ -83,9 +83,9 @@ fn look_for_configs(
     }
 }
 
-/// Which targets are of the same kind. One XRD may have several scopes in the course of its versions.
+/// Groups the targets by kind. An XRD may change its scope between versions, so the scope is part of the key.
 fn by_kind(targets: &[XrTarget]) -> Vec<Vec<usize>> {
-    // Most share the very document, which is quicker seen than that two name the same kind.
+    // Groups by pointer first: most targets share one document, and pointers compare faster than names.
     let mut documents: HashMap<_, Vec<_>> = HashMap::new();
     for (index, XrTarget { xrd, .. }) in targets.iter().enumerate() {
         documents.entry(Arc::as_ptr(xrd)).or_default().push(index);
@@ -99,7 +99,7 @@ fn by_kind(targets: &[XrTarget]) -> Vec<Vec<usize>> {
     kinds.into_values().collect()
 }
 
-/// Everything of one kind that carries our label.
+/// Every labelled object of one kind.
 async fn list(
     objects: &Objects,
     targets: &[XrTarget],
@@ -108,7 +108,7 @@ async fn list(
     let XrTarget { xrd, .. } = &targets[indices[0]];
     let homes: BTreeSet<_> =
         indices.iter().map(|index| broker_render::namespace(targets[*index].project)).collect();
-    // One list over all namespaces has fewer pages than one list for each; a single Project has few objects.
+    // One list over all namespaces has fewer pages than one list per namespace; a single Project has few objects.
     let only = homes.first().filter(|_| homes.len() == 1 && xrd.scope().is_namespaced());
     let (api_version, selector) =
         (xrd.api_version(), format!("{MANAGED_BY_LABEL}={FIELD_MANAGER}"));
@@ -118,20 +118,21 @@ async fn list(
         namespace: only.map(NamespaceName::as_str),
         selector: ("labelSelector", &selector),
     };
-    let mut seen = HashMap::new();
+    let mut listed = HashMap::new();
     let mut after = None;
-    // Each page is digested before the next one is asked for: a page of whole objects is large.
+    // Reduces each page before the next request: a page of whole objects is large.
     while let Some(page) = objects.page(&selection, after.as_deref(), Extent::Whole).await? {
-        seen.extend(page.items.iter().filter_map(|object| digest(&selection, object, xrd.scope())));
+        listed
+            .extend(page.items.iter().filter_map(|object| digest(&selection, object, xrd.scope())));
         after = page.next;
         if after.is_none() {
             break;
         }
     }
-    Ok(seen)
+    Ok(listed)
 }
 
-/// What is kept of an object. One without a name or a version is none that anybody could ask for.
+/// The observation of an object. `None` without a name or version, which no target matches.
 fn digest(
     selection: &Selection<'_>,
     object: &serde_json::Value,

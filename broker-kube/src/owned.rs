@@ -1,7 +1,7 @@
-//! Act: what is ours on the cluster, page by page, to find what nobody wants any more.
+//! Act: the broker's objects on the cluster, page by page, to find orphans.
 //!
-//! A kind that the cache has is one page and no request. It may be behind by as much as the watch is; how far
-//! that can be, and why it is enough, is decision 11. Any other kind is listed.
+//! A warm kind is one page without a request. It may lag behind the API server as far as its watch does; decision 11
+//! states the bound and why it suffices. A cold kind is listed.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::call::Extent;
 use crate::objects::{Objects, Page, Selection};
 use crate::read::named;
 
-/// Where a page begins: with which kind, and where in its list.
+/// The start of a page: a kind, and a position in its list.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Cursor {
     api_version: String,
@@ -25,16 +25,16 @@ struct Cursor {
     after: Option<String>,
 }
 
-/// A kind that may hold objects of ours.
+/// A kind that may contain the broker's objects.
 struct OwnedKind {
     role: OwnedRole,
     api_version: String,
     kind: String,
-    /// Of a composite resource.
+    /// Set for a composite resource.
     xrd: Option<Arc<Xrd>>,
 }
 
-/// One page, by one request at the most: a kind without objects is a page without objects.
+/// One page for at most one list request. A kind without objects is an empty page.
 pub(crate) async fn list_owned(
     objects: &Objects,
     cache: &Cache,
@@ -44,14 +44,14 @@ pub(crate) async fn list_owned(
     for xrd in &kinds.xrds {
         objects.kinds().learn(xrd);
     }
-    let kinds = in_order(kinds);
+    let kinds = sorted(kinds);
     let (place, after) = match after {
         None => (0, None),
         Some(text) => find(&kinds, text)?,
     };
     let Some(kind) = kinds.get(place) else { return Ok(OwnedPage::default()) };
     let (items, next) = match after {
-        // What the API server began, it ends.
+        // A list that started at the API server continues there.
         Some(after) => list(objects, kind, Some(&after)).await?,
         None => match kind.warm(objects, cache).await? {
             Some(warm) => (warm.owned(&kind.api_version, &kind.kind, except), None),
@@ -65,7 +65,7 @@ pub(crate) async fn list_owned(
     Ok(OwnedPage::new(items, next.map(|(kind, after)| kind.cursor(after))))
 }
 
-/// A page that the API server is asked for, and where its next one begins.
+/// A page from the API server, and the continue token of the next one.
 async fn list(
     objects: &Objects,
     OwnedKind { role, api_version, kind, .. }: &OwnedKind,
@@ -80,8 +80,8 @@ async fn list(
     Ok((items.collect::<Result<_, _>>()?, next))
 }
 
-/// Each kind once, composite resources first: two versions of a kind show the same objects.
-fn in_order(kinds: &OwnedKinds) -> Vec<OwnedKind> {
+/// Each kind once, composite resources first. Two versions of a kind list the same objects.
+fn sorted(kinds: &OwnedKinds) -> Vec<OwnedKind> {
     let OwnedKinds { xrds, provider_configs, .. } = kinds;
     let xrds = xrds.iter().map(|xrd| OwnedKind {
         role: OwnedRole::Xr,
@@ -106,12 +106,12 @@ impl OwnedKind {
         self.api_version.split_once('/').map(|(group, _)| group)
     }
 
-    /// Versions of one kind stand side by side.
+    /// Sort key that groups the versions of a kind.
     fn place(&self) -> (OwnedRole, Option<&str>, &str, &str) {
         (self.role, self.group(), &self.kind, &self.api_version)
     }
 
-    /// What the cache has of the kind. Where ProviderConfigs are served has to be asked once.
+    /// The warm cache of the kind. The endpoint of a ProviderConfig kind needs discovery once.
     async fn warm(&self, objects: &Objects, cache: &Cache) -> Result<Option<WarmKind>, PortError> {
         if let Some(xrd) = &self.xrd {
             return Ok(cache.warming(xrd).await);
@@ -125,16 +125,17 @@ impl OwnedKind {
     fn cursor(&self, after: Option<String>) -> String {
         let Self { api_version, kind, .. } = self;
         let cursor = Cursor { api_version: api_version.clone(), kind: kind.clone(), after };
-        // Three texts always make JSON.
+        // A struct of strings always serializes.
         serde_json::to_string(&cursor).unwrap_or_default()
     }
 }
 
 fn find(kinds: &[OwnedKind], text: &str) -> Result<(usize, Option<String>), PortError> {
-    let anew = || PortError::rejected("the page does not continue any other; begin anew");
-    let Cursor { api_version, kind, after } = serde_json::from_str(text).map_err(|_| anew())?;
+    let stale =
+        || PortError::rejected("the cursor is not valid for this list; start from the first page");
+    let Cursor { api_version, kind, after } = serde_json::from_str(text).map_err(|_| stale())?;
     let is_it = |at: &OwnedKind| at.api_version == api_version && at.kind == kind;
-    Ok((kinds.iter().position(is_it).ok_or_else(anew)?, after))
+    Ok((kinds.iter().position(is_it).ok_or_else(stale)?, after))
 }
 
 fn owned(
@@ -158,13 +159,13 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_is_listed_once_whatever_its_versions() {
+    fn each_kind_is_listed_once_across_versions() {
         let config = |group: &str| (format!("{group}/v1beta1"), "ProviderConfig".to_owned());
         let kinds = OwnedKinds::new(
             vec![xrd("Machine", "v2"), xrd("Bucket", "v1"), xrd("Machine", "v1")],
             vec![config("b.example.org"), config("a.example.org"), config("b.example.org")],
         );
-        let all: Vec<_> = in_order(&kinds).iter().map(|it| it.cursor(None)).collect();
+        let all: Vec<_> = sorted(&kinds).iter().map(|it| it.cursor(None)).collect();
         let at = |api_version: &str, kind: &str| {
             format!(r#"{{"api_version":"{api_version}","kind":"{kind}","after":null}}"#)
         };

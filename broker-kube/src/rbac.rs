@@ -1,15 +1,15 @@
-//! The rights that the broker needs on a management cluster, from the blueprints that it serves.
+//! The roles that the broker needs on a management cluster, derived from the blueprint catalog.
 //!
-//! Three roles, none of which holds a right on Secrets or ConfigMaps:
+//! Three roles, none with a right on Secrets or ConfigMaps:
 //!
 //! | role | binding | rights |
 //! |---|---|---|
-//! | `plexsphere-provisioning-broker-reader` | a `ClusterRoleBinding` | get, list and watch on composite resources and ProviderConfigs, get and list on what is composed, list on events, get on namespaces |
+//! | `plexsphere-provisioning-broker-reader` | a `ClusterRoleBinding` | get, list and watch on composite resources and ProviderConfigs, get and list on composed objects, list on events, get on namespaces |
 //! | `plexsphere-provisioning-broker-writer` | a `RoleBinding` in each Project's namespace | create, patch and delete on composite resources and ProviderConfigs |
-//! | `plexsphere-provisioning-broker-cluster-writer` | a `ClusterRoleBinding`, by choice | the same on kinds that stand in no namespace |
+//! | `plexsphere-provisioning-broker-cluster-writer` | an optional `ClusterRoleBinding` | the same on cluster-scoped kinds |
 //!
-//! The third exists only if the catalog has such kinds. Whoever binds it lets the broker write objects that
-//! no namespace confines; the broker itself writes only those named `pr-<id>`.
+//! The third role exists only if the catalog has cluster-scoped kinds. Its binding lets the broker write objects
+//! outside every Project namespace; the broker itself only writes objects named `pr-<id>`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -19,14 +19,12 @@ use broker_render::catalog::{Blueprint, ComposedKind};
 use broker_render::{Provider, ProviderConfigScope, ProviderProfiles};
 use kube::core::{ApiResource, GroupVersionKind};
 
-/// API groups, and what of each.
 type Resources = BTreeMap<String, BTreeSet<String>>;
 
-/// The roles as YAML, ready to be applied. The same blueprints give the same text, in whatever order they
-/// come.
+/// The roles as YAML, ready to apply. The output does not depend on the order of the blueprints.
 ///
-/// A catalog names a composed kind and a ProviderConfig without their plurals. They are derived as Kubernetes
-/// derives them for its own kinds; a provider that spells one otherwise needs its line changed by hand.
+/// A catalog names composed kinds and ProviderConfigs without their plurals. This function derives plurals as
+/// Kubernetes does for its own kinds; correct the line by hand if a provider uses another plural.
 ///
 /// ```
 /// use broker_render::ProviderProfiles;
@@ -46,12 +44,11 @@ pub fn rbac<'a>(
     kinds.render()
 }
 
-/// Everything that the blueprints of a catalog touch.
 #[derive(Default)]
 struct Kinds {
-    /// Composite resources and ProviderConfigs that stand in namespaces.
+    /// Namespaced composite resources and ProviderConfigs.
     namespaced: Resources,
-    /// Those that stand in none.
+    /// Cluster-scoped composite resources and ProviderConfigs.
     cluster: Resources,
     composed: Resources,
     /// Blueprints that compose Secrets or ConfigMaps.
@@ -64,7 +61,7 @@ impl Kinds {
         let own =
             if xrd.scope().is_namespaced() { &mut self.namespaced } else { &mut self.cluster };
         insert(own, xrd.group(), xrd.plural());
-        // A blueprint that was read names no provider that is not one.
+        // A validated blueprint has only valid provider names.
         for provider in blueprint.provider_kinds.iter().flat_map(Provider::new) {
             let profile = profiles.of(&provider);
             let own = match profile.scope {
@@ -94,7 +91,7 @@ impl Kinds {
         for (group, plurals) in &self.cluster {
             watched.entry(group.clone()).or_default().extend(plurals.iter().cloned());
         }
-        // What is composed and watched, such as a composite resource within another, is granted once.
+        // Grants a kind once that is composed and watched, such as a nested composite resource.
         let composed = without(&self.composed, &watched);
         let of = |group: &str, plural: &str| {
             Resources::from([(group.to_owned(), [plural.to_owned()].into())])
@@ -120,7 +117,7 @@ impl Kinds {
             role(
                 &mut text,
                 "cluster-writer",
-                "Optional. Bind it with a ClusterRoleBinding to provision kinds that stand in no namespace.",
+                "Optional. Bind it with a ClusterRoleBinding to provision cluster-scoped kinds.",
                 &[(&self.cluster, "create, patch, delete")],
             );
         }
@@ -130,7 +127,7 @@ impl Kinds {
 
 const HEAD: &str = "\
 # What the Provisioning Broker may do on its management cluster. Generated from the blueprint catalog by
-# `provisioning-broker rbac`; generate it anew when the catalog changes.
+# `provisioning-broker rbac`; regenerate it when the catalog changes.
 ";
 
 fn role(text: &mut String, name: &str, how: &str, rules: &[(&Resources, &str)]) {
@@ -183,7 +180,7 @@ mod tests {
     use super::*;
     use crate::testing::xrd;
 
-    /// A blueprint of a kind; its plural and its slug follow from that.
+    /// A blueprint of a kind. Slug and plural derive from the kind.
     fn blueprint(kind: &str, scope: &str, provider: &str, composed: &str) -> Blueprint {
         let slug = kind.to_lowercase();
         let metadata = format!(
@@ -224,15 +221,19 @@ mod tests {
     }
 
     #[test]
-    fn a_namespaced_catalog_has_a_reader_and_a_writer() {
+    fn namespaced_catalog_has_a_reader_and_a_writer() {
         let profiles = ProviderProfiles::default();
         let roles = rbac([&small(), &large()], &profiles);
         assert_eq!(roles, format!("{HEAD}{}", include_str!("rbac/namespaced.yaml")));
-        assert_eq!(roles, rbac([&large(), &small(), &large()], &profiles), "the order matters");
+        assert_eq!(
+            roles,
+            rbac([&large(), &small(), &large()], &profiles),
+            "the output must not depend on the order"
+        );
     }
 
     #[test]
-    fn what_stands_in_no_namespace_is_written_by_choice_only() {
+    fn cluster_scoped_writes_need_the_optional_role() {
         let estate = blueprint("Estate", "Cluster", "aws", "");
         let aws = Provider::new("aws").unwrap();
         let profile = ProviderProfile::of(&aws)
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn no_right_on_plain_data_is_given_whatever_is_composed() {
+    fn composed_secrets_get_no_right() {
         let data =
             r#"{"apiVersion": "v1", "kind": "Secret"}, {"apiVersion": "v1", "kind": "ConfigMap"}"#;
         let leaky = blueprint("Leaky", "Namespaced", "hcloud", data);

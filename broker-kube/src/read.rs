@@ -1,7 +1,7 @@
-//! Observe: everything of one resource, read directly by name.
+//! Observe: a direct reading of one resource, by name.
 //!
-//! The composite resource is read before what it composed. Whatever it still made came before it was gone,
-//! so that nothing can slip in between two reads that both found nothing.
+//! The composite resource is read before its composed objects. Objects that it composed late existed before it was
+//! deleted, so none can escape between two reads that both find nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,16 +18,15 @@ use crate::call::Extent;
 use crate::error::{Asked, Cause, Failure, Verb};
 use crate::objects::{Lookup, Objects, Selection};
 
-/// How many requests for one resource are under way at once.
-pub(crate) const AT_ONCE: usize = 8;
+pub(crate) const CONCURRENT_READS: usize = 8;
 
-/// Crossplane's label on everything that a composite resource composed.
+/// Crossplane's label on every composed object.
 const COMPOSITE_LABEL: &str = "crossplane.io/composite";
 
-/// Which cluster this is, asked now: whoever acts has to notice that it is another.
+/// The cluster identity from a current request: before an act the broker must notice a replaced cluster.
 pub(crate) async fn identity(objects: &Objects) -> Result<ClusterId, PortError> {
     let kube_system = namespace_reference("kube-system")?;
-    let uid = objects.identity.ask(read_uid(objects, &kube_system)).await?;
+    let uid = objects.identity.get(read_uid(objects, &kube_system)).await?;
     Ok(ClusterId::new(uid)?)
 }
 
@@ -35,12 +34,11 @@ async fn read_uid(objects: &Objects, kube_system: &ObjectReference) -> Result<St
     let found = objects.get(kube_system, Extent::Metadata).await?.object();
     let uid = found.as_ref().and_then(|object| object.pointer("/metadata/uid")?.as_str());
     uid.map(str::to_owned).ok_or_else(|| {
-        let words = "there is none, so this is no Kubernetes cluster";
-        Asked::of(Verb::Get, kube_system).failed(Cause::Unreadable, words)
+        let text = "the namespace does not exist, so this is not a Kubernetes cluster";
+        Asked::of(Verb::Get, kube_system).failed(Cause::Unreadable, text)
     })
 }
 
-/// Everything of one resource.
 pub(crate) async fn read(objects: &Objects, target: &Target) -> Result<Reading, PortError> {
     objects.kinds().learn(&target.xr.xrd);
     let (cluster, xr) = try_join(identity(objects), read_xr(objects, &target.xr)).await?;
@@ -63,7 +61,7 @@ async fn read_xr(objects: &Objects, target: &XrTarget) -> Result<XrReading, Port
         Lookup::NoKind => return Ok(XrReading::KindAbsent),
         Lookup::NoObject => {}
     }
-    // The answer is the same in a namespace that does not exist; that one has to be asked for itself.
+    // The API server answers the same when the namespace does not exist, so the namespace is read separately.
     let Some(namespace) = reference.namespace() else { return Ok(XrReading::Absent) };
     let missing = namespace_state(objects, namespace).await? == NamespaceState::Absent;
     Ok(if missing { XrReading::NamespaceAbsent } else { XrReading::Absent })
@@ -74,7 +72,7 @@ pub(crate) async fn namespace_state(
     name: &str,
 ) -> Result<NamespaceState, PortError> {
     let reference = namespace_reference(name)?;
-    Ok(objects.namespaces.ask(name, read_namespace(objects, &reference)).await?)
+    Ok(objects.namespaces.get(name, read_namespace(objects, &reference)).await?)
 }
 
 async fn read_namespace(
@@ -104,27 +102,27 @@ async fn read_provider_config(
     found.object().map(LiveObject::from_json).transpose()
 }
 
-/// Of a composed object only whether it stands is asked: what it holds is none of our business.
+/// Reads only whether a composed object exists, never its content.
 async fn read_recorded(
     objects: &Objects,
     recorded: &BTreeSet<ObjectReference>,
 ) -> Result<BTreeMap<ObjectReference, Presence>, PortError> {
-    let reads: Vec<_> = recorded.iter().map(|reference| standing(objects, reference)).collect();
-    Ok(stream::iter(reads).buffered(AT_ONCE).try_collect().await?)
+    let reads: Vec<_> = recorded.iter().map(|reference| presence(objects, reference)).collect();
+    Ok(stream::iter(reads).buffered(CONCURRENT_READS).try_collect().await?)
 }
 
-async fn standing(
+async fn presence(
     objects: &Objects,
     reference: &ObjectReference,
 ) -> Result<(ObjectReference, Presence), Failure> {
-    let standing = match objects.get(reference, Extent::Metadata).await? {
+    let presence = match objects.get(reference, Extent::Metadata).await? {
         Lookup::Found(_) => Presence::Present,
         Lookup::NoObject | Lookup::NoKind => Presence::Gone,
     };
-    Ok((reference.clone(), standing))
+    Ok((reference.clone(), presence))
 }
 
-/// What carries the composite label of a resource among the blueprint's composed kinds.
+/// Objects of the blueprint's composed kinds that carry the composite label of the resource.
 pub(crate) async fn read_labelled(
     objects: &Objects,
     target: &Target,
@@ -132,7 +130,7 @@ pub(crate) async fn read_labelled(
     let xr = target.xr.reference()?;
     let lists: Vec<_> =
         target.composed_kinds.iter().map(|kind| labelled(objects, &xr, kind)).collect();
-    let lists: Vec<_> = stream::iter(lists).buffered(AT_ONCE).try_collect().await?;
+    let lists: Vec<_> = stream::iter(lists).buffered(CONCURRENT_READS).try_collect().await?;
     Ok(lists.into_iter().flatten().collect())
 }
 
@@ -146,7 +144,7 @@ async fn labelled(
     let selection = Selection {
         api_version,
         kind,
-        // What stands in a namespace composes within it.
+        // A namespaced composite resource composes within its namespace.
         namespace: xr.namespace(),
         selector: ("labelSelector", &selector),
     };
@@ -154,7 +152,6 @@ async fn labelled(
     found.iter().map(|object| named(&selection, object)).collect()
 }
 
-/// The complete name of an object that was listed.
 pub(crate) fn named(
     selection: &Selection<'_>,
     object: &Value,

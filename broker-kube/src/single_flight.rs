@@ -1,8 +1,8 @@
-//! One answer for all who ask at the same time.
+//! Single-flight: concurrent callers with the same question share one request.
 //!
-//! Passes that run side by side ask the same: which cluster is this, does that namespace stand? An answer may be shared,
-//! but only by those who had asked before the request for it was sent: nobody is told what was true before he asked. So
-//! whoever comes while a request is under way waits for the next one, together with all the others who came meanwhile.
+//! Concurrent passes ask the same questions, such as the cluster identity or the state of a namespace. A caller only
+//! receives the result of a request that was sent after it called. Callers that arrive during a request share the
+//! next one.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,18 +10,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Mutex as Turn;
 
-/// A question that many ask.
+/// One shared question.
 #[derive(Debug)]
 pub(crate) struct SingleFlight<T> {
-    /// How many have asked so far.
     asked: AtomicU64,
-    /// Whoever holds it asks the server. Dropping the one who asks leaves the question to the next.
+    /// The lock holder sends the request. If its future is dropped, the next caller sends.
     last: Turn<Option<Answered<T>>>,
 }
 
 #[derive(Debug)]
 struct Answered<T> {
-    /// As many had asked before the request was sent.
+    /// The last call that came before the request was sent.
     covers: u64,
     answer: T,
 }
@@ -33,8 +32,8 @@ impl<T> Default for SingleFlight<T> {
 }
 
 impl<T: Clone> SingleFlight<T> {
-    /// The answer to a request that is sent after this was called, be it this one or another's.
-    pub(crate) async fn ask(&self, request: impl Future<Output = T>) -> T {
+    /// The result of a request that is sent after this call, by this caller or another.
+    pub(crate) async fn get(&self, request: impl Future<Output = T>) -> T {
         let number = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
         let mut last = self.last.lock().await;
         if let Some(known) = last.as_ref().filter(|known| known.covers >= number) {
@@ -47,7 +46,7 @@ impl<T: Clone> SingleFlight<T> {
     }
 }
 
-/// The same question about many things, by name. Those that nobody asks about are not kept.
+/// Single-flight by name. Names without callers are removed.
 #[derive(Debug)]
 pub(crate) struct SingleFlightByName<T> {
     named: Mutex<BTreeMap<String, Arc<SingleFlight<T>>>>,
@@ -60,11 +59,10 @@ impl<T> Default for SingleFlightByName<T> {
 }
 
 impl<T: Clone> SingleFlightByName<T> {
-    /// As [`SingleFlight::ask`], of this name.
-    pub(crate) async fn ask(&self, name: &str, request: impl Future<Output = T>) -> T {
+    pub(crate) async fn get(&self, name: &str, request: impl Future<Output = T>) -> T {
         let shared = Arc::clone(self.lock().entry(name.to_owned()).or_default());
-        let asking = Asking { of: self, name, shared: &shared };
-        asking.shared.ask(request).await
+        let caller = Caller { of: self, name, shared: &shared };
+        caller.shared.get(request).await
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<SingleFlight<T>>>> {
@@ -72,17 +70,17 @@ impl<T: Clone> SingleFlightByName<T> {
     }
 }
 
-/// Somebody who asks. The last one to go takes the question along.
-struct Asking<'a, T: Clone> {
+/// A waiting caller. The last one removes the name.
+struct Caller<'a, T: Clone> {
     of: &'a SingleFlightByName<T>,
     name: &'a str,
     shared: &'a Arc<SingleFlight<T>>,
 }
 
-impl<T: Clone> Drop for Asking<'_, T> {
+impl<T: Clone> Drop for Caller<'_, T> {
     fn drop(&mut self) {
         let mut named = self.of.lock();
-        // One count is the map's and one is ours.
+        // The map and this caller hold one count each.
         if Arc::strong_count(self.shared) <= 2 {
             named.remove(self.name);
         }
@@ -100,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that counts what it is asked, and answers with how often that was when it began.
+    /// Counts its requests. Each answer is the count at the start of its request.
     struct Server(Cell<u32>);
 
     impl Server {
@@ -113,39 +111,39 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_is_shared_by_those_who_asked_before_it_was_sent_for() {
+    async fn answer_is_shared_by_earlier_callers_only() {
         let (server, shared) = (Server(Cell::new(0)), SingleFlight::default());
         let late = |after: u64| {
             let (server, shared) = (&server, &shared);
             async move {
                 sleep(Duration::from_millis(after)).await;
-                shared.ask(server.answer()).await
+                shared.get(server.answer()).await
             }
         };
-        // The second and the third come while the first is under way, the fourth when theirs is.
+        // Calls two and three arrive during the first request, call four during the second.
         assert_eq!(join4(late(0), late(3), late(6), late(13)).await, (1, 2, 2, 3));
-        assert_eq!(late(0).await, 4, "nobody is told what was true before");
+        assert_eq!(late(0).await, 4, "an earlier answer is not reused");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_who_gives_up_leaves_the_question_to_the_next() {
+    async fn cancelled_caller_leaves_the_request_to_the_next() {
         let shared = SingleFlight::default();
-        let gives_up = timeout(Duration::from_millis(5), shared.ask(pending::<u32>()));
+        let cancelled = timeout(Duration::from_millis(5), shared.get(pending::<u32>()));
         let next = async {
             sleep(Duration::from_millis(1)).await;
-            shared.ask(async { 7 }).await
+            shared.get(async { 7 }).await
         };
-        let (gave_up, answer) = join(gives_up, next).await;
-        assert!(gave_up.is_err());
+        let (timed_out, answer) = join(cancelled, next).await;
+        assert!(timed_out.is_err());
         assert_eq!(answer, 7);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_nobody_asks_about_is_not_kept() {
+    async fn idle_names_are_removed() {
         let (server, shared) = (Server(Cell::new(0)), SingleFlightByName::default());
-        let both = join(shared.ask("one", server.answer()), shared.ask("other", server.answer()));
-        assert_eq!(both.await, (1, 2), "each name by itself");
-        drop(timeout(Duration::from_millis(1), shared.ask("one", pending())).await);
+        let both = join(shared.get("one", server.answer()), shared.get("other", server.answer()));
+        assert_eq!(both.await, (1, 2), "each name has its own request");
+        drop(timeout(Duration::from_millis(1), shared.get("one", pending())).await);
         assert!(shared.lock().is_empty());
     }
 }

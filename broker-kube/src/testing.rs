@@ -1,4 +1,4 @@
-//! What several test modules need: ids, objects and an XRD.
+//! Test fixtures of several modules: ids, objects and an XRD.
 
 use broker_domain::ProvisionedResourceId;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ pub(crate) fn resource(number: usize) -> ProvisionedResourceId {
     id(number).parse().unwrap()
 }
 
-/// The composite resource of that number, as a list or a watch shows it.
+/// Composite resource `number`, as a list or a watch shows it.
 pub(crate) fn object(number: usize, version: u64) -> Value {
     json!({"metadata": {
         "name": format!("pr-{}", id(number)),
@@ -23,7 +23,7 @@ pub(crate) fn object(number: usize, version: u64) -> Value {
     }})
 }
 
-/// The text of an XRD of a kind; its plural follows from that.
+/// The text of an XRD of a kind. The plural derives from the kind.
 pub(crate) fn xrd(kind: &str, version: &str, scope: &str) -> String {
     let plural = format!("{}s", kind.to_lowercase());
     let spec = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});

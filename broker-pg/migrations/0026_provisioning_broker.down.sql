@@ -1,5 +1,5 @@
--- Loses every resource that the broker knows of, and which of their events went out. What runs on a cluster
--- goes on running, and nobody tears it down.
+-- Deletes all resources and the record of their events. Their substrate keeps running, and the broker can no
+-- longer tear it down.
 
 DROP TABLE plexsphere.provisioned_resource_outbox_token;
 DROP TABLE plexsphere.provisioned_resources;

@@ -1,4 +1,4 @@
--- The broker's own resources, and the record of which lifecycle events went out.
+-- The broker's resources, and the record of the lifecycle events that it appended.
 
 CREATE TABLE plexsphere.provisioned_resources (
     id                   uuid        NOT NULL,
@@ -8,12 +8,12 @@ CREATE TABLE plexsphere.provisioned_resources (
     cloud_credential_id  uuid        NOT NULL,
     status               text        NOT NULL,
     xr_name              text        NOT NULL,
-    -- NULL until a token was issued. Its id, never the token.
+    -- The id of the token, never the token itself. NULL until the first issue.
     bootstrap_token_id   uuid,
     created_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT provisioned_resources_pkey PRIMARY KEY (id),
-    -- Nothing that running substrate was made from can be deleted under it.
+    -- RESTRICT: the rows that a resource refers to outlive it and its substrate.
     CONSTRAINT provisioned_resources_project_id_fkey FOREIGN KEY (project_id)
         REFERENCES plexsphere.projects (id) ON DELETE RESTRICT,
     CONSTRAINT provisioned_resources_resource_id_fkey FOREIGN KEY (resource_id)
@@ -27,7 +27,7 @@ CREATE TABLE plexsphere.provisioned_resources (
     CONSTRAINT provisioned_resources_xr_name_check CHECK (btrim(xr_name) <> '')
 );
 
--- A row per event that was appended, so that a second attempt finds it and appends none.
+-- One row per appended event: a retry finds the row and appends nothing.
 CREATE TABLE plexsphere.provisioned_resource_outbox_token (
     provisioned_resource_id uuid        NOT NULL,
     event_type              text        NOT NULL,

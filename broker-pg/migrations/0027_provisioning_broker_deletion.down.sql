@@ -1,6 +1,6 @@
--- Loses when deletions were asked for, which deletion events went out, and the resources that were Deleted,
--- for the older schema has no word for them. It is refused while a resource is on its way down: that one
--- still has substrate, and without its phase nobody would tear it down.
+-- Deletes the Deleted resources, the times of deletion requests and the record of deletion events: the older
+-- schema has no values for them. The new CHECK fails while a resource is in teardown, because the older release
+-- would leave its substrate running.
 
 DELETE FROM plexsphere.provisioned_resources WHERE status = 'Deleted';
 

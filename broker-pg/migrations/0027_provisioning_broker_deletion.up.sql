@@ -1,11 +1,11 @@
--- Graceful deletion: three more phases, two more events, and when it was asked for.
+-- Graceful deletion: three phases, two events, and the time of the request.
 
 ALTER TABLE plexsphere.provisioned_resources
     DROP CONSTRAINT provisioned_resources_status_check,
     ADD CONSTRAINT provisioned_resources_status_check
         CHECK (status IN ('Pending', 'Provisioning', 'Enrolling', 'Ready', 'Failed',
                           'Deregistering', 'Deprovisioning', 'Deleted')),
-    -- NULL: nobody ever asked. A default would say that somebody did.
+    -- NULL: no deletion was requested. A default would record a request.
     ADD COLUMN deletion_requested_at timestamptz;
 
 ALTER TABLE plexsphere.provisioned_resource_outbox_token

@@ -1,6 +1,5 @@
--- Loses parameters, failures, what is known of the substrate, request ids, and how often resources changed.
--- What runs goes on running, and the release before drives it; but objects that it does not know of any more
--- are left to people.
+-- Deletes parameters, failures, the record of the substrate, request ids and versions. The previous release
+-- drives the running resources. An operator has to clean up objects that only the deleted columns recorded.
 
 DROP TRIGGER provisioned_resources_stamp ON plexsphere.provisioned_resources;
 

@@ -1,23 +1,23 @@
--- The whole aggregate: what a resource was asked to be, what stands on its behalf, and how often it changed.
+-- The whole aggregate: declaration, failure, substrate, idempotency key, phase times and version.
 --
--- Every column has a default or may be NULL, so that the release before, which knows none of them, goes on
--- writing; a trigger completes its rows.
+-- Every column is nullable or has a default, so that the previous release, which knows none of them, can still
+-- write. A trigger completes its rows.
 
--- What a single column may hold is the rule of its type. A table's CHECK is read from its stored form, and made ready,
--- again by every statement that writes to the table; a domain's is made ready once per session. Of what it takes to
--- add a line to the audit, four fifths would be that. What columns have to do with each other stays with their table,
--- and so does what the columns of before may hold: whoever has prepared a statement that reads them goes on using it.
+-- A rule about one column is a CHECK of its domain. Every statement that writes to a table parses the CHECKs of the
+-- table again, which would be four fifths of the cost of an audit line. A domain's CHECK is prepared once per session.
+-- Rules across columns stay with the table. So do the rules of the older columns: a new column type would break the
+-- prepared statements of running replicas.
 
--- The rules of these types follow the columns: a column of a type that has a rule would rewrite the table.
+-- The CHECKs follow after the columns: adding a column whose domain has a CHECK rewrites the table.
 CREATE DOMAIN plexsphere.provisioning_failure_step AS text;
 CREATE DOMAIN plexsphere.provisioning_mesh_role AS text;
 CREATE DOMAIN plexsphere.provisioning_on_failure AS text;
--- `json` keeps the text as it is; `jsonb` would keep another spelling of the document.
+-- `json` keeps the submitted text; `jsonb` would normalise it.
 CREATE DOMAIN plexsphere.provisioning_parameters AS json;
 CREATE DOMAIN plexsphere.provisioning_substrate AS jsonb;
 CREATE DOMAIN plexsphere.provisioning_digest AS bytea;
 CREATE DOMAIN plexsphere.provisioning_token_ordinal AS integer;
--- Counts that begin with one.
+-- A counter that starts at one.
 CREATE DOMAIN plexsphere.provisioning_ordinal AS bigint;
 
 ALTER TABLE plexsphere.provisioned_resources
@@ -28,11 +28,11 @@ ALTER TABLE plexsphere.provisioned_resources
     ADD COLUMN failure_reason    text,
     ADD COLUMN token_ordinal     plexsphere.provisioning_token_ordinal NOT NULL DEFAULT 1,
     ADD COLUMN token_closed      boolean                               NOT NULL DEFAULT false,
-    -- The ProviderConfig, and every composed object that was seen and not yet proven gone.
+    -- The ProviderConfig, and every composed object that a pass observed and that is not yet proven gone.
     ADD COLUMN substrate         plexsphere.provisioning_substrate     NOT NULL DEFAULT '{}',
     ADD COLUMN references_digest plexsphere.provisioning_digest,
     ADD COLUMN cluster_id        text,
-    -- The composite resource that last stood armed. It stays when the object is lost.
+    -- The uid of the last armed composite resource. A lost object keeps it.
     ADD COLUMN xr_uid            text,
     ADD COLUMN request_id        text,
     ADD COLUMN request_hash      plexsphere.provisioning_digest,
@@ -45,7 +45,7 @@ ALTER TABLE plexsphere.provisioned_resources
         CHECK ((failure_step IS NULL) = (failure_reason IS NULL)) NOT VALID,
     ADD CONSTRAINT provisioned_resources_request_check
         CHECK ((request_id IS NULL) = (request_hash IS NULL)) NOT VALID,
-    -- Stands in for NOT NULL until every row was read. The trigger below fills the column of every row that is written.
+    -- Replaces NOT NULL until every row is validated. The trigger below fills the column of each written row.
     ADD CONSTRAINT provisioned_resources_phase_entered_at_check CHECK (phase_entered_at IS NOT NULL) NOT VALID;
 
 -- The phases in which a resource can fail.
@@ -66,8 +66,8 @@ ALTER DOMAIN plexsphere.provisioning_token_ordinal ADD CONSTRAINT provisioning_t
 ALTER DOMAIN plexsphere.provisioning_ordinal ADD CONSTRAINT provisioning_ordinal_check
     CHECK (VALUE >= 1) NOT VALID;
 
--- Fills in what a writer leaves out who knows only the columns of before, so that its rows can be read. An
--- event counts although it went out in another way than through our outbox.
+-- Completes rows of a writer that knows only the older columns, so that this release can read them. Events that
+-- such a writer appended count in `event_sequence`, although they are not in the outbox.
 CREATE FUNCTION plexsphere.provisioned_resources_complete(
     row_before plexsphere.provisioned_resources,
     row_after  plexsphere.provisioned_resources
@@ -101,11 +101,12 @@ BEGIN
 END
 $$;
 
--- Invariant: updated_at is the store's own, and a reader can tell below which moment nothing is missing.
+-- Invariant: the store alone sets `updated_at`, and a reader can compute the watermark, the time before which no
+-- open transaction has changes.
 --
--- A transaction that changes a resource holds, until it ends, a shared lock whose number is the second in
--- which the change began. The lock is taken before the clock is read, so whoever sees no lock of a second
--- knows that no open transaction has changed anything in it or before.
+-- A transaction that changes a resource holds a shared advisory lock until it ends. The number of the lock is the
+-- second in which the change began. The transaction takes the lock before it reads the clock. Therefore, if no lock
+-- for a second or an earlier one is held, no open transaction has changes stamped up to that second.
 CREATE FUNCTION plexsphere.provisioned_resources_stamp() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path TO pg_catalog, pg_temp
@@ -126,10 +127,10 @@ BEGIN
 END
 $$;
 
--- The moment below which a listing that is read after this is complete: the clock, or the second in which the
--- longest open transaction began to change resources. The clock is read first: what begins to change after
--- the locks were looked at is stamped later than that. A transaction becomes visible before it gives its
--- locks back, so one whose lock is gone is seen by the next statement.
+-- The watermark: a listing that is read after this call contains every change before it. It is the clock, or the
+-- second in which the oldest open transaction began to change resources. The function reads the clock before the
+-- locks: a change that begins after the locks are read gets a later stamp. A commit becomes visible before its locks
+-- are released, so the next statement sees every transaction whose lock is gone.
 CREATE FUNCTION plexsphere.provisioned_resources_watermark() RETURNS timestamptz
     LANGUAGE plpgsql
     SET search_path TO pg_catalog, pg_temp
@@ -146,7 +147,7 @@ BEGIN
 END
 $$;
 
--- The columns of the release before. What the next step fills in is none of them, so it moves no `updated_at`.
+-- Only the columns of the previous release. The next step fills other columns and leaves `updated_at` unchanged.
 CREATE TRIGGER provisioned_resources_stamp
     BEFORE INSERT OR UPDATE OF id, resource_id, project_id, blueprint_version_id, cloud_credential_id, status, xr_name,
         bootstrap_token_id, created_at, updated_at, deletion_requested_at
@@ -154,8 +155,8 @@ CREATE TRIGGER provisioned_resources_stamp
     FOR EACH ROW EXECUTE FUNCTION plexsphere.provisioned_resources_stamp();
 
 -- step: batches
--- What was written before counts as written by the release before. Its times stay as they are. A row that the release
--- before writes meanwhile was filled in by the trigger, and is not found here any more.
+-- Completes existing rows as rows of the previous release, and keeps their times. The trigger completes rows that
+-- the previous release writes concurrently, so this query does not select them.
 UPDATE plexsphere.provisioned_resources AS r
 SET phase_entered_at = completed.phase_entered_at,
     event_sequence = completed.event_sequence,
@@ -170,8 +171,8 @@ WHERE before.id = r.id AND r.id IN (
     SELECT id FROM plexsphere.provisioned_resources WHERE phase_entered_at IS NULL LIMIT 10000 FOR UPDATE);
 
 -- step: statements
--- Pages of a Project, of a phase in one, of a phase, of what changed, of what is not at rest, and of what can
--- be purged. What changed is filtered by Project and phase without a look at the rows.
+-- In order: pages by Project, by Project and phase, by phase, and by change time, then the sweep, the purge and the
+-- idempotency key. INCLUDE filters changes by Project and phase without reading the rows.
 CREATE INDEX CONCURRENTLY provisioned_resources_project_id_idx
     ON plexsphere.provisioned_resources (project_id, id);
 CREATE INDEX CONCURRENTLY provisioned_resources_project_id_status_idx
@@ -188,7 +189,7 @@ CREATE UNIQUE INDEX CONCURRENTLY provisioned_resources_project_id_request_id_key
 ALTER TABLE plexsphere.provisioned_resources VALIDATE CONSTRAINT provisioned_resources_failure_check;
 ALTER TABLE plexsphere.provisioned_resources VALIDATE CONSTRAINT provisioned_resources_request_check;
 ALTER TABLE plexsphere.provisioned_resources VALIDATE CONSTRAINT provisioned_resources_phase_entered_at_check;
--- Before release 18 of the server these keep writers, though not readers, from the table while it is read once.
+-- Before Postgres 18 each of these blocks writers, but not readers, for one scan of the table.
 ALTER DOMAIN plexsphere.provisioning_failure_step VALIDATE CONSTRAINT provisioning_failure_step_check;
 ALTER DOMAIN plexsphere.provisioning_mesh_role VALIDATE CONSTRAINT provisioning_mesh_role_check;
 ALTER DOMAIN plexsphere.provisioning_on_failure VALIDATE CONSTRAINT provisioning_on_failure_check;
@@ -199,7 +200,7 @@ ALTER DOMAIN plexsphere.provisioning_token_ordinal VALIDATE CONSTRAINT provision
 ALTER DOMAIN plexsphere.provisioning_ordinal VALIDATE CONSTRAINT provisioning_ordinal_check;
 
 -- step: transaction
--- Changes the catalog only: the index is built, and the validated check proves that no row has a NULL.
+-- Changes only the catalog: the index exists, and the validated CHECK proves that no row has a NULL.
 ALTER TABLE plexsphere.provisioned_resources
     ADD CONSTRAINT provisioned_resources_project_id_request_id_key
         UNIQUE USING INDEX provisioned_resources_project_id_request_id_key,

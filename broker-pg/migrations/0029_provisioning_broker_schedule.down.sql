@@ -1,5 +1,5 @@
--- Loses due times, back-off, pauses, leases and whose turn it is, which the next sweep makes up for; and the
--- brake: whoever set it has to look again.
+-- Deletes due times, back-off, leases and turns, which the next sweep restores, and permits. An operator has to
+-- set pauses and brakes again.
 
 DROP TRIGGER provisioned_resources_schedule ON plexsphere.provisioned_resources;
 DROP FUNCTION plexsphere.provisioned_resources_schedule();

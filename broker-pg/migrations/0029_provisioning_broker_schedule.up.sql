@@ -1,6 +1,6 @@
--- Who works on what, and when; and the brake.
+-- The schedule with its leases, fairness between Projects, brakes and permits.
 
--- In which queue a resource stands; NULL when nothing happens to it any more.
+-- The queue of a resource; NULL if it is settled.
 CREATE FUNCTION plexsphere.provisioning_lane(status text, on_failure text) RETURNS text
     LANGUAGE sql
     IMMUTABLE
@@ -18,20 +18,20 @@ CREATE DOMAIN plexsphere.provisioning_lane_name AS text
 CREATE DOMAIN plexsphere.provisioning_attempts AS integer
     CONSTRAINT provisioning_attempts_check CHECK (VALUE >= 0);
 
--- Counts that begin with none.
+-- A counter that starts at zero.
 CREATE DOMAIN plexsphere.provisioning_count AS bigint
     CONSTRAINT provisioning_count_check CHECK (VALUE >= 0);
 
 CREATE TABLE plexsphere.provisioned_resource_schedule (
     provisioned_resource_id uuid                             NOT NULL,
-    -- Project, lane and cluster stand here too, so that a claim finds what is due without looking at resources.
+    -- Copies of Project, lane and cluster: a claim finds due resources without reading their rows.
     project_id              uuid                             NOT NULL,
     lane                    plexsphere.provisioning_lane_name,
-    -- The cluster that the resource is bound to; NULL while it is bound to none. Replicas of other clusters leave it.
+    -- The cluster that the resource is bound to; NULL if unbound. Replicas of other clusters skip the row.
     cluster_id              text,
-    -- NULL leaves it to the sweep.
+    -- NULL: only the sweep makes it due.
     due_at                  timestamptz,
-    -- Somebody set it due or resumed it since the last claim: the end of that pass puts nothing off.
+    -- Set due or resumed since the last claim: the release of that lease does not delay it.
     wished                  boolean                          NOT NULL DEFAULT false,
     attempts                plexsphere.provisioning_attempts NOT NULL DEFAULT 0,
     last_reason             text,
@@ -50,17 +50,17 @@ CREATE TABLE plexsphere.provisioned_resource_schedule (
         CHECK ((lease_owner IS NULL) = (lease_until IS NULL))
 );
 
--- A lane's Projects, and within each what has been due for longest.
+-- The Projects of a lane, longest due first within each.
 CREATE INDEX provisioned_resource_schedule_due_idx
     ON plexsphere.provisioned_resource_schedule (lane, project_id, due_at, provisioned_resource_id)
     WHERE lane IS NOT NULL AND due_at IS NOT NULL AND NOT paused;
 
--- What has been due for longest in a lane, of whichever Project.
+-- The resources of a lane across all Projects, longest due first.
 CREATE INDEX provisioned_resource_schedule_soonest_idx
     ON plexsphere.provisioned_resource_schedule (lane, due_at, project_id) INCLUDE (cluster_id)
     WHERE lane IS NOT NULL AND due_at IS NOT NULL AND NOT paused;
 
--- When a Project was served last in a lane. The one that was served longest ago is next.
+-- The time at which a claim last served a Project in a lane. The Project with the oldest time is next.
 CREATE TABLE plexsphere.provisioning_turns (
     lane       plexsphere.provisioning_lane_name NOT NULL,
     project_id uuid                              NOT NULL,
@@ -68,8 +68,8 @@ CREATE TABLE plexsphere.provisioning_turns (
     CONSTRAINT provisioning_turns_pkey PRIMARY KEY (lane, project_id)
 );
 
--- A row: nothing is re-created, issued, deregistered, rolled back or failed on that cluster, or in that Project
--- on it, until an operator releases it.
+-- A row is a set brake: on that cluster, or in that Project on it, the broker re-creates, issues, deregisters, rolls
+-- back and fails nothing until an operator releases it.
 CREATE TABLE plexsphere.provisioning_brake (
     cluster_id text        NOT NULL,
     -- NULL: the whole cluster.
@@ -80,9 +80,9 @@ CREATE TABLE plexsphere.provisioning_brake (
     CONSTRAINT provisioning_brake_key UNIQUE NULLS NOT DISTINCT (cluster_id, project_id)
 );
 
--- A row per loss: what was lost may be created again, or given up. Of those that no operator accepted, only so
--- many are handed out in a while. No foreign key: a permit counts until its window ends, even after its resource
--- is purged.
+-- One row per loss: the broker may re-create the lost object or fail its resource. Permits without an operator's
+-- acceptance are limited per time window. No foreign key: a permit counts until its window ends, even after its
+-- resource is purged.
 CREATE TABLE plexsphere.provisioning_permits (
     provisioned_resource_id uuid        NOT NULL,
     loss                    text        NOT NULL,
@@ -95,8 +95,8 @@ CREATE TABLE plexsphere.provisioning_permits (
 CREATE INDEX provisioning_permits_cluster_id_idx
     ON plexsphere.provisioning_permits (cluster_id, taken_at);
 
--- Invariant: every resource has a place in the schedule, and a change of phase makes it due at once, as if
--- nothing had ever failed. Whoever writes: a trigger cannot be forgotten.
+-- Invariant: every resource has a schedule row. A phase change makes it due immediately and resets its back-off. A
+-- trigger enforces this for every writer.
 CREATE FUNCTION plexsphere.provisioned_resources_schedule() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path TO pg_catalog, pg_temp
@@ -130,7 +130,7 @@ CREATE TRIGGER provisioned_resources_schedule
     FOR EACH ROW EXECUTE FUNCTION plexsphere.provisioned_resources_schedule();
 
 -- step: batches
--- The lock on the resource lets no change of its phase pass between reading it and scheduling it.
+-- The row lock prevents a phase change between reading the resource and scheduling it.
 INSERT INTO plexsphere.provisioned_resource_schedule
     (provisioned_resource_id, project_id, lane, cluster_id, due_at)
 SELECT id, project_id, plexsphere.provisioning_lane(status, on_failure), cluster_id, clock_timestamp()

@@ -1,5 +1,5 @@
--- Loses the audit, the events that were not delivered yet, and that a resource became Ready, or failed, more
--- than once. Keep a copy of the audit: nothing brings it back.
+-- Deletes the audit, the undelivered events, and the record of repeated Ready and Failed events. Copy the audit
+-- first: it cannot be restored.
 
 DROP TABLE plexsphere.provisioned_resource_audit;
 DROP FUNCTION plexsphere.provisioned_resource_audit_guard();

@@ -1,8 +1,8 @@
--- Events on their way out, and the audit.
+-- The outbox and the audit.
 
--- A resource may become Ready twice, and the second time is an event, too. A writer that knows no version
--- writes at most one of each type, as before.
--- The rule of the type follows the column: a column of a type that has a rule would rewrite the table.
+-- A resource may become Ready again, which is another event. A writer of the previous release omits the version and
+-- still appends at most one event of each type.
+-- The CHECK follows after the column: adding a column whose domain has a CHECK rewrites the table.
 CREATE DOMAIN plexsphere.provisioning_event_version AS bigint;
 
 ALTER TABLE plexsphere.provisioned_resource_outbox_token
@@ -24,22 +24,22 @@ CREATE TABLE plexsphere.provisioning_outbox (
     sequence                plexsphere.provisioning_ordinal    NOT NULL,
     event_type              plexsphere.provisioning_event_type NOT NULL,
     occurred_at             timestamptz                        NOT NULL,
-    -- The bytes that are delivered, as text and not as a document: they stay the same.
+    -- Text, not `jsonb`: every delivery sends the same bytes.
     payload                 text                               NOT NULL,
-    -- The W3C trace context of the request that the change belongs to.
+    -- The W3C trace context of the request that caused the change.
     traceparent             text,
     position                bigint                             GENERATED ALWAYS AS IDENTITY,
     committed_at            timestamptz                        NOT NULL DEFAULT clock_timestamp(),
-    -- How often it was claimed, ever.
+    -- All claims since the event was appended.
     claims                  plexsphere.provisioning_count      NOT NULL DEFAULT 0,
-    -- How often the receiver rejected it since it was committed or resumed.
+    -- Rejections by the receiver since the append or the last redrive.
     attempts                plexsphere.provisioning_attempts   NOT NULL DEFAULT 0,
     claimed_by              text,
-    -- Not claimed before: the end of its claim, or of the delay after a failed delivery.
+    -- No claim before this time: the end of the current claim, or of the delay after a failed delivery.
     held_until              timestamptz,
-    -- Set aside after too many rejections: why.
+    -- Set after too many rejections. A redrive clears it.
     dead_letter_reason        text,
-    -- Acknowledged, or skipped by a person.
+    -- When the receiver acknowledged it or an operator skipped it.
     settled_at              timestamptz,
     CONSTRAINT provisioning_outbox_pkey PRIMARY KEY (event_id),
     CONSTRAINT provisioning_outbox_provisioned_resource_id_sequence_key UNIQUE (provisioned_resource_id, sequence),
@@ -47,7 +47,7 @@ CREATE TABLE plexsphere.provisioning_outbox (
     CONSTRAINT provisioning_outbox_dead_letter_check CHECK (dead_letter_reason IS NULL OR held_until IS NULL)
 );
 
--- What can be claimed, in the order of its commit; the earliest of a resource; what can be purged.
+-- In order: claims in `position` order, the first unsettled event of a resource, and the purge.
 CREATE INDEX provisioning_outbox_waiting_idx ON plexsphere.provisioning_outbox (position)
     WHERE settled_at IS NULL AND dead_letter_reason IS NULL;
 CREATE INDEX provisioning_outbox_first_idx ON plexsphere.provisioning_outbox (provisioned_resource_id, sequence)
@@ -63,7 +63,7 @@ CREATE DOMAIN plexsphere.provisioning_audit_action AS text
                          'permit_taken', 'retry_requested', 'replaced', 'events_resumed', 'events_skipped', 'audit_scrubbed',
                          'purged', 'token_issue', 'tokens_close', 'substrate_apply', 'substrate_delete', 'node_deregister'));
 
--- An opaque id, never a name or an address: it stands there for ever.
+-- An opaque id, never a name or an address: the audit keeps it permanently.
 CREATE DOMAIN plexsphere.provisioning_actor AS text
     CONSTRAINT provisioning_actor_check CHECK (VALUE <> '' AND VALUE !~ '[@[:space:]]');
 
@@ -75,10 +75,10 @@ CREATE DOMAIN plexsphere.provisioning_phase AS text
 CREATE TABLE plexsphere.provisioned_resource_audit (
     sequence                bigint                               GENERATED ALWAYS AS IDENTITY,
     at                      timestamptz                          NOT NULL DEFAULT clock_timestamp(),
-    -- No foreign keys: the audit outlives what it is about.
+    -- No foreign keys: the audit outlives its subjects.
     project_id              uuid,
     provisioned_resource_id uuid,
-    -- Of the lines about a brake, which is about no resource.
+    -- Set in lines about a brake, which have no resource.
     cluster_id              text,
     action                  plexsphere.provisioning_audit_action NOT NULL,
     actor                   plexsphere.provisioning_actor        NOT NULL,
@@ -88,7 +88,7 @@ CREATE TABLE plexsphere.provisioned_resource_audit (
     failed_step             plexsphere.provisioning_phase,
     version                 bigint,
     epoch                   bigint,
-    -- What a person wrote: the one column that may hold personal data, and that can be blanked.
+    -- Free text of a person: the only column that may hold personal data, and the only one that can be blanked.
     event_data              text,
     CONSTRAINT provisioned_resource_audit_pkey PRIMARY KEY (sequence)
 );
@@ -96,7 +96,7 @@ CREATE TABLE plexsphere.provisioned_resource_audit (
 CREATE INDEX provisioned_resource_audit_resource_idx
     ON plexsphere.provisioned_resource_audit (provisioned_resource_id, sequence);
 
--- Invariant: the audit is added to. Nothing in it changes but `event_data`, which can be blanked.
+-- Invariant: the audit is append-only, except that `event_data` can be blanked.
 CREATE FUNCTION plexsphere.provisioned_resource_audit_guard() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path TO pg_catalog, pg_temp
@@ -125,7 +125,7 @@ CREATE UNIQUE INDEX CONCURRENTLY provisioned_resource_outbox_token_version_key
 ALTER DOMAIN plexsphere.provisioning_event_version VALIDATE CONSTRAINT provisioning_event_version_check;
 
 -- step: transaction
--- Changes the catalog only: the index is built, and takes the name of the key.
+-- Changes only the catalog: the index exists and becomes the primary key.
 ALTER TABLE plexsphere.provisioned_resource_outbox_token
     DROP CONSTRAINT provisioned_resource_outbox_token_pkey,
     ADD CONSTRAINT provisioned_resource_outbox_token_pkey

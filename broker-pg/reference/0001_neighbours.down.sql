@@ -1,6 +1,6 @@
--- Loses everything that the neighbours' tables hold: Projects, Resources, labels, the catalog, clouds, where
--- credentials lie, assignments, tokens, Nodes and Peers. It is refused while the broker's own tables refer to
--- them. The schema stays, for it may hold more than this.
+-- Deletes all data of the platform contexts: Projects, Resources, labels, the catalog, clouds, credential
+-- locations, assignments, tokens, Nodes and Peers. Fails while the broker's own tables reference them. The
+-- schema stays, because it may contain other objects.
 
 DROP TABLE plexsphere.bootstrap_tokens;
 DROP TABLE plexsphere.bootstrap_token_ledgers;

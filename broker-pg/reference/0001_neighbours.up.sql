@@ -1,7 +1,7 @@
--- What the broker reads of its neighbours, for whoever has no such tables yet. A platform that has its own
--- leaves this set out and keeps these names and columns, or brings adapters of its own.
+-- Reference tables of the platform contexts that the broker reads. A platform with its own tables skips this
+-- set. It keeps these names and columns, or supplies its own adapters.
 --
--- No column holds a secret: of a credential the place is known, of a bootstrap token its digest.
+-- No column holds a secret: credentials are stored as a location, bootstrap tokens as a digest.
 
 -- Tenancy.
 
@@ -19,8 +19,8 @@ CREATE TABLE plexsphere.resources (
 
 CREATE INDEX resources_project_id_idx ON plexsphere.resources (project_id);
 
--- A Resource inherits the labels of its Project. Its own label of the same key stands before the inherited
--- one, even if only the inherited one propagates.
+-- A Resource inherits the labels of its Project. Its own label overrides an inherited one with the same key,
+-- even if only the inherited one propagates.
 
 CREATE TABLE plexsphere.project_labels (
     project_id uuid    NOT NULL
@@ -40,8 +40,8 @@ CREATE TABLE plexsphere.resource_labels (
     CONSTRAINT resource_labels_pkey PRIMARY KEY (resource_id, key)
 );
 
--- Blueprint catalog. The three files are kept byte for byte, so that a second import can tell whether it
--- brings the same; the other columns are what was read from them.
+-- Blueprint catalog. The three files are stored byte for byte, so that a second import can compare them. The
+-- other columns are parsed from the files.
 
 CREATE TABLE plexsphere.blueprint_versions (
     id                 uuid        CONSTRAINT blueprint_versions_pkey PRIMARY KEY DEFAULT gen_random_uuid(),
@@ -55,7 +55,7 @@ CREATE TABLE plexsphere.blueprint_versions (
             CHECK (injection_strategy IN ('cloud-init-user-data', 'helm-values', 'provider-secret')),
     mesh_role          text        NOT NULL DEFAULT 'node'
         CONSTRAINT blueprint_versions_mesh_role_check CHECK (mesh_role IN ('node', 'standalone')),
-    -- Its text as it was checked: `jsonb` would keep the document only.
+    -- `json` keeps the checked text; `jsonb` would normalise it.
     parameter_schema   json        NOT NULL,
     -- An array of objects with `apiVersion` and `kind`.
     composed_kinds     jsonb       NOT NULL DEFAULT '[]'
@@ -72,13 +72,13 @@ CREATE TABLE plexsphere.blueprint_versions (
 CREATE TABLE plexsphere.clouds (
     id         uuid        CONSTRAINT clouds_pkey PRIMARY KEY DEFAULT gen_random_uuid(),
     provider   text        NOT NULL CONSTRAINT clouds_provider_check CHECK (provider <> ''),
-    -- Where it is reached. It goes into every ProviderConfig, so nothing secret belongs here.
+    -- The endpoint is copied into every ProviderConfig and must not contain a secret.
     endpoint   jsonb       NOT NULL DEFAULT '{}'
         CONSTRAINT clouds_endpoint_check CHECK (jsonb_typeof(endpoint) = 'object'),
     created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- Where a credential lies in the key-value store, never what it is.
+-- The location of a credential in the key-value store, never its value.
 CREATE TABLE plexsphere.cloud_credentials (
     id         uuid        CONSTRAINT cloud_credentials_pkey PRIMARY KEY DEFAULT gen_random_uuid(),
     cloud_id   uuid        NOT NULL
@@ -90,7 +90,7 @@ CREATE TABLE plexsphere.cloud_credentials (
 
 CREATE INDEX cloud_credentials_cloud_id_idx ON plexsphere.cloud_credentials (cloud_id);
 
--- Which Project may use which credential.
+-- The credentials that a Project may use.
 CREATE TABLE plexsphere.cloud_credential_assignments (
     project_id          uuid        NOT NULL
         CONSTRAINT cloud_credential_assignments_project_id_fkey
@@ -105,7 +105,7 @@ CREATE TABLE plexsphere.cloud_credential_assignments (
 CREATE INDEX cloud_credential_assignments_cloud_credential_id_idx
     ON plexsphere.cloud_credential_assignments (cloud_credential_id);
 
--- Management fleet: where a Project was placed, and how far its namespace is.
+-- Management fleet: the placement of a Project, and the phase of its namespace.
 CREATE TABLE plexsphere.namespace_assignments (
     project_id      uuid        NOT NULL
         CONSTRAINT namespace_assignments_pkey PRIMARY KEY
@@ -116,18 +116,18 @@ CREATE TABLE plexsphere.namespace_assignments (
     namespace_phase text        NOT NULL DEFAULT 'Provisioning'
         CONSTRAINT namespace_assignments_namespace_phase_check
             CHECK (namespace_phase IN ('Provisioning', 'Ready', 'Degraded')),
-    -- The management cluster: the uid of its namespace kube-system. NULL where the platform has only one.
+    -- The management cluster: the uid of its namespace kube-system. NULL if the platform has only one cluster.
     cluster_id      text
         CONSTRAINT namespace_assignments_cluster_id_check CHECK (cluster_id <> ''),
     assigned_at     timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- Mesh: a Node is made by the agent that consumes a bootstrap token, and joins with a Peer.
+-- Mesh: an agent that consumes a bootstrap token creates a Node, which joins with a Peer.
 
 CREATE TABLE plexsphere.nodes (
     id              uuid        CONSTRAINT nodes_pkey PRIMARY KEY DEFAULT gen_random_uuid(),
     registered_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- Set once and for good: a Node that left gets no Peer any more.
+    -- Set once, never cleared: a deregistered Node gets no further Peer.
     deregistered_at timestamptz
 );
 
@@ -139,16 +139,16 @@ CREATE TABLE plexsphere.peers (
     left_at   timestamptz
 );
 
--- Invariant: a Node has one live Peer at most.
+-- Invariant: a Node has at most one live Peer.
 CREATE UNIQUE INDEX peers_live_idx ON plexsphere.peers (node_id) WHERE left_at IS NULL;
 
--- Identity: bootstrap tokens. The ledger is the one row per resource that issue, close and consumption lock,
--- so that they happen one after the other.
+-- Identity: bootstrap tokens. Issue, close and consumption lock the ledger row of the resource, which
+-- serialises them.
 
 CREATE TABLE plexsphere.bootstrap_token_ledgers (
-    -- No foreign key: a resource is closed for ever, also after its row was purged.
+    -- No foreign key: the closure outlives the purge of the resource's row.
     provisioned_resource_id uuid   CONSTRAINT bootstrap_token_ledgers_pkey PRIMARY KEY,
-    -- The highest lease epoch that a token was asked for under; NULL if it was closed before anybody asked.
+    -- The highest lease epoch of any request for a token; NULL if closed before the first request.
     highest_epoch           bigint
         CONSTRAINT bootstrap_token_ledgers_highest_epoch_check CHECK (highest_epoch >= 0),
     closed_at               timestamptz
@@ -160,7 +160,7 @@ CREATE TABLE plexsphere.bootstrap_tokens (
         CONSTRAINT bootstrap_tokens_provisioned_resource_id_fkey
             REFERENCES plexsphere.bootstrap_token_ledgers (provisioned_resource_id) ON DELETE RESTRICT,
     ordinal                 integer     NOT NULL CONSTRAINT bootstrap_tokens_ordinal_check CHECK (ordinal >= 1),
-    -- Of the plaintext, which was shown once and is nowhere.
+    -- The digest of the plaintext, which is returned once and never stored.
     sha256                  bytea       NOT NULL
         CONSTRAINT bootstrap_tokens_sha256_key UNIQUE
         CONSTRAINT bootstrap_tokens_sha256_check CHECK (octet_length(sha256) = 32),
@@ -178,10 +178,10 @@ CREATE TABLE plexsphere.bootstrap_tokens (
     CONSTRAINT bootstrap_tokens_fate_check CHECK (consumed_at IS NULL OR invalidated_at IS NULL)
 );
 
--- Invariant: a resource has one token at most that somebody could still consume.
+-- Invariant: a resource has at most one consumable token.
 CREATE UNIQUE INDEX bootstrap_tokens_open_idx ON plexsphere.bootstrap_tokens (provisioned_resource_id)
     WHERE consumed_at IS NULL AND invalidated_at IS NULL;
 
--- Invariant: of an ordinal, one token at most was consumed.
+-- Invariant: at most one token per ordinal is consumed.
 CREATE UNIQUE INDEX bootstrap_tokens_consumed_idx
     ON plexsphere.bootstrap_tokens (provisioned_resource_id, ordinal) WHERE consumed_at IS NOT NULL;

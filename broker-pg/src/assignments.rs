@@ -1,4 +1,4 @@
-//! Declare, and the gate before every apply: where a Project lives on the management cluster.
+//! Declare, and the check before every apply: the namespace of a Project on the management cluster.
 
 use async_trait::async_trait;
 use broker_domain::{ClusterId, ProjectId};

@@ -1,4 +1,4 @@
-//! The audit on Postgres: lines are added, and only what people wrote can be blanked.
+//! The audit on Postgres: append-only, except that the text of people can be blanked.
 
 use async_trait::async_trait;
 use broker_domain::{Error, Phase, ProjectId, ProvisionedResourceId, Version};
@@ -74,7 +74,6 @@ columns! {
     }
 }
 
-/// The columns of [`AuditRow`].
 macro_rules! audit_columns {
     () => {
         "sequence, at, project_id, provisioned_resource_id, action, actor, correlation_id, previous_phase,
@@ -109,7 +108,7 @@ pub(crate) const TRAIL: Statement<(), AuditRow> = Statement::new(
     ),
 );
 
-/// The line about it names Project and phase as the line before it did: the resource may be gone.
+/// The audit line of a scrub copies Project and phase from the last line: the resource may be purged.
 pub(crate) const SCRUB: Statement<ScrubValues<'_>, ScrubRow> = Statement::new(
     "repository.scrub_audit",
     "WITH known AS (
@@ -136,7 +135,7 @@ impl AuditSink for PgStore {
     }
 }
 
-/// One line, which is durable once its statement or the transaction around it is.
+/// Appends one line. It is durable once its statement or the surrounding transaction commits.
 pub(crate) async fn record(
     connection: &mut PgConnection,
     entry: &AuditEntry,
@@ -158,8 +157,8 @@ pub(crate) async fn record(
 }
 
 impl PgStore {
-    /// The whole audit, of all resources and of none, oldest line first. For tools that check or export it;
-    /// it grows for ever, so an embedder's request does not ask for this.
+    /// The whole audit, oldest line first, with and without a resource. For tools that check or export it; it grows
+    /// without bound, so do not read it per request.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
-//! The blueprint catalog: publishes what was checked, all of it or nothing.
+//! The blueprint catalog: publishes checked blueprints, all or none.
 //!
-//! Reading and checking is `broker_render::catalog`; this is where its blueprints get the ids that callers
-//! declare with. A published version is for ever: the same bytes again change nothing, other bytes are refused.
+//! `broker_render::catalog` reads and checks; this module assigns the ids that a declaration names. A published
+//! version is immutable: the same bytes are a no-op, other bytes are refused.
 
 use broker_domain::BlueprintVersionId;
 use broker_ports::PortError;
@@ -39,7 +39,7 @@ columns! {
     }
 }
 
-/// Whoever publishes the same version meanwhile is waited for.
+/// Waits for a concurrent insert of the same version.
 pub(crate) const PUBLISH_BLUEPRINT: Statement<PublishBlueprint<'_>, PublishedRow> = Statement::new(
     "catalog.publish",
     "INSERT INTO plexsphere.blueprint_versions
@@ -69,7 +69,7 @@ columns! {
     }
 }
 
-/// A statement of its own, so that it sees what the insert had to wait for.
+/// A separate statement, so that its snapshot contains the row that the insert waited for.
 pub(crate) const COMPARE_BLUEPRINT: Statement<CompareBlueprint<'_>, ComparedRow> = Statement::new(
     "catalog.compare",
     "SELECT id, metadata = $3 AS same_metadata, xrd = $4 AS same_xrd,
@@ -84,11 +84,11 @@ params! {
     }
 }
 
-/// Until the transaction ends: two imports that contradict each other must not both find nothing.
+/// Held until the transaction ends: two contradicting imports must not both find no conflict.
 pub(crate) const LOCK_CATALOG: Statement<LockCatalog, ()> =
     Statement::new("catalog.lock", "SELECT FROM (SELECT pg_advisory_xact_lock($1)) AS locked");
 
-/// One number for all imports into a database.
+/// The advisory lock of all imports into a database.
 const LOCK: i64 = 0x7072_6f76_6361_7461;
 
 columns! {
@@ -105,7 +105,7 @@ pub(crate) const READ_DEFINITIONS: Statement<(), DefinedRow> = Statement::new(
     "SELECT slug, version, xrd, composition FROM plexsphere.blueprint_versions ORDER BY slug, version",
 );
 
-/// A blueprint that is to be published: the name of its directory, and what is in there.
+/// A blueprint to publish: its directory name and files.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
     slug: &'a str,
@@ -119,13 +119,13 @@ impl<'a> Source<'a> {
     }
 }
 
-/// What an import did.
+/// Result of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Imported {
-    /// The versions that it published, by slug.
+    /// The newly published versions, by slug.
     pub published: Vec<BlueprintVersion>,
-    /// Those that were published before, with the same bytes.
+    /// The versions that were already published with the same bytes.
     pub unchanged: Vec<BlueprintVersion>,
 }
 
@@ -133,11 +133,11 @@ pub struct Imported {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlueprintVersion {
-    /// Its id, which a declaration names.
+    /// The id that a declaration names.
     pub id: BlueprintVersionId,
-    /// The blueprint.
+    /// The slug of the blueprint.
     pub slug: String,
-    /// The version of it.
+    /// The version of the blueprint.
     pub version: String,
 }
 
@@ -145,29 +145,29 @@ pub struct BlueprintVersion {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
-    /// A blueprint has errors; all that were found, one line each.
+    /// A blueprint has errors. Holds all of them, one line each.
     #[error("{}", lines(.0))]
     Unfit(Vec<Problem>),
-    /// Two of the blueprints have the same name.
+    /// Two blueprints have the same name.
     #[error("{slug}: is given twice; a catalog has one directory of a name")]
     Twice {
-        /// The name.
+        /// The duplicated name.
         slug: String,
     },
-    /// The version was published with other bytes.
+    /// The version is published with other bytes.
     #[error(
         "{slug} {version}: was published with another {}; publish a new version",
         file.as_str()
     )]
     Drifted {
-        /// The blueprint.
+        /// The slug of the blueprint.
         slug: String,
-        /// The version of it.
+        /// The version of the blueprint.
         version: String,
         /// The first file that differs.
         file: File,
     },
-    /// The database failed. After class `Unknown` all or nothing was published, and importing again tells.
+    /// The database failed. After class `Unknown`, all or nothing was published; a repeated import reports which.
     #[error("the catalog cannot be published")]
     Store(#[from] PortError),
 }
@@ -176,7 +176,7 @@ fn lines(problems: &[Problem]) -> String {
     problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// Checks every blueprint and publishes those that are new, in one transaction.
+/// Checks every blueprint and publishes the new ones in one transaction.
 ///
 /// ```no_run
 /// # async fn example(pool: &sqlx::PgPool) -> Result<(), Box<dyn std::error::Error>> {
@@ -214,7 +214,6 @@ pub async fn import(pool: &PgPool, blueprints: &[Source<'_>]) -> Result<Imported
     Ok(imported)
 }
 
-/// A blueprint that can be published, with its files.
 struct Draft<'a> {
     blueprint: Blueprint,
     files: Files<'a>,
@@ -227,8 +226,7 @@ impl Draft<'_> {
     }
 }
 
-/// Everything that can be found wrong without the database. Sorted by slug, so that two imports at once wait
-/// for each other and never in a circle.
+/// Finds every error that needs no database. Sorts by slug, so that concurrent imports cannot deadlock.
 fn check<'a>(sources: &[Source<'a>]) -> Result<Vec<Draft<'a>>, ImportError> {
     let mut drafts = Vec::with_capacity(sources.len());
     let mut errors = Vec::new();
@@ -254,8 +252,8 @@ fn check<'a>(sources: &[Source<'a>]) -> Result<Vec<Draft<'a>>, ImportError> {
     Ok(drafts)
 }
 
-/// Compares kinds and Compositions with those of every other published version. A draft whose own version is
-/// published is compared with it byte for byte when it is published.
+/// Compares kinds and Compositions with every other published version. A draft whose own version is published is
+/// compared byte by byte on publication.
 async fn agree_with_published(
     connection: &mut PgConnection,
     drafts: &[Draft<'_>],
@@ -269,7 +267,7 @@ async fn agree_with_published(
         if drafts.iter().any(is_draft) {
             continue;
         }
-        // A version that cannot be read is used by nothing, so that it contradicts nothing.
+        // An unreadable version has no user, so it cannot contradict a draft.
         if let Err(error) = definitions.add_published(&slug, &xrd, &composition) {
             tracing::warn!(%slug, %version, %error, "a published blueprint version cannot be read");
         }
@@ -291,7 +289,7 @@ async fn publish(
 ) -> Result<(BlueprintVersionId, Outcome), ImportError> {
     let Draft { blueprint, files: Files { metadata, xrd, composition } } = draft;
     let (slug, version) = (blueprint.slug.as_str(), blueprint.version.as_str());
-    let news = PublishBlueprint {
+    let new = PublishBlueprint {
         slug,
         version,
         display_name: &blueprint.display_name,
@@ -306,7 +304,7 @@ async fn publish(
         composition,
     };
     if let Some(PublishedRow { id }) =
-        PUBLISH_BLUEPRINT.optional(connection, news).await.harmless()?
+        PUBLISH_BLUEPRINT.optional(connection, new).await.harmless()?
     {
         return Ok((id_of(id)?, Outcome::New));
     }
@@ -331,15 +329,14 @@ fn id_of(id: Uuid) -> Result<BlueprintVersionId, PortError> {
     Ok(BlueprintVersionId::new(id)?)
 }
 
-/// The parameters' schema, out of metadata that was checked.
 fn parameter_schema(metadata: &[u8]) -> Result<String, PortError> {
     let document: Value = serde_json::from_slice(metadata).map_err(|error| {
-        PortError::rejected("metadata.json cannot be read a second time").with_source(error)
+        PortError::rejected("metadata.json cannot be parsed again").with_source(error)
     })?;
     Ok(document["parameterSchema"].to_string())
 }
 
-/// As the resolver reads them back.
+/// The format that the resolver reads.
 fn composed_kinds(kinds: &[ComposedKind]) -> String {
     let kind = |ComposedKind { api_version, kind }: &ComposedKind| json!({"apiVersion": api_version, "kind": kind});
     Value::Array(kinds.iter().map(kind).collect()).to_string()

@@ -1,15 +1,15 @@
-//! How a failure of the database becomes one of the three classes: by SQLSTATE and by how far the statement
-//! had come, never by the text of a message.
+//! Maps a database failure to an error class: by SQLSTATE and by the progress of the statement, never by message
+//! text.
 
 use std::fmt;
 
 use broker_domain::Error;
 use broker_ports::{FailureClass, PortError};
 
-/// What the server said, without the values that it said it about.
+/// A server error without the values that caused it.
 ///
-/// A server adds the offending row or key to some of its errors. That belongs into no log, so only what
-/// names the rule is kept.
+/// A server adds the offending row or key to some errors. Those values must not reach a log, so only the names of the
+/// violated rule are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatabaseError {
     sqlstate: String,
@@ -18,17 +18,17 @@ pub struct DatabaseError {
 }
 
 impl DatabaseError {
-    /// The five characters that say what kind of error it is.
+    /// The five-character SQLSTATE.
     pub fn sqlstate(&self) -> &str {
         &self.sqlstate
     }
 
-    /// The constraint that refused, if one did.
+    /// The violated constraint, if any.
     pub fn constraint(&self) -> Option<&str> {
         self.constraint.as_deref()
     }
 
-    /// The table that it stands on.
+    /// The table of the constraint.
     pub fn table(&self) -> Option<&str> {
         self.table.as_deref()
     }
@@ -57,22 +57,21 @@ impl fmt::Display for DatabaseError {
 
 impl std::error::Error for DatabaseError {}
 
-/// What is known of a statement whose answer never came.
+/// What a lost answer means for its statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lost {
-    /// It was never sent, or it changes nothing, or a transaction around it was not committed.
+    /// Nothing was committed: the statement was not sent, only reads, or runs in an open transaction.
     Harmless,
-    /// It may have been committed.
+    /// The statement may have been committed.
     MayHaveHappened,
 }
 
-/// Classifies what the driver reports.
 pub(crate) trait Classified<T> {
-    /// Of something that cannot have changed anything: a connection that could not be had, a read, or a
-    /// statement inside of a transaction whose end is still to come.
+    /// For an operation that cannot have committed: acquiring a connection, a read, or a statement in an open
+    /// transaction.
     fn harmless(self) -> Result<T, PortError>;
 
-    /// Of a statement that commits by itself, and of a commit.
+    /// For a statement that commits by itself, and for a commit.
     fn committing(self) -> Result<T, PortError>;
 }
 
@@ -86,12 +85,11 @@ impl<T> Classified<T> for Result<T, sqlx::Error> {
     }
 }
 
-/// The name of the constraint that refused a statement.
 pub(crate) fn constraint(error: &sqlx::Error) -> Option<&str> {
     error.as_database_error()?.constraint()
 }
 
-/// A stored row that breaks the domain's rules. The domain's fields are named like the columns, but for one.
+/// A stored row that violates a domain rule. Domain fields have the column names, except `phase`.
 pub(crate) fn drifted(table: &str, id: impl fmt::Display, error: Error) -> PortError {
     let column = if let Error::InvalidInput { field, .. } = &error {
         format!(".{}", if field == "phase" { "status" } else { field })
@@ -109,60 +107,59 @@ pub(crate) fn drifted(table: &str, id: impl fmt::Display, error: Error) -> PortE
 pub(crate) fn classify(error: sqlx::Error, lost: Lost) -> PortError {
     let unanswered = || match lost {
         Lost::Harmless => PortError::transient("the database did not answer"),
-        Lost::MayHaveHappened => {
-            PortError::unknown("the database did not answer whether it committed")
-        }
+        Lost::MayHaveHappened => PortError::unknown("the database did not confirm the commit"),
     };
     match error {
-        sqlx::Error::Database(said) => {
-            let said = DatabaseError::of(&*said);
-            let error = match class_of(said.sqlstate()) {
-                FailureClass::Rejected => PortError::rejected(refusal(said.sqlstate())),
-                FailureClass::Transient => PortError::transient("the database could not do it now"),
+        sqlx::Error::Database(error) => {
+            let source = DatabaseError::of(&*error);
+            let error = match class_of(source.sqlstate()) {
+                FailureClass::Rejected => PortError::rejected(refusal(source.sqlstate())),
+                FailureClass::Transient => {
+                    PortError::transient("the database cannot execute the statement now")
+                }
                 FailureClass::Unknown => unanswered(),
             };
-            error.with_source(said)
+            error.with_source(source)
         }
         sqlx::Error::PoolTimedOut => {
-            PortError::transient("no connection to the database was to be had in time")
+            PortError::transient("no database connection became available before the timeout")
         }
-        sqlx::Error::PoolClosed => PortError::transient("the pool of connections was closed"),
+        sqlx::Error::PoolClosed => PortError::transient("the connection pool was closed"),
         sqlx::Error::Configuration(_)
         | sqlx::Error::InvalidArgument(_)
         | sqlx::Error::Encode(_)
         | sqlx::Error::TypeNotFound { .. } => {
-            PortError::rejected("the database cannot be asked that").with_source(error)
+            PortError::rejected("the statement cannot be sent to the database").with_source(error)
         }
         sqlx::Error::RowNotFound
         | sqlx::Error::ColumnIndexOutOfBounds { .. }
         | sqlx::Error::ColumnNotFound(_)
         | sqlx::Error::ColumnDecode { .. }
         | sqlx::Error::Decode(_) => {
-            PortError::rejected("the database answered in another form than expected")
-                .with_source(error)
+            PortError::rejected("the database answer has an unexpected form").with_source(error)
         }
-        // Broken connections: nobody knows what became of the statement.
+        // A broken connection: the outcome of the statement is unknown.
         other => unanswered().with_source(other),
     }
 }
 
-/// What a SQLSTATE says of the statement. The server rolled it back in every case but those of a server that
-/// goes down, which may do so between the commit and its answer.
+/// The error class of a SQLSTATE. The server rolled the statement back, except when it shuts down: that may happen
+/// between the commit and its answer.
 fn class_of(sqlstate: &str) -> FailureClass {
     match sqlstate {
-        // Gone, or going: admin_shutdown, crash_shutdown, database_dropped, idle_session_timeout; connection
-        // exceptions; statement_completion_unknown.
+        // admin_shutdown, crash_shutdown, database_dropped, idle_session_timeout; connection exceptions;
+        // statement_completion_unknown.
         "57P01" | "57P02" | "57P04" | "57P05" | "40003" => FailureClass::Unknown,
         code if code.starts_with("08") => FailureClass::Unknown,
-        // A standby that will be promoted, or a transaction that its host let lie for too long.
+        // A standby before its promotion, or a transaction that the host left idle for too long.
         "25006" | "25P03" | "25P04" => FailureClass::Transient,
         code => match code.get(..2) {
-            // Feature, transaction state, data, constraint, authorisation, catalog and schema names, syntax
-            // and access: the same statement meets the same answer.
+            // Feature, transaction state, data, constraint, authorisation, catalog and schema names, syntax and
+            // access: a retry gets the same answer.
             Some("0A" | "21" | "22" | "23" | "25" | "28" | "3D" | "3F" | "42") => {
                 FailureClass::Rejected
             }
-            // Serialization failure, deadlock, resources, cancelled, locks, the system: another time.
+            // Serialization failure, deadlock, resources, cancellation, locks, system errors: a retry may succeed.
             _ => FailureClass::Transient,
         },
     }
@@ -173,11 +170,11 @@ fn refusal(sqlstate: &str) -> &'static str {
         "42P01" | "42703" | "42883" | "3F000" => {
             "the database has no such table, column or function; bring its schema up to date"
         }
-        "42501" => "the database role may not do that; grant it the schema plexsphere",
+        "42501" => "the database role lacks a permission; grant it the schema plexsphere",
         "3D000" => "there is no such database",
-        code if code.starts_with("28") => "the database refused user or password",
-        code if code.starts_with("23") => "a rule of the schema refused it",
-        _ => "the database refused it",
+        code if code.starts_with("28") => "the database refused the user or the password",
+        code if code.starts_with("23") => "a constraint refused the statement",
+        _ => "the database refused the statement",
     }
 }
 
@@ -186,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sqlstate_decides_the_class() {
+    fn sqlstate_decides_the_error_class() {
         use FailureClass::{Rejected, Transient, Unknown};
         for (sqlstate, why, class) in [
             ("23503", "a foreign key has no parent", Rejected),
@@ -205,18 +202,18 @@ mod tests {
             ("55P03", "a lock timeout", Transient),
             ("57014", "a statement timeout", Transient),
             ("57P03", "the server starts up", Transient),
-            ("P0001", "somebody's trigger", Transient),
+            ("P0001", "a host's trigger", Transient),
             ("57P01", "the server shuts down, perhaps after the commit", Unknown),
             ("57P02", "another session crashed", Unknown),
             ("08006", "the connection broke", Unknown),
-            ("40003", "it says so itself", Unknown),
+            ("40003", "the server reports an unknown outcome", Unknown),
         ] {
             assert_eq!(class_of(sqlstate), class, "{sqlstate}: {why}");
         }
     }
 
     #[test]
-    fn a_lost_answer_is_unknown_only_if_something_may_have_been_committed() {
+    fn lost_answer_is_unknown_only_for_commits() {
         let broken = || sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into());
         assert_eq!(classify(broken(), Lost::Harmless).class(), FailureClass::Transient);
         assert_eq!(classify(broken(), Lost::MayHaveHappened).class(), FailureClass::Unknown);
@@ -227,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drifted_row_is_named_by_table_column_and_id() {
+    fn drifted_row_names_table_column_and_id() {
         let error = drifted("provisioned_resources", "7", Error::invalid("phase", "is odd"));
         assert_eq!(
             error.to_string(),

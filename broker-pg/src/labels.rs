@@ -1,4 +1,4 @@
-//! Declare: a Project's Resources, with the labels that become tags on the cloud.
+//! Declare: a Project's Resources, with the labels that become cloud tags.
 
 use async_trait::async_trait;
 use broker_domain::{ProjectId, ResourceId};
@@ -38,13 +38,13 @@ columns! {
     }
 }
 
-/// No row: the Project has no such Resource. A Resource without labels is one row of nulls.
+/// No row means that the Project has no such Resource. A Resource without labels is one row of nulls.
 ///
-/// Inheritance comes before propagation: a label of the Resource that does not propagate also hides the
-/// Project's label of that key.
+/// Inheritance precedes propagation: a non-propagating label of the Resource also hides the Project's label with that
+/// key.
 ///
-/// A statement of its own, because Postgres plans the one for many again at each call: planning depends on the length of
-/// the list and takes longer than the query.
+/// Separate from the batch statement, which Postgres plans at each call: the plan depends on the list length, and
+/// planning takes longer than the query.
 pub(crate) const RESOLVE_LABELS: Statement<LabelsOfOne, LabelRow> = Statement::new(
     "label_tag_resolver.resolve",
     "SELECT effective.key, effective.value
@@ -65,7 +65,7 @@ pub(crate) const RESOLVE_LABELS: Statement<LabelsOfOne, LabelRow> = Statement::n
     WHERE resource.id = $2 AND resource.project_id = $1",
 );
 
-/// The same for many. The place is that of the question, from one on.
+/// The batch form. `place` is the position of the requested Resource, starting at one.
 pub(crate) const RESOLVE_LABELS_OF_MANY: Statement<LabelsOfMany, PlacedLabelRow> = Statement::new(
     "label_tag_resolver.resolve_many",
     "WITH found AS MATERIALIZED (

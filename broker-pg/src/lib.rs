@@ -1,22 +1,22 @@
-//! Persist and emit on Postgres: the adapters of repository, schedule, outbox and the neighbours' tables.
+//! Persist and emit on Postgres: the adapters of repository, schedule, outbox and the platform contexts' tables.
 //!
-//! This is the only library crate that may name `sqlx`. It takes a pool and reads no environment; everything
-//! that it owns lies in the schema `plexsphere`, and every name in a statement says so.
+//! This is the only library crate that may name `sqlx`. It takes a pool and reads no environment. Everything that it
+//! owns is in the schema `plexsphere`, and every statement qualifies its names.
 //!
 //! | you want | take |
 //! |---|---|
-//! | the store of the broker: repository, schedule, outbox, audit | [`PgStore`] |
-//! | to declare inside of a transaction of your own | [`create_in`] |
+//! | the broker's store: repository, schedule, outbox, audit | [`PgStore`] |
+//! | to declare inside your own transaction | [`create_in`] |
 //! | its schema | [`migrate`] |
 //! | pool options that survive a database that stops answering | [`resilient`] |
 //! | resolvers, assignments and labels over the reference tables | [`PgPlatform`] |
-//! | bootstrap tokens, and the mesh's seams over them | [`PgTokenIssuer`], [`PgMesh`] |
+//! | bootstrap tokens, and the mesh ports over them | [`PgTokenIssuer`], [`PgMesh`] |
 //! | to publish a blueprint catalog | [`catalog`] |
 //!
 //! # Features
 //!
-//! - `tls-ring`: TLS to the database. Which certificates are trusted, and whether TLS is used at all, is said
-//!   by the options that the pool connects with.
+//! - `tls-ring`: TLS to the database. The pool's connect options decide whether TLS is used and which certificates
+//!   are trusted.
 
 mod assignments;
 mod audit;

@@ -1,4 +1,4 @@
-//! Observe and act: the mesh in the neighbours' tables, through the three seams.
+//! Observe and act: the mesh in the platform's tables, through three ports.
 
 mod agents;
 mod chained;
@@ -35,7 +35,6 @@ columns! {
     }
 }
 
-/// One row per question, in the order of the questions.
 pub(crate) const READ_CONSUMERS: Statement<ReadConsumers, ConsumerRow> = Statement::new(
     "token_reader.consumers",
     "SELECT node.id AS node, node.deregistered_at IS NOT NULL AS deregistered
@@ -68,7 +67,7 @@ columns! {
     }
 }
 
-/// A Peer that joins locks its Node, too.
+/// A joining Peer locks its Node, too.
 pub(crate) const LOCK_NODE: Statement<OfNode, NodeRow> = Statement::new(
     "peer_commander.retire.lock",
     "SELECT id FROM plexsphere.nodes WHERE id = $1 FOR UPDATE",
@@ -87,8 +86,7 @@ columns! {
     }
 }
 
-/// Only for whoever holds the Node, and as a statement of its own: it must see a Peer that joined while the
-/// lock was waited for.
+/// Requires the Node lock. A separate statement: it must see a Peer that joined while the lock was awaited.
 pub(crate) const RETIRE_NODE: Statement<RetireNode, FoundRow> = Statement::new(
     "peer_commander.retire",
     "WITH found AS (
@@ -110,26 +108,26 @@ pub(crate) const RETIRE_NODE: Statement<RetireNode, FoundRow> = Statement::new(
 
 /// The mesh: its Nodes and their Peers.
 ///
-/// The broker drains Nodes through [`deregistrar`](Self::deregistrar). What agents do is here, too, for the
-/// control plane that lets them in: [`enrol`](Self::enrol), [`join`](Self::join), [`leave`](Self::leave).
+/// The broker drains Nodes through [`deregistrar`](Self::deregistrar). The agents' operations serve the control plane
+/// that admits them: [`enrol`](Self::enrol), [`join`](Self::join), [`leave`](Self::leave).
 #[derive(Debug, Clone)]
 pub struct PgMesh {
     pool: PgPool,
 }
 
 impl PgMesh {
-    /// The mesh whose tables stand in the schema `plexsphere` of this database.
+    /// The mesh whose tables are in the schema `plexsphere` of this database.
     pub const fn new(pool: PgPool) -> Self {
         Self { pool }
     }
 
-    /// What the broker drains Nodes through.
+    /// The port through which the broker drains Nodes.
     pub fn deregistrar(&self) -> ChainedNodeDeregistrar {
         let seams = Arc::new(self.clone());
         ChainedNodeDeregistrar::new(Arc::clone(&seams) as _, Arc::clone(&seams) as _, seams)
     }
 
-    /// A connection. Nothing was sent on it yet, so a failure is harmless.
+    /// Nothing was sent on a new connection, so a failure is harmless.
     async fn connection(&self) -> Result<PoolConnection<Postgres>, PortError> {
         self.pool.acquire().await.harmless()
     }

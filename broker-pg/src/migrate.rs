@@ -1,8 +1,8 @@
-//! The schema and its history: what stands between an empty database and the tables of this release.
+//! The schema and its history: from an empty database to the tables of this release.
 //!
-//! There are two sets. The broker's own is kept in step with the code. The reference set makes minimal tables
-//! of the neighbours that the broker refers to (Projects, blueprints, credentials, tokens, Nodes), for whoever
-//! has none; it comes first.
+//! There are two sets. The broker's own set matches the code. The reference set creates minimal platform tables that
+//! the broker refers to (Projects, blueprints, credentials, tokens, Nodes), for databases without a platform. It runs
+//! first.
 //!
 //! ```no_run
 //! # async fn start(pool: sqlx::PgPool) -> Result<(), broker_pg::migrate::MigrateError> {
@@ -15,16 +15,16 @@
 //! # }
 //! ```
 //!
-//! A migration is one or more steps. Most are transactions that change the catalog only. Rows of large tables are
-//! changed in batches and indexes are built concurrently, in steps that may run twice. Each finished step is recorded,
-//! so a run that was cut off goes on where it stopped, and any number of processes may start at once: one migrates, the
-//! others wait for it. No step waits longer than five seconds for a lock that readers or writers queue behind; the
-//! error names the lock and the session that held it.
+//! A migration has one or more steps. Most are transactions that change the catalog only. Steps that may run twice
+//! change the rows of large tables in batches and build indexes concurrently. Each finished step is recorded, so an
+//! interrupted run resumes at its next step. Any number of processes may start at once: one migrates, the others
+//! wait. No step waits longer than five seconds for a lock that readers or writers queue behind; the error names the
+//! lock and the session that held it.
 //!
-//! The record is a table of our own in the schema `plexsphere`; the host's tables are never read. Migrations only add,
-//! so that the release before runs beside this one. Each migration records the lowest release that may run on it: an
-//! older replica that restarts during a rollout starts on the newer schema. Each migration can be taken back, and says
-//! what that loses.
+//! The record is a table in the schema `plexsphere`; the host's own migration tables are never read. Migrations only
+//! add, so the previous release can run concurrently with this one. Each migration records the lowest release that
+//! may run on it, so an older replica can restart during a rollout. Each migration can be reverted and states what
+//! the revert loses.
 
 mod error;
 mod history;
@@ -43,32 +43,32 @@ pub use set::{MIGRATIONS, Migration, MigrationStatus, REFERENCE};
 use self::run::Direction;
 use self::set::{BROKER_SET, REFERENCE_SET};
 
-/// Brings the broker's tables up to this release. Answers which migrations it completed; none if there was
-/// nothing to do.
+/// Migrates the broker's tables to this release. Returns the completed migrations; none if the schema is current.
 ///
 /// # Errors
 ///
-/// - [`MigrateError::Newer`] when the database is of a later release that does not allow this one; nothing is changed.
-/// - [`MigrateError::Changed`] and [`MigrateError::Gap`] when its history is not ours.
-/// - [`MigrateError::Failed`] and [`MigrateError::Locked`] when a step did not happen; those before it stay.
-/// - [`MigrateError::Busy`] when another process migrates for longer than a minute.
-/// - [`MigrateError::Database`] for everything else.
+/// - [`MigrateError::Newer`] if a later release migrated the database and does not allow this one; nothing is
+///   changed.
+/// - [`MigrateError::Changed`] and [`MigrateError::Gap`] if the recorded history does not match this release.
+/// - [`MigrateError::Failed`] and [`MigrateError::Locked`] if a step failed; earlier steps stay.
+/// - [`MigrateError::Busy`] if another process migrates for longer than a minute.
+/// - [`MigrateError::Database`] for every other failure.
 pub async fn up(pool: &PgPool) -> Result<Vec<u32>, MigrateError> {
     run::run(pool, &BROKER_SET, Direction::Up).await
 }
 
-/// Takes back every migration of the broker above a version, newest first; 0 takes back all. Answers which.
+/// Reverts the broker's migrations above version `to`, newest first; 0 reverts all. Returns the reverted versions.
 ///
-/// Data goes with it: the first lines of each script in [`MIGRATIONS`] say what.
+/// The revert loses data: the first lines of each down script in [`MIGRATIONS`] list it.
 ///
 /// # Errors
 ///
-/// As [`up`]; [`MigrateError::Failed`] also when what would be lost must not be, and [`MigrateError::Unfinished`].
+/// As [`up`]. Also [`MigrateError::Failed`] if the data must not be lost, and [`MigrateError::Unfinished`].
 pub async fn down(pool: &PgPool, to: u32) -> Result<Vec<u32>, MigrateError> {
     run::run(pool, &BROKER_SET, Direction::DownTo(to)).await
 }
 
-/// Which of the broker's migrations are applied.
+/// The state of each broker migration.
 ///
 /// # Errors
 ///
@@ -77,8 +77,8 @@ pub async fn status(pool: &PgPool) -> Result<Vec<MigrationStatus>, MigrateError>
     run::status(pool, &BROKER_SET).await
 }
 
-/// Refuses a database whose schema this release cannot run on. A composition root asks before it starts anything, with
-/// a timeout of its own. The schema of a later release is accepted if its migrations allow this release.
+/// Refuses a database whose schema this release cannot use. Call it at startup, with a timeout. The schema of a later
+/// release passes if its migrations allow this release.
 ///
 /// # Errors
 ///
@@ -87,7 +87,7 @@ pub async fn ensure_current(pool: &PgPool) -> Result<(), MigrateError> {
     run::ensure_current(pool, &BROKER_SET).await
 }
 
-/// Makes the minimal tables of the neighbours.
+/// Creates the minimal platform tables.
 ///
 /// # Errors
 ///
@@ -96,7 +96,7 @@ pub async fn reference_up(pool: &PgPool) -> Result<Vec<u32>, MigrateError> {
     run::run(pool, &REFERENCE_SET, Direction::Up).await
 }
 
-/// Takes the neighbours' tables away, with everything in them.
+/// Drops the minimal platform tables with all their data.
 ///
 /// # Errors
 ///

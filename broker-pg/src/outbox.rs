@@ -1,4 +1,4 @@
-//! Emit on Postgres: events on their way out, in order per resource.
+//! Emit on Postgres: the outbox, in order per resource.
 
 mod deliver;
 pub(crate) mod statements;
@@ -52,7 +52,7 @@ impl Outbox for PgStore {
         how: Redrive,
         by: &Attribution,
     ) -> Result<Option<DeadLetter>, PortError> {
-        self.take_up_events(id, how, by).await
+        self.redrive_dead_letter(id, how, by).await
     }
 
     #[tracing::instrument(name = "db.provisioning_outbox.purge", skip_all)]

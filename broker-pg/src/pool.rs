@@ -1,4 +1,4 @@
-//! Pool options. The pool belongs to the embedder; these are the options that the binary uses.
+//! Pool options. The pool belongs to the embedder; the binary uses these options.
 
 use std::time::Duration;
 
@@ -6,23 +6,23 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::{Connection as _, PgConnection};
 use tokio::time::timeout;
 
-/// A connection that was idle for longer is tested before it is used.
-const TEST_AFTER: Duration = Duration::from_secs(1);
+/// Idle time after which a connection is tested before use.
+const TEST_AFTER_IDLE: Duration = Duration::from_secs(1);
 
-/// How long a test may take before the connection counts as dead.
-const TEST_WITHIN: Duration = Duration::from_secs(2);
+/// Timeout of a connection test.
+const TEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Options for a pool that survives a database that stops answering without closing its connections.
 ///
-/// - A returned connection is tested within two seconds, and discarded if it does not answer. The driver tests it as
-///   well, but without a timeout, and keeps its slot meanwhile: after a network that dropped packets, statements that
-///   were cancelled by their deadlines would occupy the whole pool.
-/// - A connection is tested before use only if it was idle for more than a second, also within two seconds. The driver's
-///   default tests each time, which doubles the round trips; a pass sends about twenty statements. A statement on a
-///   dead connection fails and is retried like any other outage.
+/// - A returned connection is tested within two seconds and discarded if it does not answer. The driver tests it,
+///   too, but without a timeout, and the connection keeps its slot meanwhile. After a network that dropped packets,
+///   statements that were cancelled by their deadlines would occupy the whole pool.
+/// - Before use, a connection is tested only after more than a second of idle time, also within two seconds. The
+///   driver's default tests each time, which doubles the round trips; a pass sends about twenty statements. A
+///   statement on a dead connection fails and is retried like any other outage.
 ///
-/// The driver's own test on return still follows ours. A connection that dies between the two, within one round trip,
-/// keeps its slot until the operating system gives the connection up.
+/// The driver's test on return still follows this one. A connection that dies between the two, within one round trip,
+/// keeps its slot until the operating system closes it.
 ///
 /// ```
 /// use broker_pg::resilient;
@@ -34,9 +34,9 @@ const TEST_WITHIN: Duration = Duration::from_secs(2);
 pub fn resilient(options: PgPoolOptions) -> PgPoolOptions {
     options
         .test_before_acquire(false)
-        .before_acquire(|connection, resting| {
+        .before_acquire(|connection, metadata| {
             Box::pin(async move {
-                if resting.idle_for > TEST_AFTER {
+                if metadata.idle_for > TEST_AFTER_IDLE {
                     test(connection).await?;
                 }
                 Ok(true)
@@ -47,10 +47,10 @@ pub fn resilient(options: PgPoolOptions) -> PgPoolOptions {
         })
 }
 
-/// An error makes the pool drop the connection without a farewell, which could hang as well.
+/// On an error the pool drops the connection without a protocol goodbye, which could hang as well.
 async fn test(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-    timeout(TEST_WITHIN, connection.ping()).await.unwrap_or_else(|_| {
-        let message = "the connection did not answer in time";
+    timeout(TEST_TIMEOUT, connection.ping()).await.unwrap_or_else(|_| {
+        let message = "the connection test timed out";
         Err(sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, message)))
     })
 }

@@ -1,5 +1,4 @@
-//! Persist on Postgres: the aggregate in its store. The files say how each method does it; this one is the
-//! port.
+//! Persist on Postgres: the repository port. The submodules implement its methods.
 
 pub(crate) mod create;
 pub(crate) mod list;

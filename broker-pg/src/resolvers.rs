@@ -1,7 +1,7 @@
-//! Declare: what the neighbours know, read from their tables.
+//! Declare: the platform contexts' data, read from their tables.
 //!
-//! One statement per question, and nothing is remembered but blueprint versions, which never change once they
-//! are published. The neighbours' own tables stand in `reference/`.
+//! One statement per call. Only blueprint versions are cached, because a published version never changes. The minimal
+//! platform tables are in `reference/`.
 
 mod blueprint;
 mod cloud;
@@ -18,18 +18,18 @@ pub(crate) use cloud::RESOLVE_CLOUD;
 pub(crate) use credential::RESOLVE_CREDENTIAL;
 
 use crate::error::Classified;
-use blueprint::ReadBlueprints;
+use blueprint::BlueprintCache;
 
-/// Catalog, inventory, credentials, assignments and labels, as the neighbours' tables have them. It implements
-/// all five resolvers. Clones share what was read of the catalog.
+/// Catalog, inventory, credentials, assignments and labels from the platform's tables. It implements all five
+/// resolvers. Clones share the blueprint cache.
 #[derive(Debug, Clone)]
 pub struct PgPlatform {
     pool: PgPool,
-    blueprints: Arc<ReadBlueprints>,
+    blueprints: Arc<BlueprintCache>,
 }
 
 impl PgPlatform {
-    /// The neighbours whose tables stand in the schema `plexsphere` of this database.
+    /// The platform whose tables are in the schema `plexsphere` of this database.
     pub fn new(pool: PgPool) -> Self {
         Self { pool, blueprints: Arc::default() }
     }

@@ -1,5 +1,4 @@
-//! Persist on Postgres: who works on what, and when. The files say how claims, releases, the brake and hints
-//! are made; this one is the port and what is left.
+//! Persist on Postgres: the schedule port. The submodules implement claims, releases, brakes, permits and wake-ups.
 
 pub(crate) mod brake;
 pub(crate) mod claim;
@@ -88,8 +87,7 @@ pub(crate) const ENTRY: Statement<EntryValues, EntryRow> = Statement::new(
 FROM plexsphere.provisioned_resource_schedule WHERE provisioned_resource_id = $1",
 );
 
-/// Who finds it as it should be changes nothing and leaves no line. The row first, then its place in the
-/// schedule, as every write does.
+/// A no-op writes no audit line. Locks the resource row before its schedule row, as every write does.
 pub(crate) const SET_PAUSED: Statement<PauseValues<'_>, FoundRow> = Statement::new(
     "schedule.set_paused",
     "WITH stored AS MATERIALIZED (

@@ -1,7 +1,6 @@
-//! How statements are written down: named constants that know which values they take and which rows they
-//! give, so that a test can compare both with the schema.
+//! Statements as named constants with typed parameters and columns, so that a test can compare both with the schema.
 //!
-//! No query macros: they would read the host's environment when the host is built.
+//! No query macros: they read the host's environment at build time.
 
 use std::marker::PhantomData;
 
@@ -10,35 +9,34 @@ use sqlx::postgres::{PgArguments, PgRow, PgTypeInfo};
 use sqlx::query::QueryAs;
 use sqlx::{FromRow, PgConnection, Postgres, TypeInfo};
 
-/// The values of a statement: `$1` is the first field, and so on.
-pub(crate) trait Takes {
-    /// The same type for whatever lifetime its fields have: what a constant can name.
+/// The parameters of a statement: `$1` is the first field, and so on.
+pub(crate) trait Params {
+    /// The same type with a `'static` lifetime, which a constant can name.
     type Kind;
 
     fn types() -> Vec<PgTypeInfo>;
     fn arguments(self) -> Result<PgArguments, BoxDynError>;
 }
 
-/// The rows of a statement, column by column.
-pub(crate) trait Gives: for<'r> FromRow<'r, PgRow> + Send + Unpin {
+/// The columns of a statement's rows.
+pub(crate) trait Columns: for<'r> FromRow<'r, PgRow> + Send + Unpin {
     fn columns() -> Vec<(&'static str, PgTypeInfo)>;
 }
 
-/// A statement that takes `T` and gives rows `G`.
+/// A statement with parameters `T` and rows `G`.
 pub(crate) struct Statement<T, G> {
     name: &'static str,
     sql: &'static str,
     marker: PhantomData<fn(T) -> G>,
 }
 
-/// A statement as a reviewer, or a test, looks at it: what it is called, what it says, and the types of its
-/// values and columns by their names in the database.
+/// A statement for review and tests: its name, its text, and the database types of its parameters and columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StatementDescription {
-    /// What it is called, by port and method.
+    /// Port and method.
     pub name: &'static str,
-    /// What it says.
+    /// The SQL text.
     pub sql: &'static str,
     /// The types of `$1`, `$2` and so on.
     pub takes: Vec<String>,
@@ -46,41 +44,38 @@ pub struct StatementDescription {
     pub gives: Vec<(String, String)>,
 }
 
-impl<T: Takes<Kind = T>, G: Gives> Statement<T, G> {
+impl<T: Params<Kind = T>, G: Columns> Statement<T, G> {
     pub(crate) const fn new(name: &'static str, sql: &'static str) -> Self {
         Self { name, sql, marker: PhantomData }
     }
 
-    /// At most one row.
     pub(crate) async fn optional(
         &self,
         connection: &mut PgConnection,
-        values: impl Takes<Kind = T>,
+        values: impl Params<Kind = T>,
     ) -> Result<Option<G>, sqlx::Error> {
         self.query(values)?.fetch_optional(connection).await
     }
 
-    /// All rows.
     pub(crate) async fn all(
         &self,
         connection: &mut PgConnection,
-        values: impl Takes<Kind = T>,
+        values: impl Params<Kind = T>,
     ) -> Result<Vec<G>, sqlx::Error> {
         self.query(values)?.fetch_all(connection).await
     }
 
-    /// The one row.
     pub(crate) async fn one(
         &self,
         connection: &mut PgConnection,
-        values: impl Takes<Kind = T>,
+        values: impl Params<Kind = T>,
     ) -> Result<G, sqlx::Error> {
         self.query(values)?.fetch_one(connection).await
     }
 
     fn query(
         &self,
-        values: impl Takes<Kind = T>,
+        values: impl Params<Kind = T>,
     ) -> Result<QueryAs<'static, Postgres, G, PgArguments>, sqlx::Error> {
         let arguments = values.arguments().map_err(sqlx::Error::Encode)?;
         Ok(sqlx::query_as_with(self.sql, arguments))
@@ -99,8 +94,8 @@ impl<T: Takes<Kind = T>, G: Gives> Statement<T, G> {
     }
 }
 
-/// A statement without values.
-impl Takes for () {
+/// A statement without parameters.
+impl Params for () {
     type Kind = ();
 
     fn types() -> Vec<PgTypeInfo> {
@@ -112,14 +107,14 @@ impl Takes for () {
     }
 }
 
-/// A statement without rows.
-impl Gives for () {
+/// A statement without columns.
+impl Columns for () {
     fn columns() -> Vec<(&'static str, PgTypeInfo)> {
         Vec::new()
     }
 }
 
-/// A struct whose fields are a statement's values, in the order of their numbers.
+/// Declares a struct with a statement's parameters, in the order of their numbers.
 macro_rules! params {
     (@kind $name:ident) => { $name };
     (@kind $name:ident $life:lifetime) => { $name<'static> };
@@ -129,7 +124,7 @@ macro_rules! params {
             $(pub(crate) $field: $type,)*
         }
 
-        impl$(<$life>)? $crate::sql::Takes for $name$(<$life>)? {
+        impl$(<$life>)? $crate::sql::Params for $name$(<$life>)? {
             type Kind = $crate::sql::params!(@kind $name $($life)?);
 
             fn types() -> Vec<sqlx::postgres::PgTypeInfo> {
@@ -148,7 +143,7 @@ macro_rules! params {
 }
 pub(crate) use params;
 
-/// A struct whose fields are a statement's columns, named like them.
+/// Declares a struct with a statement's columns, under their names.
 macro_rules! columns {
     ($(#[$docs:meta])* struct $name:ident { $($field:ident: $type:ty,)* }) => {
         $(#[$docs])*
@@ -159,14 +154,13 @@ macro_rules! columns {
         impl sqlx::FromRow<'_, sqlx::postgres::PgRow> for $name {
             fn from_row(row: &sqlx::postgres::PgRow) -> Result<Self, sqlx::Error> {
                 use sqlx::Row as _;
-                // By its place, which costs no search; that the columns stand in this order is what
-                // [`Gives::columns`] is compared with the database for.
-                let mut places = 0..;
-                Ok(Self { $($field: row.try_get(places.next().unwrap_or(usize::MAX))?,)* })
+                // By position, which needs no search. The schema test compares the order with [`Columns::columns`].
+                let mut positions = 0..;
+                Ok(Self { $($field: row.try_get(positions.next().unwrap_or(usize::MAX))?,)* })
             }
         }
 
-        impl $crate::sql::Gives for $name {
+        impl $crate::sql::Columns for $name {
             fn columns() -> Vec<(&'static str, sqlx::postgres::PgTypeInfo)> {
                 vec![$((
                     stringify!($field),

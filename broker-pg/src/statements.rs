@@ -1,5 +1,4 @@
-//! All statements in one place, for whoever reviews what is sent, and for the test that compares
-//! them with the schema.
+//! All statements in one place, for review and for the test that compares them with the schema.
 
 use crate::assignments::READ_ASSIGNMENT;
 use crate::audit::{HISTORY, RECORD, SCRUB, TRAIL};
@@ -10,8 +9,8 @@ use crate::mesh::{
     RETIRE_NODE, TOKEN_STATE_BY_DIGEST,
 };
 use crate::outbox::statements::{
-    ACKNOWLEDGE_EVENT, ASIDE_OF_ALL, ASIDE_OF_ONE, ASIDE_OF_PROJECT, BACKLOG, CLAIM_EVENTS,
-    DEAD_LETTER_EVENT, DELAY_EVENT, PURGE_EVENTS, RESUME_EVENTS,
+    ACKNOWLEDGE_EVENT, BACKLOG, CLAIM_EVENTS, DEAD_LETTER_EVENT, DEAD_LETTERS_OF_ALL,
+    DEAD_LETTERS_OF_ONE, DEAD_LETTERS_OF_PROJECT, DELAY_EVENT, PURGE_EVENTS, REDRIVE_EVENTS,
 };
 use crate::repository::create::CREATE;
 use crate::repository::list::{LISTS, WATERMARK};
@@ -30,7 +29,7 @@ use crate::token_issuer::{
     ADMIT_EPOCH, CLOSE_LEDGER, INVALIDATE_TOKENS, ISSUE_FIRST, ISSUE_TOKEN, TOKEN_STATE,
 };
 
-/// Every statement that the adapters of this crate send, with the types of its values and columns.
+/// Every statement that the adapters of this crate send, with the types of its parameters and columns.
 ///
 /// ```
 /// let names: Vec<_> = broker_pg::statements().iter().map(|statement| statement.name).collect();
@@ -66,22 +65,21 @@ pub fn statements() -> Vec<StatementDescription> {
         ACKNOWLEDGE_EVENT.describe(),
         DELAY_EVENT.describe(),
         DEAD_LETTER_EVENT.describe(),
-        RESUME_EVENTS.describe(),
+        REDRIVE_EVENTS.describe(),
         PURGE_EVENTS.describe(),
         BACKLOG.describe(),
-        ASIDE_OF_ONE.describe(),
-        ASIDE_OF_PROJECT.describe(),
-        ASIDE_OF_ALL.describe(),
+        DEAD_LETTERS_OF_ONE.describe(),
+        DEAD_LETTERS_OF_PROJECT.describe(),
+        DEAD_LETTERS_OF_ALL.describe(),
         RECORD.describe(),
         TRAIL.describe(),
     ];
-    all.extend(of_neighbours());
+    all.extend(of_platform());
     all.extend(LISTS.iter().flatten().flatten().map(Statement::describe));
     all
 }
 
-/// Those that only the neighbours' tables get.
-fn of_neighbours() -> [StatementDescription; 25] {
+fn of_platform() -> [StatementDescription; 25] {
     [
         RESOLVE_BLUEPRINT.describe(),
         RESOLVE_CLOUD.describe(),

@@ -8,12 +8,12 @@ use crate::error::Classified;
 
 /// The broker's store on Postgres. Clones share its pool.
 ///
-/// It takes a pool and nothing else: size, timeouts, TLS and credentials are the embedder's, and so is the
-/// schema, which [`migrate`](crate::migrate) brings up to date. Every method is one statement, which commits
-/// by itself, wherever SQL allows it; all of them may be called by any number of replicas at once.
+/// The embedder owns the pool with its size, timeouts, TLS and credentials, and the schema, which
+/// [`migrate`](crate::migrate) updates. Where SQL allows it, a method is one statement that commits by itself. Any
+/// number of replicas may call any method concurrently.
 ///
-/// The pool's connections have to run at `READ COMMITTED`, which is Postgres' own default. A stricter level
-/// loses nothing, but turns races into `Transient` errors.
+/// The pool's connections must use `READ COMMITTED`, Postgres' default. A stricter level is safe, but turns races
+/// into `Transient` errors.
 ///
 /// ```no_run
 /// # async fn start(pool: sqlx::PgPool) {
@@ -35,12 +35,12 @@ pub struct PgStore {
 }
 
 impl PgStore {
-    /// A store over the database that a pool connects to.
+    /// A store over the pool's database.
     pub fn new(pool: PgPool) -> Self {
         Self { pool, backoff: Backoff::default() }
     }
 
-    /// With other bounds for the back-off after failed passes.
+    /// Sets the bounds of the back-off after failed passes.
     #[must_use]
     pub const fn with_backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = backoff;
@@ -52,7 +52,7 @@ impl PgStore {
         self.backoff
     }
 
-    /// A connection. Nothing was sent on it yet, so a failure is harmless.
+    /// Nothing was sent on a new connection, so a failure is harmless.
     pub(crate) async fn connection(&self) -> Result<PoolConnection<Postgres>, PortError> {
         self.pool.acquire().await.harmless()
     }

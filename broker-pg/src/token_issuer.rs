@@ -1,12 +1,11 @@
 //! Act: bootstrap tokens, of which at most one per resource can be consumed.
 //!
-//! Each resource has a ledger row. Issue, close and an agent's consumption lock it before they look at the
-//! tokens, and look with a statement of their own after that: a statement sees what was committed when it
-//! began, so one that had to wait for the lock would decide on tokens that are no longer true. Only who makes the
-//! ledger needs no second look: there is no token without one.
+//! Each resource has a ledger row. Issue, close and an agent's consumption lock it before they read the tokens in a
+//! separate statement. A statement sees only commits before its start, so one that waited for the lock would decide
+//! on stale tokens. Only the statement that creates the ledger needs no second one: without a ledger there is no
+//! token.
 //!
-//! A plaintext exists in the answer to an issue and nowhere else. Its digest is what the table, and every
-//! statement on the way there, holds.
+//! A plaintext exists only in the result of an issue. The table and every statement hold its digest.
 
 mod plaintext;
 
@@ -39,7 +38,7 @@ params! {
     }
 }
 
-/// The first token that a resource ever gets, or nothing where there is a ledger already.
+/// Issues the first token of a resource. No row if a ledger exists.
 pub(crate) const ISSUE_FIRST: Statement<IssueFirst, IssuedRow> = Statement::new(
     "token_issuer.issue.first",
     "WITH opened AS (
@@ -69,7 +68,7 @@ columns! {
     }
 }
 
-/// Locks the ledger, which is there from the first request on, and puts the epoch into it.
+/// Locks the ledger, creates it if needed, and records the epoch.
 pub(crate) const ADMIT_EPOCH: Statement<AdmitEpoch, LedgerRow> = Statement::new(
     "token_issuer.issue.admit",
     "INSERT INTO plexsphere.bootstrap_token_ledgers AS ledger (provisioned_resource_id, highest_epoch)
@@ -95,8 +94,8 @@ columns! {
     }
 }
 
-/// Only for whoever holds the ledger. The count makes the insert wait for the update: the index that allows
-/// one open token per resource is checked at once.
+/// Requires the ledger lock. The count orders the insert after the update: the index that allows one open token per
+/// resource is checked immediately.
 pub(crate) const ISSUE_TOKEN: Statement<IssueToken, IssuedRow> = Statement::new(
     "token_issuer.issue",
     "WITH consumed AS (
@@ -124,7 +123,6 @@ params! {
     }
 }
 
-/// Locks the ledger and closes it.
 pub(crate) const CLOSE_LEDGER: Statement<OfResource, ()> = Statement::new(
     "token_issuer.close",
     "INSERT INTO plexsphere.bootstrap_token_ledgers AS ledger (provisioned_resource_id, closed_at)
@@ -133,7 +131,7 @@ pub(crate) const CLOSE_LEDGER: Statement<OfResource, ()> = Statement::new(
         DO UPDATE SET closed_at = coalesce(ledger.closed_at, excluded.closed_at)",
 );
 
-/// Only for whoever holds the ledger.
+/// Requires the ledger lock.
 pub(crate) const INVALIDATE_TOKENS: Statement<OfResource, ()> = Statement::new(
     "token_issuer.close.invalidate",
     "UPDATE plexsphere.bootstrap_tokens SET invalidated_at = clock_timestamp()
@@ -162,10 +160,10 @@ pub(crate) const TOKEN_STATE: Statement<StateOfToken, TokenRow> = Statement::new
     WHERE id = $1",
 );
 
-/// A minute to a day.
+/// One minute to one day.
 const DEFAULT_WINDOW: TtlWindow = TtlWindow::new(Duration::from_mins(1), Duration::from_hours(24));
 
-/// Issues tokens from the neighbours' tables. The database's clock decides what has expired.
+/// Issues tokens from the platform's tables. The database's clock decides expiry.
 #[derive(Clone)]
 pub struct PgTokenIssuer {
     pool: PgPool,
@@ -173,12 +171,12 @@ pub struct PgTokenIssuer {
 }
 
 impl PgTokenIssuer {
-    /// An issuer that allows times to live of a minute to a day.
+    /// An issuer for times to live of one minute to one day.
     pub fn new(pool: PgPool) -> Self {
         Self { pool, window: DEFAULT_WINDOW }
     }
 
-    /// With other times to live.
+    /// Sets the allowed times to live.
     #[must_use]
     pub const fn with_ttl_window(mut self, window: TtlWindow) -> Self {
         self.window = window;
@@ -190,7 +188,7 @@ impl PgTokenIssuer {
         ISSUE_FIRST.optional(&mut connection, asked).await.committing()
     }
 
-    /// Where there is a ledger.
+    /// Issues a token of a resource with a ledger.
     async fn issue_next(
         &self,
         request: &IssueRequest,
@@ -200,7 +198,7 @@ impl PgTokenIssuer {
         let mut transaction = transaction::begin(&self.pool).await.harmless()?;
         let asked = AdmitEpoch { resource, epoch };
         let ledger = ADMIT_EPOCH.one(&mut transaction, asked).await.harmless()?;
-        // A refusal leaves neither an epoch nor a ledger.
+        // Rolls back, so that a refusal leaves neither an epoch nor a ledger.
         if let Err(refused) = admitted(&ledger, request) {
             transaction.roll_back().await;
             return Err(refused);
@@ -281,7 +279,7 @@ impl TokenIssuer for PgTokenIssuer {
     }
 }
 
-/// Whether whoever asks may have a token, by the ledger in which its epoch stands now.
+/// Whether the locked ledger admits the request's epoch.
 fn admitted(ledger: &LedgerRow, request: &IssueRequest) -> Result<(), PortError> {
     let LedgerRow { closed, highest_epoch } = *ledger;
     let IssueRequest { resource, epoch, .. } = *request;
@@ -296,9 +294,8 @@ fn admitted(ledger: &LedgerRow, request: &IssueRequest) -> Result<(), PortError>
     Ok(())
 }
 
-/// A number as its signed column holds it.
 fn fits<C: TryFrom<u64>>(name: &str, number: u64) -> Result<C, PortError> {
     C::try_from(number).map_err(|_| {
-        PortError::rejected(format!("{name} is {number}; its column holds no such number"))
+        PortError::rejected(format!("{name} is {number}, which exceeds its column type"))
     })
 }

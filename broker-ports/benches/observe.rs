@@ -1,11 +1,10 @@
-//! How many instructions it takes to understand what an API server sent. `cargo xtask bench observe` runs this under
+//! Observe: counts the instructions to decode API server responses. `cargo xtask bench observe` runs it under
 //! callgrind.
 //!
-//! With the name of a case and a number, it prepares the case and runs it that often: the difference between two
-//! numbers is what the case costs, without its preparation. With `--list` it names its cases; with anything else it
-//! runs each of them once.
+//! With a case name and a number, it prepares the case once and runs it that many times. The difference between two
+//! numbers is the cost without preparation. `--list` prints the cases; any other arguments run each case once.
 
-#![expect(clippy::expect_used, reason = "a benchmark that cannot be prepared has nothing to say")]
+#![expect(clippy::expect_used, reason = "a benchmark without its fixture has no result")]
 
 use std::hint::black_box;
 
@@ -13,13 +12,13 @@ use broker_ports::{CachedXr, LiveObject, LiveXr};
 use broker_render::XrdScope;
 use serde_json::{Value, json};
 
-/// A case: its name, and what runs it so many times.
+/// A case: its name and a function that runs it n times.
 type Case = (&'static str, fn(usize));
 
 const CASES: [Case; 4] = [
     ("read the JSON of a composite resource", read_the_json),
-    ("decode what a pass reads", decode_what_a_pass_reads),
-    ("decode what a watch tells", decode_what_a_watch_tells),
+    ("decode a reading", decode_a_reading),
+    ("decode the cached view", decode_the_cached_view),
     ("decode a ProviderConfig", decode_a_provider_config),
 ];
 
@@ -32,13 +31,13 @@ fn main() {
         [name, times] => {
             let case = CASES.iter().find(|(known, _)| known == name);
             let (_, run) = case.expect("--list names the cases");
-            run(times.parse().expect("how often is a number"));
+            run(times.parse().expect("a repetition count"));
         }
         _ => CASES.iter().for_each(|(_, run)| run(1)),
     }
 }
 
-/// Bytes to a document: nobody can do with less who looks at an object.
+/// Bytes to a document: the lower bound for any decoding.
 fn read_the_json(times: usize) {
     let bytes = composite().to_string().into_bytes();
     for _ in 0..times {
@@ -46,8 +45,8 @@ fn read_the_json(times: usize) {
     }
 }
 
-/// Bytes to everything that a pass decides from.
-fn decode_what_a_pass_reads(times: usize) {
+/// Bytes to the complete reading of a pass.
+fn decode_a_reading(times: usize) {
     let bytes = composite().to_string().into_bytes();
     for _ in 0..times {
         let live = LiveXr::from_json(parsed(&bytes), XrdScope::Namespaced);
@@ -55,8 +54,8 @@ fn decode_what_a_pass_reads(times: usize) {
     }
 }
 
-/// Bytes to what a cache keeps, digests included.
-fn decode_what_a_watch_tells(times: usize) {
+/// Bytes to the cached view, digests included.
+fn decode_the_cached_view(times: usize) {
     let bytes = composite().to_string().into_bytes();
     for _ in 0..times {
         let cached = CachedXr::of(&parsed(&bytes), XrdScope::Namespaced);
@@ -75,7 +74,7 @@ fn parsed(bytes: &[u8]) -> Value {
     serde_json::from_slice(black_box(bytes)).expect("a document")
 }
 
-/// A composite resource as it stands when all is well, with six parameters, eight tags and three composed objects.
+/// A healthy composite resource with six parameters, eight tags and three composed objects.
 fn composite() -> Value {
     let parameters = json!({
         "size": "large", "replicas": 3, "image": "debian-12", "zones": ["a", "b"],
@@ -141,7 +140,7 @@ fn user_data() -> String {
     format!("#cloud-config\n{}", "runcmd: [\"a line like any other\"]\n".repeat(40))
 }
 
-/// As `managedFields` names them.
+/// In the notation of `managedFields`.
 fn fields(value: &Value) -> Value {
     let fields = value.as_object().into_iter().flatten();
     fields.map(|(key, value)| (format!("f:{key}"), fields_of(value))).collect()

@@ -1,4 +1,4 @@
-//! A declaration that was resolved and validated, and is not stored yet.
+//! Declare: a declaration that was resolved and validated and is not stored yet.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,12 +14,12 @@ use sha2::{Digest, Sha256};
 use crate::audit::{AuditAction, AuditEntry};
 use crate::context::Attribution;
 
-/// A declaration that may be stored: the new aggregate with its event, and the request it came from.
+/// A declaration that may be stored: the new aggregate with its event, and the request that it came from.
 ///
-/// Admission resolves everything and writes nothing, so an embedder can store this in a transaction of its own.
+/// Admission resolves everything and writes nothing, so an embedder can store the result in its own transaction.
 ///
-/// It is made from [`ValidParameters`], which only a blueprint's schema makes. So
-/// [`Repository::create`](crate::Repository::create) cannot be given values that no schema has seen:
+/// The constructor takes [`ValidParameters`], which only a blueprint's schema returns. So unvalidated parameters cannot
+/// reach [`Repository::create`](crate::Repository::create):
 ///
 /// ```compile_fail,E0308
 /// # use broker_domain::{Declaration, Error, MeshRole, Parameters, ProvisionedResourceId, Stamp};
@@ -32,7 +32,7 @@ use crate::context::Attribution;
 /// }
 /// ```
 ///
-/// The twin that does compile:
+/// The variant that compiles:
 ///
 /// ```
 /// # use broker_domain::{Declaration, Error, MeshRole, ProvisionedResourceId, Stamp};
@@ -53,8 +53,8 @@ pub struct Admitted {
     attribution: Attribution,
 }
 
-/// A digest over a declaration as it was given, before defaults: equal for a retry, whatever order or
-/// spacing its parameters come in.
+/// A digest of a declaration as the caller sent it, before defaults. A retry has the same digest, whatever the key
+/// order or spacing of its parameters.
 ///
 /// ```
 /// use broker_domain::*;
@@ -97,7 +97,7 @@ impl Admitted {
         Ok(Self { change, request, attribution })
     }
 
-    /// Bound to the cluster that its Project is assigned to: replicas of other clusters never claim it.
+    /// Binds the resource to the cluster of its Project. Replicas of other clusters never claim it.
     #[must_use]
     pub fn on_cluster(mut self, cluster: ClusterId) -> Self {
         self.change = self.change.on_cluster(cluster);
@@ -109,17 +109,17 @@ impl Admitted {
         &self.change
     }
 
-    /// The caller's name for the request and the digest of what it asked for.
+    /// The caller's request id and the digest of the declaration.
     pub const fn request(&self) -> Option<&(RequestId, RequestHash)> {
         self.request.as_ref()
     }
 
-    /// Who declared it.
+    /// The actor and request that declared it.
     pub const fn attribution(&self) -> &Attribution {
         &self.attribution
     }
 
-    /// The audit line that is stored with it.
+    /// The audit line that the store writes with it.
     pub fn audit(&self) -> AuditEntry {
         let resource = self.change.resource();
         let mut entry = AuditEntry::new(AuditAction::Declared, self.attribution.clone())
@@ -136,8 +136,8 @@ impl RequestHash {
         let parameters = serde_json::from_str::<Value>(&declaration.parameters)
             .map_or_else(|_| declaration.parameters.clone(), |value| in_order(value).to_string());
         let mut hasher = Sha256::new();
-        // A version, then parts of fixed width, a word that a zero byte ends, and what varies: nothing
-        // can shift from one part into another.
+        // A format version, then fixed-width fields, a zero-terminated word, and the variable part. So no byte can move
+        // from one field into another.
         hasher.update([1]);
         hasher.update(declaration.project_id.as_uuid());
         hasher.update(declaration.resource_id.as_uuid());
@@ -149,7 +149,7 @@ impl RequestHash {
         Self(hasher.finalize().into())
     }
 
-    /// Takes the bytes that a store kept.
+    /// Wraps stored bytes.
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -160,8 +160,8 @@ impl RequestHash {
     }
 }
 
-/// The same document with its keys in their order, at every depth. A host may build `serde_json` so that maps keep
-/// the order in which they were read; a retry must not become a conflict by that.
+/// Sorts the keys at every depth. A host may enable `serde_json/preserve_order`; without sorting, a retry could then
+/// become a conflict.
 fn in_order(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -191,9 +191,9 @@ mod tests {
 
     use super::*;
 
-    /// With `--features serde_json/preserve_order` maps keep the order of reading, and this still holds.
+    /// This also holds with `--features serde_json/preserve_order`.
     #[test]
-    fn the_order_of_keys_is_no_part_of_a_request_at_any_depth() {
+    fn key_order_does_not_change_the_request_hash() {
         let id = Uuid::from_u128(1);
         let declaration = Declaration::new(
             ProjectId::new(id).unwrap(),

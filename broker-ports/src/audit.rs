@@ -1,4 +1,4 @@
-//! What was done, by whom: mandatory, and never a value.
+//! Throughout: the audit. It is mandatory and records actions and actors, never supplied values.
 
 use std::fmt;
 
@@ -8,41 +8,41 @@ use broker_domain::{Error, Phase, ProjectId, ProvisionedResourceId};
 use crate::context::Attribution;
 use crate::error::PortError;
 
-/// Records what the broker does outside of its own rows.
+/// Records effects of the broker outside of its own rows.
 ///
-/// A change of a row is audited by the transaction that makes it. What happens elsewhere (a token issued or
-/// closed, substrate applied or deleted, a Node deregistered, a declaration refused) goes through here.
+/// The transaction of a row change writes that change's audit line. This port records the rest: a token issued or
+/// closed, substrate applied or deleted, a Node deregistered, a declaration refused.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait AuditSink: Send + Sync {
-    /// Records one line.
+    /// Records one line, durably.
     ///
-    /// **Flow**: called right before the thing is sent, and only when it will be sent.
+    /// **Flow**: called directly before the effect is sent, and only if it will be sent.
     ///
-    /// **Caller**: does not do what could not be recorded: on any error, `Unknown` included, the thing is
-    /// left undone. A second line for a thing that is tried twice is right; it was sent twice.
+    /// **Caller**: sends no effect that was not recorded. On any error, `Unknown` included, it skips the effect. A
+    /// retry of an effect records a second line, because the effect is sent twice.
     ///
-    /// **Implementer**: durable when this returns. Lines of one resource keep their order. Nothing is ever
+    /// **Implementer**: the line is durable when this returns. Lines of one resource keep their order. No line is
     /// changed or removed, except by [`Repository::scrub_audit`](crate::Repository::scrub_audit).
     ///
     /// # Errors
     ///
-    /// `Transient` or `Unknown` when the line is not known to be durable.
+    /// `Transient` or `Unknown` when the line may not be durable.
     async fn record(&self, entry: &AuditEntry) -> Result<(), PortError>;
 }
 
-/// One line of the audit. Ids, words of closed sets and phases; never a value that somebody supplied, with
-/// one exception that can be scrubbed: `event_data`.
+/// One line of the audit: ids, words of closed sets and phases. The only free text is `event_data`, which can be
+/// scrubbed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct AuditEntry {
-    /// The Project that it concerns; `None` for what concerns the whole broker.
+    /// The Project; `None` for an action on the whole broker.
     pub project: Option<ProjectId>,
-    /// The resource; `None` for what concerns none, such as a refused declaration.
+    /// The resource; `None` for an action without one, such as a refused declaration.
     pub resource: Option<ProvisionedResourceId>,
-    /// What was done.
+    /// The action.
     pub action: AuditAction,
-    /// By whom, in which request.
+    /// The actor and the request or pass.
     pub attribution: Attribution,
     /// The phase before.
     pub previous_phase: Option<Phase>,
@@ -50,12 +50,12 @@ pub struct AuditEntry {
     pub new_phase: Option<Phase>,
     /// The phase in which a failure happened.
     pub failed_step: Option<Phase>,
-    /// What a person wrote, such as the reason for giving up: the one place for personal data.
+    /// Text that a person wrote, such as the reason for abandoning. The only field that may hold personal data.
     pub event_data: Option<String>,
 }
 
 impl AuditEntry {
-    /// A line about no resource in particular.
+    /// A line without a resource.
     pub fn new(action: AuditAction, attribution: Attribution) -> Self {
         Self {
             project: None,
@@ -69,21 +69,21 @@ impl AuditEntry {
         }
     }
 
-    /// About a Project.
+    /// Sets the Project.
     #[must_use]
     pub fn in_project(mut self, project: ProjectId) -> Self {
         self.project = Some(project);
         self
     }
 
-    /// About a resource.
+    /// Sets the resource.
     #[must_use]
     pub fn about(mut self, resource: ProvisionedResourceId) -> Self {
         self.resource = Some(resource);
         self
     }
 
-    /// In a phase, which it does not change.
+    /// Sets both phases to `phase`: the action does not change it.
     #[must_use]
     pub fn in_phase(mut self, phase: Phase) -> Self {
         self.previous_phase = Some(phase);
@@ -91,7 +91,7 @@ impl AuditEntry {
         self
     }
 
-    /// With what a person wrote.
+    /// Sets the text that a person wrote.
     #[must_use]
     pub fn with_event_data(mut self, text: impl Into<String>) -> Self {
         self.event_data = Some(text.into());
@@ -101,7 +101,7 @@ impl AuditEntry {
 
 macro_rules! audit_actions {
     ($($(#[$docs:meta])* $name:ident = $text:literal,)+) => {
-        /// What was done. The set grows by addition only.
+        /// The audited actions. The set only grows.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum AuditAction {
@@ -137,31 +137,31 @@ audit_actions! {
     TokensClosedRecorded = "tokens_closed_recorded",
     /// Objects on the cluster were added to, or proven gone and taken from, a resource's substrate.
     SubstrateRecorded = "substrate_recorded",
-    /// A teardown was given up.
+    /// An operator abandoned a teardown.
     Abandoned = "abandoned",
     /// A resource was paused.
     Paused = "paused",
     /// A resource was resumed.
     Resumed = "resumed",
-    /// A pass was asked for at once.
+    /// A pass was requested at once.
     ReconcileRequested = "reconcile_requested",
     /// The brake was set.
     BrakeSet = "brake_set",
     /// The brake was released.
     BrakeReleased = "brake_released",
-    /// A loss was permitted: what was lost may be created again, or given up.
+    /// A permit was granted for a loss: the worker may re-create the resource or fail it.
     PermitTaken = "permit_taken",
-    /// A failed resource was sent on its way again.
+    /// A failed resource is retried.
     RetryRequested = "retry_requested",
-    /// Another resource took the place of this one. `event_data` is the other one's id.
+    /// Another resource replaces this one. `event_data` is the other one's id.
     Replaced = "replaced",
-    /// An event that was set aside is delivered again.
+    /// A dead-lettered event is delivered again.
     EventsRedriven = "events_resumed",
-    /// An event that was set aside is skipped: nobody will ever receive it.
+    /// A dead-lettered event is skipped and never delivered.
     EventsSkipped = "events_skipped",
-    /// What people wrote was blanked.
+    /// Free text in the audit was blanked.
     AuditScrubbed = "audit_scrubbed",
-    /// A row that was Deleted for long was removed.
+    /// A Deleted row was removed after its retention.
     Purged = "purged",
     /// A token is about to be issued.
     TokenIssue = "token_issue",

@@ -1,27 +1,27 @@
-//! Time and ids, from outside: so that a test, a replay and a model checker see the same world.
+//! Throughout: time and ids come through ports, so that tests, replays and the model checker control them.
 
 use broker_domain::{EventId, ProvisionedResourceId};
 use time::OffsetDateTime;
 
-/// What time it is.
+/// Reads the current time.
 ///
-/// **Implementer**: the wall clock, in UTC. It may jump; nothing in the broker orders events by it. Leases
-/// and due times are counted by the store's own clock instead.
+/// **Implementer**: the wall clock, in UTC. It may jump: the broker never orders events by it. The store's own clock
+/// counts leases and due times.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 pub trait Clock: Send + Sync {
     /// Now.
     fn now(&self) -> OffsetDateTime;
 }
 
-/// Where new ids come from.
+/// Creates new ids.
 ///
-/// **Implementer**: every id is new, over all replicas and restarts. Ids of resources are version 7 UUIDs,
-/// which grow with time, so that the newest rows lie together in an index.
+/// **Implementer**: every id is unique across replicas and restarts. Resource ids are version 7 UUIDs, which grow with
+/// time, so that the newest rows are adjacent in an index.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 pub trait IdSource: Send + Sync {
-    /// An id for a declared resource.
+    /// A new resource id.
     fn provisioned_resource_id(&self) -> ProvisionedResourceId;
 
-    /// An id for a lifecycle event.
+    /// A new event id.
     fn event_id(&self) -> EventId;
 }

@@ -29,77 +29,81 @@ pub use write::{
 
 use crate::error::PortError;
 
-/// Ids of resources whose objects changed on the cluster. A hint and nothing more: it wakes a pass, it never
-/// informs one. It may be late, doubled or lost, and it may end.
+/// Ids of resources whose objects changed on the cluster. A hint wakes a pass and carries no facts. It may be late,
+/// duplicated or lost, and the stream may end.
 pub type Hints = Pin<Box<dyn Stream<Item = ProvisionedResourceId> + Send>>;
 
 /// The management cluster.
 ///
-/// **No information is not absence.** An object is absent only where a direct read of it answered that it
-/// does not exist. Forbidden, a failed discovery and a timeout are errors.
+/// **No information is not absence.** An object is absent only if a direct read of it returned "not found". Forbidden,
+/// a failed discovery and a timeout are errors.
 ///
-/// **Writes stay at home**: every write goes to an object named `pr-<id>`, a namespaced one to the Project's
-/// own namespace. Anything else is `Rejected` before a request is made ([`refuse_foreign_write`]). Namespaces
-/// are never created or deleted; composed objects, whose names are longer, are never deleted.
+/// **Writes stay in their place.** A write targets only an object named `pr-<id>`; if namespaced, only in the Project's
+/// own namespace. The adapter rejects any other target before it sends a request ([`refuse_foreign_write`]). The broker
+/// never creates or deletes a namespace. It never deletes a composed object, whose name is longer.
 ///
-/// **Nothing is retried** by the adapter that could happen twice.
+/// **No unsafe retries.** The adapter retries no call that could then take effect twice.
 ///
-/// **Secrets stay in**: what was injected appears in no error. The adapter scrubs every message while the
-/// value is at hand.
+/// **No leaked secrets.** No error contains an injected value. The adapter scrubs every message while it still has the
+/// value.
 ///
 /// # Errors
 ///
-/// All methods: `Rejected` when the API server refuses (forbidden, invalid, a field that the schema does not
-/// declare; the message holds verb, kind, name, namespace and the server's own words), `Transient` when it
-/// did not happen (connection refused, throttled), `Unknown` when a write's answer was lost.
+/// All methods:
+///
+/// - `Rejected`: the API server refused (forbidden, invalid, a field that the schema does not declare). The message
+///   holds verb, kind, name, namespace and the server's own message.
+/// - `Transient`: it did not happen (connection refused, throttled).
+/// - `Unknown`: the response to a write was lost.
 #[async_trait]
 pub trait Cluster: Send + Sync {
-    /// Which cluster this is: the uid of its `kube-system` namespace.
+    /// The cluster's id: the uid of its `kube-system` namespace.
     ///
-    /// **Implementer**: may answer what it read when its watches began, as long as all of them go on; whoever
-    /// watches anew reads it anew. [`read`](Self::read) tells it as it is now. **Caller**: acts on none but that.
+    /// **Implementer**: may cache the value while all of its watches continue; after a new watch it reads the value
+    /// again. [`read`](Self::read) returns the current value. **Caller**: acts only on the value from
+    /// [`read`](Self::read).
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn identity(&self) -> Result<ClusterId, PortError>;
 
-    /// What is known of many composite resources, one answer each, in their order.
+    /// Observes many composite resources: one result each, in their order.
     ///
-    /// **Implementer**: from a cache or from paged lists, never one request per resource. **Caller**: takes
-    /// it as a hint of what needs attention and acts on none of it; [`CachedXr::Absent`] least of all. A kind
-    /// that does not exist has no objects.
+    /// **Implementer**: answers from a cache or from paged lists, never with one request per resource. A kind that does
+    /// not exist has no objects. **Caller**: uses the result only for triage and acts on none of it, least of all on
+    /// [`CachedXr::Absent`].
     ///
     /// # Errors
     ///
-    /// See the trait. What is unknown of one kind is the error of that kind's items only.
+    /// See the trait. A failure for one kind is the error of that kind's items only.
     async fn observe_many(
         &self,
         targets: &[XrTarget],
     ) -> Result<Vec<Result<CachedXr, PortError>>, PortError>;
 
-    /// Reads everything of one resource directly, each object by its name: composite resource,
-    /// ProviderConfig, the recorded objects that the target names, and whatever carries its composite label
-    /// among the target's composed kinds. Nothing of it comes from a cache. A kind that does not exist
-    /// has no objects; only for the composite resource itself the reading tells the two apart.
+    /// Reads all objects of one resource directly, each by its name: composite resource, ProviderConfig, and the
+    /// recorded objects that the target names. It also lists the target's composed kinds by the composite label.
+    /// Nothing comes from a cache. A kind that does not exist has no objects; only for the composite resource, the
+    /// reading distinguishes an absent kind from an absent object.
     ///
     /// # Errors
     ///
-    /// See the trait. Any part that could not be learnt fails the whole: half a reading decides nothing.
+    /// See the trait. If one part fails, the whole call fails: `next` needs complete facts.
     async fn read(&self, target: &Target) -> Result<Reading, PortError>;
 
-    /// Reads whatever helps to explain one resource: conditions, composed objects, events. Each fact by
-    /// itself: what could not be learnt says so.
+    /// Reads conditions, composed objects and events of one resource, to explain its state. Each part is a separate
+    /// `Result`.
     ///
     /// # Errors
     ///
-    /// See the trait; only when nothing at all could be asked.
+    /// See the trait. Fails only if no part could be requested.
     async fn inspect(&self, target: &Target) -> Result<Inspection, PortError>;
 
-    /// Inspects many: one answer each, in their order, as [`inspect`](Self::inspect) would give it.
+    /// Inspects many targets: one result each, in their order, as [`inspect`](Self::inspect) would return it.
     ///
-    /// **Implementer**: what several of them need is asked for once, composite resources and ProviderConfigs by the
-    /// page; whoever cannot do that may leave it at asking for one after the other.
+    /// **Implementer**: sends shared requests once and lists composite resources and ProviderConfigs in pages. The
+    /// default calls [`inspect`](Self::inspect) once per target.
     async fn inspect_many(&self, targets: &[Target]) -> Vec<Result<Inspection, PortError>> {
         let mut answers = Vec::with_capacity(targets.len());
         for target in targets {
@@ -108,69 +112,67 @@ pub trait Cluster: Send + Sync {
         answers
     }
 
-    /// Server-side-applies an object under our field manager, forced, on a precondition.
+    /// Server-side-applies an object, forced, under the broker's field manager and a precondition.
     ///
-    /// **Guarantees**: [`Precondition::Absent`](broker_render::Precondition::Absent) creates onto a free name and never touches what stands
-    /// there; [`Precondition::Unchanged`](broker_render::Precondition::Unchanged) changes that object at that version and never creates, revives or
-    /// overwrites another. Fields of other managers stay as they were. An apply that changes nothing keeps the
-    /// object's version.
+    /// **Guarantees**: [`Precondition::Absent`](broker_render::Precondition::Absent) only creates, and never changes an
+    /// existing object. [`Precondition::Unchanged`](broker_render::Precondition::Unchanged) changes that object at that
+    /// version, and never creates, revives or overwrites another. Fields of other managers keep their values. A no-op
+    /// apply keeps the object's version, so a repeated apply is safe.
     ///
-    /// **Caller**: sends none to an object that is being deleted: it would be accepted. A conflict ends the pass;
-    /// after `Unknown` the object is read before anything else is concluded.
+    /// **Caller**: never applies to an object that is being deleted, because the server would accept it. A conflict
+    /// ends the pass. After `Unknown`, the next pass reads the object before it decides.
     ///
     /// # Errors
     ///
-    /// See the trait. A server error that answers an apply is `Rejected` (it is how an undeclared field is
-    /// refused) unless the server itself is unwell.
+    /// See the trait. A server error in response to an apply is `Rejected`, because the server reports an undeclared
+    /// field that way, unless the server itself is unhealthy.
     async fn apply(&self, request: &ApplyRequest) -> Result<Applied, PortError>;
 
-    /// Asks the API server what an apply would do: defaults, schema and admission. Nothing is stored.
+    /// Sends an apply as a dry run, which runs defaults, schema and admission. The server stores nothing.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn dry_run(&self, request: &ApplyRequest) -> Result<DryRun, PortError>;
 
-    /// Asks for the deletion of an object, in the foreground: it stays visible until what it composed is
-    /// gone. Only the object of that uid. An object, a kind or a namespace that does not exist is
-    /// [`Deleted::Gone`]; one that is being deleted already is [`Deleted::Accepted`], and from then on in the
-    /// foreground.
+    /// Deletes the object of one uid, in the foreground: it stays visible until its composed objects are gone. An
+    /// absent object, kind or namespace is [`Deleted::Gone`]. An object that is being deleted already is
+    /// [`Deleted::Accepted`], and is deleted in the foreground from then on. So a repeated call is safe.
     ///
-    /// **Caller**: sends none to what it saw being deleted in the foreground, and one for the ProviderConfig only when
-    /// nothing that was composed is left: a provider needs it to finalise what it made.
+    /// **Caller**: sends no deletion to an object that is already being deleted in the foreground. It deletes the
+    /// ProviderConfig only when no composed object is left, because a provider needs it to finalise them.
     ///
     /// # Errors
     ///
     /// See the trait. Forbidden is an error, not absence.
     async fn delete(&self, request: &DeleteRequest<'_>) -> Result<Deleted, PortError>;
 
-    /// A page of the objects that carry our label, to find those that nobody wants any more. Following
-    /// [`OwnedPage::next`] visits each object that stood throughout once; a kind that does not exist has none.
+    /// Lists a page of objects that carry the broker's label, to find orphans. Following [`OwnedPage::next`] visits
+    /// every object that exists throughout exactly once. A kind that does not exist has no objects.
     ///
-    /// **Implementer**: from a cache or from paged lists. Objects of resources that the query excepts may be left out,
-    /// and no others. A cache may be behind, so that something that came or
-    /// went a moment ago is not as it is; it has to be bounded how long, whatever becomes of the watch that feeds
-    /// it, and what a page shows is an object that stood, under its own uid. **Caller**: deletes by uid, reads
-    /// directly what a deletion depends on, and takes what is missing as a matter for a later listing.
+    /// **Implementer**: answers from a cache or from paged lists. It may omit objects of resources that the query
+    /// excepts, and no others. A cache may lag behind the cluster, but the lag must be bounded even if its watch fails.
+    /// Every listed object existed under the listed uid. **Caller**: deletes by uid and reads directly whatever a
+    /// deletion depends on. A missing object appears in a later listing.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn list_owned(&self, query: &OwnedQuery) -> Result<OwnedPage, PortError>;
 
-    /// Hints that objects of a resource changed: its composite resource or its ProviderConfig, including that
-    /// they came or went. **Implementer**: the stream ends when whatever feeds it does; **caller**: asks again.
+    /// Streams a hint when a composite resource or a ProviderConfig is created, changed or deleted. **Implementer**:
+    /// ends the stream when its source ends. **Caller**: subscribes again.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn hints(&self) -> Result<Hints, PortError>;
 
-    /// Follows the cluster, so that [`observe_many`](Self::observe_many), [`list_owned`](Self::list_owned) and
-    /// [`hints`](Self::hints) can be answered from a cache. It does not return, and ends when it is dropped.
+    /// Feeds the cache behind [`observe_many`](Self::observe_many), [`list_owned`](Self::list_owned) and
+    /// [`hints`](Self::hints). It never returns; the caller drops it to stop it.
     ///
-    /// **Implementer**: without it every other method works, at a higher price. An adapter without a cache keeps the
-    /// default. **Caller**: the runner runs it for as long as it runs itself.
+    /// **Implementer**: every other method also works without it, at a higher cost. An adapter without a cache keeps
+    /// the default. **Caller**: the runner runs it during its whole life.
     async fn watch(&self) {
         std::future::pending::<()>().await;
     }

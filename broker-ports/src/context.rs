@@ -1,12 +1,12 @@
-//! Who asks, for which Project, and how the request can be followed.
+//! Declare: the actor of a request, its scope, and the ids that trace it.
 
 use std::fmt;
 
 use broker_domain::{Error, ProjectId};
 
-/// Who did something: an opaque id of a person or a service, never a name or an address.
+/// The actor: an opaque id of a person or a service, never a name or an address.
 ///
-/// It stands in the audit for ever, so it must not be personal data: `@` and spaces are refused.
+/// The audit keeps it permanently, so it must not be personal data: `@` and spaces are rejected.
 ///
 /// ```
 /// use broker_ports::Actor;
@@ -21,31 +21,30 @@ use broker_domain::{Error, ProjectId};
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Actor(String);
 
-/// What ties the lines of one request together, in logs and in the audit.
+/// Correlates the log and audit lines of one request.
 ///
-/// It stays in the audit like an [`Actor`], so it must not be personal data either: `@` and spaces are refused.
+/// The audit keeps it like an [`Actor`], so it must not be personal data either: `@` and spaces are rejected.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CorrelationId(String);
 
-/// The W3C trace context that a request came with.
+/// The W3C trace context of a request.
 ///
-/// The events of the request carry it, and so do the events of the passes that follow it.
+/// Events of the request carry it, and so do events of the passes that follow.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TraceParent(String);
 
-/// Which resources a caller may see and touch. Whatever lies outside does not exist for it.
+/// The resources that a caller may read and change. All others do not exist for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AccessScope {
     /// One Project's.
     Project(ProjectId),
-    /// Everybody's: for operators of the platform.
+    /// Every Project: for platform operators.
     All,
 }
 
-/// What every call of the service brings along.
+/// The context of every service call.
 ///
-/// The broker does not authorise: whoever builds this has decided that the actor may do what it asks for,
-/// within the scope.
+/// The broker does not authorise. The code that builds this has decided that the actor may act within the scope.
 ///
 /// ```
 /// use broker_domain::ProjectId;
@@ -66,13 +65,13 @@ pub struct RequestContext {
     scope: AccessScope,
 }
 
-/// To whom and to which request a change is attributed in the audit.
+/// The actor and request that the audit records for a change.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Attribution {
-    /// Who.
+    /// The actor.
     pub actor: Actor,
-    /// In which request, or in which pass.
+    /// The id of the request or pass.
     pub correlation_id: CorrelationId,
     /// The trace of the request. Events carry it; the audit does not keep it.
     pub traceparent: Option<TraceParent>,
@@ -105,7 +104,7 @@ impl Actor {
         visible("actor", id.into(), allowed).map(Self)
     }
 
-    /// The broker itself, for what it does on its own account.
+    /// The broker itself.
     pub fn system() -> Self {
         Self("system:provisioning-broker".to_owned())
     }
@@ -117,7 +116,7 @@ impl Actor {
 }
 
 impl CorrelationId {
-    /// Takes the id of a request.
+    /// Takes a request id.
     ///
     /// # Errors
     ///
@@ -164,7 +163,7 @@ impl TraceParent {
 }
 
 impl AccessScope {
-    /// Whether a Project's resources lie within.
+    /// Whether a Project's resources are in scope.
     pub fn covers(self, project: ProjectId) -> bool {
         match self {
             Self::Project(own) => own == project,
@@ -174,12 +173,12 @@ impl AccessScope {
 }
 
 impl Attribution {
-    /// Who, in which request or pass.
+    /// An actor in a request or pass.
     pub const fn new(actor: Actor, correlation_id: CorrelationId) -> Self {
         Self { actor, correlation_id, traceparent: None }
     }
 
-    /// As the audit keeps it.
+    /// Drops the trace, which the audit does not keep.
     #[must_use]
     pub(crate) fn without_trace(self) -> Self {
         Self { traceparent: None, ..self }
@@ -187,7 +186,7 @@ impl Attribution {
 }
 
 impl RequestContext {
-    /// A user's request, who sees and touches one Project.
+    /// A user's request, limited to one Project.
     ///
     /// # Errors
     ///
@@ -201,7 +200,7 @@ impl RequestContext {
         Ok(Self::new(Actor::new(actor)?, AccessScope::Project(project), correlation_id))
     }
 
-    /// The request of an operator of the platform, who sees and touches every Project.
+    /// A platform operator's request, for every Project.
     ///
     /// # Errors
     ///
@@ -214,7 +213,7 @@ impl RequestContext {
         Ok(Self::new(Actor::new(actor)?, AccessScope::All, correlation_id))
     }
 
-    /// What the embedding service does on its own account, in every Project.
+    /// A request of the embedding service itself, for every Project.
     ///
     /// # Errors
     ///
@@ -228,24 +227,24 @@ impl RequestContext {
         Self { attribution: Attribution::new(actor, correlation_id), scope }
     }
 
-    /// With the trace that the request belongs to.
+    /// Sets the trace of the request.
     #[must_use]
     pub fn with_traceparent(mut self, traceparent: TraceParent) -> Self {
         self.attribution.traceparent = Some(traceparent);
         self
     }
 
-    /// Who asks, in which request.
+    /// The actor and request.
     pub const fn attribution(&self) -> &Attribution {
         &self.attribution
     }
 
-    /// What the caller may see and touch.
+    /// The resources that the caller may read and change.
     pub const fn scope(&self) -> AccessScope {
         self.scope
     }
 
-    /// The trace that the request belongs to.
+    /// The trace of the request.
     pub const fn traceparent(&self) -> Option<&TraceParent> {
         self.attribution.traceparent.as_ref()
     }

@@ -1,11 +1,11 @@
-//! How long each collaborator may take. A hung one costs one pass, not the broker.
+//! Throughout: deadlines for port calls. A hung collaborator costs one pass, not the broker.
 
 use std::time::Duration;
 
-/// How long each call of a port may take.
+/// The timeout of each kind of port call.
 ///
-/// The application enforces these: it drops a call that takes longer, and counts it as [`Unknown`] if it could have
-/// changed something, else as [`Transient`].
+/// The application enforces them. It drops a call at its deadline and counts it as [`Unknown`] if it may have changed
+/// something, else as [`Transient`].
 ///
 /// [`Unknown`]: crate::FailureClass::Unknown
 /// [`Transient`]: crate::FailureClass::Transient
@@ -15,7 +15,7 @@ pub struct Deadlines {
     pub store: Duration,
     /// One call of a resolver or of the assignment reader.
     pub resolve: Duration,
-    /// One read of the cluster, a dry run and an inspection included; and how long a subscription may take.
+    /// One read of the cluster, including a dry run, an inspection or a new subscription.
     pub cluster_read: Duration,
     /// One apply or delete on the cluster.
     pub cluster_write: Duration,
@@ -35,7 +35,7 @@ impl Default for Deadlines {
 }
 
 impl Deadlines {
-    /// 5 s for store, resolvers and token issuer, 15 s for the cluster, 10 s for the node deregistrar and a delivery.
+    /// 5 s for store, resolvers and token issuer; 15 s for the cluster; 10 s for the node deregistrar and a delivery.
     pub const DEFAULT: Self = Self {
         store: Duration::from_secs(5),
         resolve: Duration::from_secs(5),
@@ -46,16 +46,16 @@ impl Deadlines {
         deliver: Duration::from_secs(10),
     };
 
-    /// The same time for every call.
-    pub const fn each(patience: Duration) -> Self {
+    /// The same timeout for every call.
+    pub const fn each(timeout: Duration) -> Self {
         Self {
-            store: patience,
-            resolve: patience,
-            cluster_read: patience,
-            cluster_write: patience,
-            token: patience,
-            node: patience,
-            deliver: patience,
+            store: timeout,
+            resolve: timeout,
+            cluster_read: timeout,
+            cluster_write: timeout,
+            token: timeout,
+            node: timeout,
+            deliver: timeout,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How a port says that something went wrong: three classes, decided once, by whoever knows.
+//! Throughout: port errors, in three classes that the adapter chooses.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::refusal::Refusal;
 
-/// What is known of an operation that failed.
+/// What the adapter knows about a failed operation.
 ///
 /// ```
 /// use broker_ports::{FailureClass, PortError};
@@ -16,18 +16,17 @@ use crate::refusal::Refusal;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FailureClass {
-    /// It did not happen and will not, however often it is tried: somebody has to change something.
+    /// It did not happen, and a retry fails the same way until someone changes the input or the system.
     Rejected,
-    /// It did not happen; the same call may succeed later.
+    /// It did not happen. A retry may succeed.
     Transient,
-    /// It may have happened. The caller must look before it concludes anything.
+    /// It may have happened. The caller must read the state before it decides.
     Unknown,
 }
 
-/// A failure of a port.
+/// The error of every port.
 ///
-/// The message is for people: one line, no secret. Programs branch on the class and, through
-/// [`PortError::domain`], on a domain error that an adapter recognised.
+/// The message is for people: one line, no secret. Code branches on the class and on [`PortError::domain`].
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct PortError {
@@ -52,12 +51,12 @@ impl PortError {
         }
     }
 
-    /// It did not happen and will not.
+    /// It did not happen and a retry will not help.
     pub fn rejected(message: impl Into<String>) -> Self {
         Self::new(FailureClass::Rejected, message)
     }
 
-    /// It did not happen; try again.
+    /// It did not happen; a retry may succeed.
     pub fn transient(message: impl Into<String>) -> Self {
         Self::new(FailureClass::Transient, message)
     }
@@ -67,49 +66,49 @@ impl PortError {
         Self::new(FailureClass::Unknown, message)
     }
 
-    /// With the cause, which the message does not repeat.
+    /// Sets the cause. The message does not repeat it.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.source = Some(source.into());
         self
     }
 
-    /// With the time that the other side asked to be left alone for.
+    /// Sets the back-off that the server requested.
     #[must_use]
     pub const fn with_retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
     }
 
-    /// With why the cluster refused it, where that can be told apart.
+    /// Sets why the cluster refused it, if the adapter can tell.
     #[must_use]
     pub const fn with_refusal(mut self, refusal: Refusal) -> Self {
         self.refusal = Some(refusal);
         self
     }
 
-    /// Why the cluster refused it, where the adapter told that apart.
+    /// Why the cluster refused it, if the adapter can tell.
     pub const fn refusal(&self) -> Option<Refusal> {
         self.refusal
     }
 
-    /// Whether the domain refused what the caller asked for, as [`domain`](Self::domain) then says.
+    /// Whether the domain refused the caller's input; [`domain`](Self::domain) then has the reason.
     pub const fn is_refusal(&self) -> bool {
         self.is_refusal
     }
 
-    /// What is known of the operation.
+    /// The failure class.
     pub const fn class(&self) -> FailureClass {
         self.class
     }
 
-    /// How long the other side asked to be left alone.
+    /// The back-off that the server requested.
     pub const fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }
 
-    /// The domain error behind a rejection, where the adapter recognised one: a foreign key that has no
-    /// parent is a blueprint that is not published.
+    /// The domain error behind a rejection, if the adapter recognised one. For example, a missing foreign key parent is
+    /// an unpublished blueprint.
     ///
     /// ```
     /// use broker_domain::Error;
@@ -123,15 +122,15 @@ impl PortError {
     }
 }
 
-/// A refusal of what the caller asked for: the same call fails the same way. A stored row that breaks the domain's rules
-/// is a plain [`rejected`](PortError::rejected) with the domain error as its source.
+/// A refusal of the caller's input: the same call fails the same way. For a stored row that breaks a domain rule, use
+/// [`rejected`](PortError::rejected) with the domain error as the source.
 impl From<broker_domain::Error> for PortError {
     fn from(error: broker_domain::Error) -> Self {
         Self { is_refusal: true, ..Self::rejected("the domain refused it").with_source(error) }
     }
 }
 
-/// Which port failed, for reasons and metrics. Clock and id source cannot fail.
+/// The port that failed, for reasons and metrics. `Clock` and `IdSource` cannot fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "each is the port of its name")]
 pub enum PortName {
@@ -198,7 +197,7 @@ impl FailureClass {
     /// Every class.
     pub const ALL: &[Self] = &[Self::Rejected, Self::Transient, Self::Unknown];
 
-    /// The class's name in snake case: the last word of a reason such as `cluster_transient`.
+    /// The class's name in snake case, the suffix of a reason such as `cluster_transient`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Rejected => "rejected",
@@ -219,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_domain_error_is_a_rejection_that_can_be_looked_into() {
+    fn a_domain_error_becomes_a_rejection_with_its_source() {
         let error = PortError::from(broker_domain::Error::invalid("phase", "is odd"));
         assert_eq!(error.class(), FailureClass::Rejected);
         assert_eq!(error.to_string(), "the domain refused it");

@@ -1,4 +1,4 @@
-//! Emit: where events go.
+//! Emit: the destination of events.
 
 use async_trait::async_trait;
 use broker_domain::{EventId, EventType, ProvisionedResourceId};
@@ -7,24 +7,24 @@ use std::sync::Arc;
 
 use crate::error::PortError;
 
-/// Takes events out of the broker.
+/// Delivers events to a receiver outside of the broker.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait EventSink: Send + Sync {
-    /// Delivers one event.
+    /// Delivers one event. Delivery is at least once.
     ///
-    /// **Guarantees of the caller**: events of one resource come in order, each again until it was taken.
-    /// Those of different resources come in any order, several at a time.
+    /// **Guarantees of the caller**: events of one resource arrive in order, and each is repeated until it succeeds.
+    /// Events of different resources arrive in any order and concurrently.
     ///
-    /// **Implementer**: the bytes of the envelope arrive as they are. Durable on the other side when this returns. A second delivery of an event id is
-    /// not an error.
+    /// **Implementer**: sends the bytes of the envelope unchanged. The event is durable at the receiver when this
+    /// returns. A second delivery of an event id succeeds.
     ///
     /// # Errors
     ///
-    /// `Rejected` when the other side refuses this very event: it is malformed, too large, or of a kind that
-    /// it does not take. That counts as an attempt; after too many the event is set aside. `Transient` and
-    /// `Unknown` for everything else, such as an outage, a wrong address or a missing permission: the event
-    /// waits and is delivered later, however long that takes.
+    /// - `Rejected`: the receiver refuses this event because it is malformed, too large or of an unsupported kind. This
+    ///   counts as an attempt; after too many the relay dead-letters the event.
+    /// - `Transient` and `Unknown`: everything else, such as an outage, a wrong address or a missing permission. The
+    ///   relay retries without a limit.
     async fn deliver(&self, envelope: &Envelope) -> Result<(), PortError>;
 }
 
@@ -35,7 +35,7 @@ impl<S: EventSink + ?Sized> EventSink for Arc<S> {
     }
 }
 
-/// An event in its envelope: CloudEvents 1.0, structured JSON.
+/// An event in a CloudEvents 1.0 envelope, as structured JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Envelope {
@@ -45,14 +45,14 @@ pub struct Envelope {
     pub event_type: EventType,
     /// Its resource; also the envelope's subject.
     pub resource: ProvisionedResourceId,
-    /// Its place among the resource's events.
+    /// Its position among the resource's events.
     pub sequence: u64,
     /// The whole envelope.
     pub json: Vec<u8>,
 }
 
 impl Envelope {
-    /// An envelope, and what it says on the outside.
+    /// An envelope and its attributes.
     pub const fn new(
         event_id: EventId,
         event_type: EventType,

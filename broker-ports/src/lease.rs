@@ -1,4 +1,4 @@
-//! Who works on a resource, and how a worker that lost its claim is recognised.
+//! Persist: leases, and the epoch that exposes a worker that lost its lease.
 
 use std::fmt;
 
@@ -6,45 +6,45 @@ use broker_domain::{Error, ProvisionedResourceId};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-/// A replica's name for itself, new at every start.
+/// The id of a replica, new at every start.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerId(String);
 
-/// How often a resource has been claimed. A write that carries an older epoch than the stored one comes
-/// from a worker that lost its lease, and changes nothing.
+/// The number of claims on a resource. A write with an older epoch than the stored one comes from a worker that lost
+/// its lease, and changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseEpoch(u64);
 
-/// Which queue a resource stands in. They are worked on side by side, so that a backlog of creations
-/// cannot starve a deletion.
+/// The queue of a resource. Workers serve both lanes concurrently, so that a backlog of creations cannot starve a
+/// deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {
-    /// On the way up, and failed resources that have to be rolled back.
+    /// Converging resources, and failed ones that must be rolled back.
     Converge,
-    /// On the way down.
+    /// Resources in teardown.
     Teardown,
 }
 
-/// The right to act on one resource, for a while.
+/// The exclusive right to act on one resource until a deadline.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Lease {
     /// The resource.
     pub resource: ProvisionedResourceId,
-    /// The number of this claim, which guarded writes carry.
+    /// The number of this claim; guarded writes carry it.
     pub epoch: LeaseEpoch,
-    /// Who holds it.
+    /// The holder.
     pub worker: WorkerId,
-    /// When it ends, by the store's clock. A worker counts its own time from before it asked.
+    /// The deadline, by the store's clock. A worker counts the lease from before it sent its claim.
     pub until: OffsetDateTime,
     /// Failed passes in a row.
     pub attempts: u32,
-    /// It was taken over from a worker that did not give it back.
+    /// Whether it is a takeover: the previous worker did not release the lease.
     pub takeover: bool,
 }
 
 impl Lease {
-    /// A claim on a resource that nobody held and of which no pass has failed.
+    /// A lease on a free resource without failed passes.
     pub const fn new(
         resource: ProvisionedResourceId,
         epoch: LeaseEpoch,
@@ -54,14 +54,14 @@ impl Lease {
         Self { resource, epoch, worker, until, attempts: 0, takeover: false }
     }
 
-    /// After so many failed passes in a row.
+    /// Sets the failed passes in a row.
     #[must_use]
     pub const fn with_attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
         self
     }
 
-    /// From a worker that did not give it back.
+    /// Marks it as a takeover.
     #[must_use]
     pub const fn taken_over(mut self) -> Self {
         self.takeover = true;
@@ -70,12 +70,12 @@ impl Lease {
 }
 
 impl WorkerId {
-    /// Takes a name.
+    /// Takes an id.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidInput`] when it is empty, longer than 100 bytes, or holds `@` or anything that is not visible
-    /// ASCII: the name is part of correlation ids, which are at most 128 bytes.
+    /// ASCII. Correlation ids, which are at most 128 bytes, include it.
     pub fn new(name: impl Into<String>) -> Result<Self, Error> {
         let name = name.into();
         let allowed = |c: char| c.is_ascii_graphic() && c != '@';
@@ -88,12 +88,12 @@ impl WorkerId {
         Ok(Self(name))
     }
 
-    /// The name of a replica by a UUID that no other replica has.
+    /// A replica's id from a unique UUID.
     pub fn of_replica(unique: Uuid) -> Self {
         Self(format!("replica-{unique}"))
     }
 
-    /// The name.
+    /// The id.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -109,7 +109,7 @@ impl LeaseEpoch {
     /// Before the first claim.
     pub const ZERO: Self = Self(0);
 
-    /// Takes the epoch that a store kept.
+    /// Wraps a stored epoch.
     pub const fn new(epoch: u64) -> Self {
         Self(epoch)
     }

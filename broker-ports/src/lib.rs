@@ -1,7 +1,7 @@
-//! The ports of the Provisioning Broker: everything that it needs from the outside, said in its own words.
+//! The ports of the Provisioning Broker: one trait for each thing that the broker needs from outside.
 //!
-//! An embedder wires fifteen ports; whoever implements one finds in its documentation what the caller
-//! relies on, and in the crate `broker-testkit` a contract suite that checks just that.
+//! An embedder wires fifteen ports. The documentation of a port states what the broker relies on; the crate
+//! `broker-testkit` has a contract suite that checks it.
 //!
 //! | stage | ports |
 //! |---|---|
@@ -14,14 +14,14 @@
 //!
 //! # How a port answers
 //!
-//! - Absence is an `Option`, a lost race is a value of the answer. Neither is an error.
-//! - Every failure is a [`PortError`] of one of three classes: it will not work, it did not happen, or it
-//!   may have happened. The class is decided once, by the adapter, which alone knows.
-//! - No method waits longer than its caller's patience: whoever calls sets a deadline (see [`Deadlines`]),
-//!   and a call that is dropped at its deadline leaves nothing half done on the adapter's side.
+//! - Absence is an `Option`. A lost race is a value of the result type. Neither is an error.
+//! - Every failure is a [`PortError`] of one class: rejected (it will never work), transient (it did not happen) or
+//!   unknown (it may have happened). The adapter chooses the class, because only the adapter knows.
+//! - The caller sets a deadline for every call (see [`Deadlines`]) and drops the call when it passes. A dropped call
+//!   leaves no partial change in the adapter.
 //!
-//! The in-memory adapters are the crate `broker-memory`, the contract suites the crate `broker-testkit`. The feature `mocks`
-//! adds a mockall mock of each port but [`Repository`] and [`Cluster`], whose requests borrow.
+//! The crate `broker-memory` has in-memory adapters. The feature `mocks` adds a mockall mock of each port except
+//! [`Repository`] and [`Cluster`], whose requests borrow.
 
 mod admitted;
 mod audit;
@@ -84,8 +84,8 @@ pub use token_issuer::{
     TtlWindow,
 };
 
-/// Feature `mocks`: a mockall mock of each port and seam whose requests do not borrow. A mock knows nothing of a port's
-/// promises; the adapters of `broker-memory` keep them.
+/// Feature `mocks`: a mockall mock of each port and seam whose requests do not borrow. A mock does not keep a port's
+/// guarantees; the adapters of `broker-memory` do.
 #[cfg(feature = "mocks")]
 pub mod mocks {
     pub use crate::audit::MockAuditSink;

@@ -1,4 +1,4 @@
-//! Observe and act: the mesh, known through the token that a Node enrolled with.
+//! Observe and act: the mesh, addressed by the bootstrap token that a Node enrolled with.
 
 mod ids;
 mod seams;
@@ -15,43 +15,42 @@ use crate::error::PortError;
 
 /// Observes and drains the Node of a resource.
 ///
-/// Keyed by the bootstrap token: that is the handle which the broker owns. A Node's own id belongs to the
-/// mesh.
+/// The key is the bootstrap token, because the broker owns it. The Node's own id belongs to the mesh.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait NodeDeregistrar: Send + Sync {
-    /// Drains the Node that consumed the token out of the mesh, and marks it so that it cannot come back.
+    /// Drains the Node that consumed the token out of the mesh, and marks it so that it cannot return. Idempotent.
     ///
-    /// **Guarantees**: when this returns, no Peer of the Node is live and none can follow, and
-    /// [`node_registered`](Self::node_registered) answers no. A token that nobody consumed, a Node without a
-    /// Peer and one that was drained before are successes: twice is once.
+    /// **Guarantees**: afterwards no Peer of the Node is live, none can appear, and
+    /// [`node_registered`](Self::node_registered) returns `false`. An unconsumed token, a Node without a Peer and a
+    /// drained Node are successes.
     ///
-    /// **Caller**: calls it before any substrate is deleted, and goes no further on any error.
+    /// **Caller**: calls it before it deletes any substrate, and stops the teardown on any error.
     ///
     /// # Errors
     ///
-    /// Any: nothing is concluded from one but that it may not have happened.
+    /// Any class. The caller concludes only that it may not have happened, and retries.
     async fn deregister(&self, token: BootstrapTokenId) -> Result<(), PortError>;
 
-    /// Whether the token was consumed and its Node has not been deregistered. A Peer that is not there yet
-    /// does not change that.
+    /// Whether the token was consumed and its Node is not deregistered. A Node whose Peer has not appeared yet is
+    /// registered.
     ///
-    /// **Implementer**: as it is now, from no cache and no replica that may be behind. Asked after the tokens of a
-    /// resource were closed, the answer decides whether its substrate may go.
+    /// **Implementer**: reads the current state, never a cache or a lagging replica. After the tokens of a resource are
+    /// closed, the answer decides whether its substrate may be deleted.
     ///
     /// # Errors
     ///
-    /// Any, when the answer is not known: it is never guessed.
+    /// Any class, when the answer is not known. The adapter never guesses.
     async fn node_registered(&self, token: BootstrapTokenId) -> Result<bool, PortError>;
 
-    /// The same for many, one answer each, in their order. **Implementer**: one question to the mesh where it
-    /// can be; a sweep asks for thousands. **Caller**: takes it as a hint of what needs attention, and asks for one
-    /// Node before it acts.
+    /// Checks many tokens: one result each, in their order. **Implementer**: sends one request if the mesh supports it,
+    /// because a sweep asks about thousands. **Caller**: uses the result for triage, and checks one Node with
+    /// [`node_registered`](Self::node_registered) before it acts.
     ///
     /// # Errors
     ///
-    /// When no answer could be had at all; what is unknown of one token only is that token's own error, and the
-    /// others keep their answers, as the default has it.
+    /// When no result is available at all. A failure for one token is that token's own error; the other results stay
+    /// valid. The default does this.
     async fn nodes_registered(
         &self,
         tokens: &[BootstrapTokenId],

@@ -1,4 +1,4 @@
-//! Emit: events that were committed with their change and wait for their delivery.
+//! Emit: events that were committed with their change and wait for delivery.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::error::PortError;
 use crate::lease::WorkerId;
 use crate::repository::PageSize;
 
-/// Events on their way out.
+/// Stores events until a relay has delivered them.
 ///
-/// An event is stored in the transaction of its change and nowhere else. Delivery is at least once; whoever
-/// receives it recognises a second delivery by the event's id.
+/// An event is stored only in the transaction of its change. Delivery is at least once; receivers deduplicate by the
+/// event's id.
 ///
 /// # Errors
 ///
@@ -24,27 +24,29 @@ use crate::repository::PageSize;
 pub trait Outbox: Send + Sync {
     /// Claims events for delivery.
     ///
-    /// **Guarantees**: of each resource only the earliest event that was not acknowledged, so that its
-    /// events arrive in order; no event while another claim on it lives or its delay lasts. Any replica may
-    /// claim any event; resources do not wait for each other. A claim is not an attempt: only
-    /// [`delay_event`](Self::delay_event) counts one. An event that was set aside is not claimed, and holds
-    /// up the later ones of its resource only.
+    /// **Guarantees**:
+    ///
+    /// - Of each resource, only the earliest unacknowledged event is claimable, so that its events arrive in order.
+    /// - No event is claimable during another claim on it or during its delay.
+    /// - Any replica may claim any event. Resources do not wait for each other.
+    /// - A claim is not an attempt; only [`delay_event`](Self::delay_event) counts one.
+    /// - A dead-lettered event is not claimable. It blocks later events of its resource only.
     ///
     /// # Errors
     ///
-    /// See the trait. After `Unknown` a claim may have happened: it ends by itself.
+    /// See the trait. After `Unknown` the claim may exist; it expires.
     async fn claim_events(&self, request: &ClaimEvents) -> Result<Vec<ClaimedEvent>, PortError>;
 
-    /// Says that an event was delivered. Its resource's next event can be claimed from then on.
+    /// Records a delivery. The resource's next event is claimable from then on. Repeated, it returns
+    /// [`Acknowledged::ClaimLost`] and changes nothing.
     ///
     /// # Errors
     ///
     /// See the trait. After `Unknown` the event may be delivered again.
     async fn acknowledge_event(&self, claim: &EventClaim) -> Result<Acknowledged, PortError>;
 
-    /// Ends a claim whose delivery failed. The event is not claimed before the wait is over, and the later
-    /// ones of its resource wait with it. Its attempts rise by one after [`DeliveryFailure::Rejected`], and not
-    /// otherwise.
+    /// Ends a claim after a failed delivery. The event and the later ones of its resource are not claimable until the
+    /// wait is over. Only [`DeliveryFailure::Rejected`] counts as an attempt.
     ///
     /// # Errors
     ///
@@ -56,7 +58,7 @@ pub trait Outbox: Send + Sync {
         failure: DeliveryFailure,
     ) -> Result<Acknowledged, PortError>;
 
-    /// Sets an event aside after too many attempts, with the last failure in words.
+    /// Dead-letters an event after too many attempts, with its last failure.
     ///
     /// # Errors
     ///
@@ -67,9 +69,8 @@ pub trait Outbox: Send + Sync {
         reason: &str,
     ) -> Result<Acknowledged, PortError>;
 
-    /// Takes up a resource's event that was set aside: delivers it again, or skips it. With an audit line,
-    /// `events_resumed` or `events_skipped`. Answers what there was to take up; if nothing was set aside,
-    /// nothing changes and there is no line.
+    /// Redrives a resource's dead-lettered event: delivers it again or skips it. Writes an audit line, `events_resumed`
+    /// or `events_skipped`. Returns that event; `None`, without a change or a line, if there is none.
     ///
     /// # Errors
     ///
@@ -81,25 +82,25 @@ pub trait Outbox: Send + Sync {
         by: &Attribution,
     ) -> Result<Option<DeadLetter>, PortError>;
 
-    /// Removes events that were acknowledged or skipped longer ago than the retention, at most as many as the
-    /// limit; answers how many.
+    /// Removes at most `limit` events that were acknowledged or skipped longer ago than the retention, and returns
+    /// their number. Safe to repeat.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn purge_events(&self, retention: Duration, limit: PageSize) -> Result<u64, PortError>;
 
-    /// How much is waiting.
+    /// The size and age of the backlog.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn backlog(&self) -> Result<Backlog, PortError>;
 
-    /// Events that were set aside, in the order of their resources, at most as many as the limit. A resource
-    /// has one at the most, for its later events wait for it. Nothing changes.
+    /// At most `limit` dead-lettered events, ordered by resource. A resource has at most one, because its later events
+    /// wait for it. Read-only.
     ///
-    /// **Implementer**: one query, however many there are.
+    /// **Implementer**: uses one query for any number of events.
     ///
     /// # Errors
     ///
@@ -111,60 +112,60 @@ pub trait Outbox: Send + Sync {
     ) -> Result<Vec<ResourceDeadLetter>, PortError>;
 }
 
-/// Whose events.
+/// Selects events by resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventsOf {
-    /// Those of every resource.
+    /// All resources.
     All,
-    /// Those of a Project's resources.
+    /// The resources of a Project.
     Project(ProjectId),
-    /// Those of one resource.
+    /// One resource.
     Resource(ProvisionedResourceId),
 }
 
 /// How a delivery failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryFailure {
-    /// The receiver rejected this event. That counts as an attempt.
+    /// The receiver rejected this event. Counts as an attempt.
     Rejected,
-    /// Anything else: no connection, no answer, a receiver in trouble. The same event may be taken later.
+    /// Any other failure: no connection, no response, an unhealthy receiver. A retry may succeed.
     Unavailable,
 }
 
-/// What a relay asks for.
+/// A relay's request for events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClaimEvents {
-    /// Who asks.
+    /// The relay.
     pub worker: WorkerId,
-    /// How many at the most.
+    /// The maximum number of events.
     pub limit: PageSize,
-    /// For how long: no shorter than the claim's own answer, one delivery and its acknowledgement may take.
+    /// The claim's duration: at least the deadlines of the claim call, one delivery and its acknowledgement together.
     pub claim_for: Duration,
 }
 
 impl ClaimEvents {
-    /// A relay's request for events, and for how long it wants to hold them.
+    /// A relay's request for at most `limit` events.
     pub const fn new(worker: WorkerId, limit: PageSize, claim_for: Duration) -> Self {
         Self { worker, limit, claim_for }
     }
 }
 
-/// The right to deliver one event, for a while.
+/// The exclusive right to deliver one event until a deadline.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct EventClaim {
     /// The event.
     pub event_id: EventId,
-    /// Who claimed it.
+    /// The holder.
     pub worker: WorkerId,
-    /// Which claim on the event this is, ever. It tells this claim from an earlier one of the same worker, and
-    /// so it does not begin again when the event is taken up, as attempts do.
+    /// The number of this claim among all claims on the event. It distinguishes claims of one worker. A redrive resets
+    /// the attempts but not this number.
     pub number: u64,
 }
 
 impl EventClaim {
-    /// A worker's claim on an event, of this number.
+    /// Claim `number` of a worker on an event.
     pub const fn new(event_id: EventId, worker: WorkerId, number: u64) -> Self {
         Self { event_id, worker, number }
     }
@@ -174,27 +175,27 @@ impl EventClaim {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClaimedEvent {
-    /// The right to deliver it.
+    /// The claim.
     pub claim: EventClaim,
-    /// How often the receiver rejected it since it was committed or resumed.
+    /// How often the receiver rejected it since it was committed or redriven.
     pub attempts: u32,
     /// Its resource.
     pub resource: ProvisionedResourceId,
-    /// Its place among the resource's events.
+    /// Its position among the resource's events.
     pub sequence: u64,
     /// Its discriminator.
     pub event_type: EventType,
-    /// When the change was made.
+    /// When the change happened.
     pub occurred_at: OffsetDateTime,
-    /// The bytes that [`wire`](crate::wire) wrote when it was committed.
+    /// The bytes that [`wire`](crate::wire) encoded at the commit.
     pub payload: Vec<u8>,
-    /// The trace of the request that made the change. If a worker made it: the trace of the resource's event before it,
-    /// unless that event was purged.
+    /// The trace of the request that caused the change. For a worker's change: the trace of the resource's previous
+    /// event, unless that was purged.
     pub traceparent: Option<TraceParent>,
 }
 
 impl ClaimedEvent {
-    /// An event in no trace, with the right to deliver it, after so many rejections.
+    /// A claimed event without a trace.
     pub const fn new(
         claim: EventClaim,
         attempts: u32,
@@ -216,34 +217,34 @@ impl ClaimedEvent {
         }
     }
 
-    /// In a trace.
+    /// Sets the trace.
     #[must_use]
     pub fn in_trace(self, traceparent: Option<TraceParent>) -> Self {
         Self { traceparent, ..self }
     }
 }
 
-/// Whether a claim was still good for what was done under it.
+/// Whether the claim was still valid for the operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Acknowledged {
-    /// Taken.
+    /// Applied.
     Done,
-    /// The claim is not the event's last one any more, or the event was acknowledged, delayed, set aside or
-    /// resumed since. Nothing changed. That its time is over does not lose a claim as long as no other relay has one:
-    /// a late acknowledgement saves a second delivery.
+    /// A later claim exists, or the event was acknowledged, delayed, dead-lettered or redriven meanwhile. Nothing
+    /// changed. An expired claim stays valid until another relay claims the event: a late acknowledgement saves a
+    /// second delivery.
     ClaimLost,
 }
 
-/// What to do with an event that was set aside.
+/// How to redrive a dead-lettered event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Redrive {
-    /// Deliver it again, with fresh attempts.
+    /// Deliver it again, with zero attempts.
     Retry,
-    /// Never deliver it; go on with the resource's next one.
+    /// Never deliver it; continue with the resource's next event.
     Skip,
 }
 
-/// An event that was set aside.
+/// A dead-lettered event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeadLetter {
@@ -251,18 +252,18 @@ pub struct DeadLetter {
     pub event_id: EventId,
     /// Its discriminator.
     pub event_type: EventType,
-    /// The last failure in words.
+    /// The message of its last failure.
     pub reason: String,
 }
 
 impl DeadLetter {
-    /// An event and the last failure in words.
+    /// An event and the message of its last failure.
     pub fn new(event_id: EventId, event_type: EventType, reason: impl Into<String>) -> Self {
         Self { event_id, event_type, reason: reason.into() }
     }
 }
 
-/// Whose event was set aside.
+/// A dead-lettered event and its resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ResourceDeadLetter {
@@ -279,25 +280,25 @@ impl ResourceDeadLetter {
     }
 }
 
-/// How much waits in the outbox.
+/// The unacknowledged events in the outbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Backlog {
-    /// Events that were not acknowledged, those set aside included.
+    /// Unacknowledged events, including dead-lettered ones.
     pub depth: u64,
-    /// Of these, how many were set aside.
+    /// Dead-lettered events.
     pub dead_letter: u64,
     /// When the oldest of them was committed.
     pub oldest: Option<OffsetDateTime>,
 }
 
 impl Backlog {
-    /// So many events wait, the oldest of them since then, and none was set aside.
+    /// A backlog without dead-lettered events.
     pub const fn new(depth: u64, oldest: Option<OffsetDateTime>) -> Self {
         Self { depth, dead_letter: 0, oldest }
     }
 
-    /// So many of them were set aside.
+    /// Sets the number of dead-lettered events.
     #[must_use]
     pub const fn with_dead_letter(mut self, dead_letter: u64) -> Self {
         self.dead_letter = dead_letter;

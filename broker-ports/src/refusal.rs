@@ -1,12 +1,11 @@
-//! Why a cluster refused, as far as it can be told apart: what an explanation is made from.
+//! Act: why a cluster refused a request, as input for explain.
 
 use std::fmt;
 
 macro_rules! refusals {
     ($($(#[$docs:meta])* $name:ident = $text:literal,)+) => {
-        /// Why the cluster refused something. An adapter says it where it knows
-        /// ([`PortError::with_refusal`](crate::PortError::with_refusal)); the words for people are in the
-        /// error's message.
+        /// Why the cluster refused a request. The adapter sets it with
+        /// [`PortError::with_refusal`](crate::PortError::with_refusal); the error's message has the details.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum Refusal {
@@ -17,7 +16,7 @@ macro_rules! refusals {
             /// Every refusal.
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
-            /// The refusal in one word, which leads the message of a failed pass in the schedule.
+            /// The refusal in one word. It prefixes the stored message of a failed pass.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)+
@@ -32,21 +31,20 @@ refusals! {
     KindAbsent = "kind_absent",
     /// The namespace does not exist.
     NamespaceAbsent = "namespace_absent",
-    /// The namespace is being deleted and takes nothing new.
+    /// The namespace is being deleted and accepts no new objects.
     NamespaceTerminating = "namespace_terminating",
-    /// We lack the right.
+    /// Access is denied.
     Forbidden = "forbidden",
-    /// The cluster does not know who we are.
+    /// The credentials are invalid.
     Unauthenticated = "unauthenticated",
-    /// The schema of the kind does not take the object: a field that it does not declare, or a value that
-    /// breaks a rule.
+    /// The object breaks the schema of its kind: an undeclared field, or a value that breaks a rule.
     Schema = "schema",
-    /// An admission webhook said no, or something vetoes a deletion.
+    /// An admission webhook denied the request, or a Usage vetoes a deletion.
     Vetoed = "vetoed",
 }
 
 impl Refusal {
-    /// A message that is led by the refusal, so that it can be told from the stored message alone.
+    /// Prefixes a message with the refusal, so that [`led_by`](Self::led_by) can recover it from the stored text.
     ///
     /// ```
     /// use broker_ports::Refusal;
@@ -60,7 +58,7 @@ impl Refusal {
         format!("{self}: {message}")
     }
 
-    /// The refusal that leads a message, and the message behind it.
+    /// The refusal that prefixes a message, and the rest of the message.
     pub fn led_by(message: &str) -> Option<(Self, &str)> {
         let (word, rest) = message.split_once(": ")?;
         let refusal = Self::ALL.iter().copied().find(|refusal| refusal.as_str() == word)?;

@@ -1,7 +1,7 @@
 //! Persist: the aggregate in its store.
 //!
-//! One adapter implements [`Repository`], [`Schedule`](crate::Schedule) and [`Outbox`](crate::Outbox) over
-//! one store, because every write of the aggregate commits phase, event, audit line and schedule together.
+//! One adapter implements [`Repository`], [`Schedule`](crate::Schedule) and [`Outbox`](crate::Outbox) over one store,
+//! because every write commits phase, event, audit line and schedule together.
 
 mod query;
 mod replace;
@@ -26,54 +26,57 @@ use crate::error::PortError;
 /// One adapter implements this, [`Schedule`](crate::Schedule), [`Outbox`](crate::Outbox) and
 /// [`AuditSink`](crate::AuditSink) over one store, because every write commits to all of them together.
 ///
-/// **Every write** is one transaction: the row, the event of the change if it carries one, one audit line,
-/// and the schedule. It commits only if the stored version is the one that the change was made from and,
-/// where the write carries an epoch, the stored epoch is that one. Otherwise it changes nothing and says
-/// why in its answer ([`Written::Stale`], [`Written::LeaseLost`]); a lost race is no error. It is looked at in
-/// this order: a row that is gone is `Stale`, another epoch is `LeaseLost`, another version is `Stale`; only
-/// then is the change itself looked at. The epoch alone decides about a lease: one that is over, and that
-/// nobody has taken since, still writes.
+/// **Every write** is one transaction of the row, the event if there is one, one audit line, and the schedule. It
+/// commits only if the stored version is the one that the change started from and the stored epoch is the one that the
+/// write carries. Otherwise it changes nothing and returns [`Written::Stale`] or [`Written::LeaseLost`]; a lost race is
+/// not an error. The checks run in this order: a missing row is `Stale`, another epoch is `LeaseLost`, another version
+/// is `Stale`, and last the change itself. Only the epoch decides about a lease: a write under an expired lease
+/// succeeds until another worker claims the resource.
+///
+/// **Retries**: a repeated write is `Stale`, so it never happens twice. After `Unknown` the caller reads the row to
+/// learn the outcome.
 ///
 /// **Every write** along an edge that the state machine does not have is `Rejected` with
-/// [`IllegalTransition`](broker_domain::Error::IllegalTransition), even if the caller made the change by
-/// honest means: the stored phase counts. A change that does not belong to its kind (a phase that changes
-/// under [`WriteKind::Token`]) is `Rejected` with `invalid_input`; [`WriteKind::check`] holds
-/// both rules.
+/// [`IllegalTransition`](broker_domain::Error::IllegalTransition). The stored phase counts, not the phase that the
+/// caller saw. A change of the wrong kind (such as a phase change under [`WriteKind::Token`]) is `Rejected` with
+/// `invalid_input`. [`WriteKind::check`] implements both rules.
 ///
-/// **Every write** leaves the one audit line that [`WriteKind::audit`] makes of it.
+/// **Every write** leaves exactly the audit line of [`WriteKind::audit`].
 ///
-/// **Every change of phase** sets the resource due at once and forgets failed attempts and the last error;
-/// any other write leaves the schedule as it was.
+/// **Every phase change** makes the resource due at once and clears failed attempts and the last error. Other writes do
+/// not change the schedule.
 ///
-/// **`updated_at`** is the store's: the moment of the commit by its own clock, never before `created_at`.
-/// Everything else reads back as it was written, times to the microsecond.
+/// **`updated_at`** is the commit time by the store's own clock, never before `created_at`. All other values read back
+/// as written, times to the microsecond.
 ///
 /// # Errors
 ///
-/// All methods: `Transient` when the store could not be reached or gave up before anything was committed,
-/// `Unknown` when a commit was sent and its answer was lost, `Rejected` when a stored row breaks the
-/// domain's rules (the message names the row, and the domain's error behind it what is wrong) and when an id that
-/// has to be new, of a resource or of an event, is taken (`invalid_input` naming the field). A row that cannot be
-/// read keeps nobody from reading, writing and claiming others: a page names it beside those that can be read
-/// ([`UnreadableRow`]) and does not fail because of it. Absence is never concluded from a failure.
+/// All methods:
+///
+/// - `Transient`: the store was unreachable or failed before a commit.
+/// - `Unknown`: a commit was sent and its response was lost.
+/// - `Rejected`: a stored row breaks a domain rule (the message names the row, the source has the domain error), or an
+///   id that must be new is taken (`invalid_input` naming the field).
+///
+/// An unreadable row never blocks the reading, writing or claiming of other rows. A page lists it separately
+/// ([`UnreadableRow`]) and does not fail. The caller never concludes absence from an error.
 #[async_trait]
 pub trait Repository: Send + Sync {
     /// Stores a new resource.
     ///
-    /// **Guarantees**: of any number of calls with one request id in one Project, one stores; the others
-    /// answer [`Created::Replayed`] with the first resource if their declaration is equal, else
-    /// [`Created::Conflict`]. Neither of these, nor a refusal, leaves anything behind. A request id is free
-    /// again once its resource was purged.
+    /// **Guarantees**: of concurrent or repeated calls with one request id in one Project, one stores. The others
+    /// return [`Created::Replayed`] with the first resource if their declaration is equal, else [`Created::Conflict`].
+    /// Only `Stored` changes anything. A purge frees the request id.
     ///
-    /// **Caller**: only admission calls this.
+    /// **Caller**: only admission calls this. After `Unknown` it may retry with the same request id.
     ///
     /// # Errors
     ///
-    /// `Rejected` with the matching domain error when a referenced thing does not exist
-    /// (`blueprint_not_found`, `credential_not_found`, or `invalid_input` naming the field).
+    /// `Rejected` with the matching domain error when a referenced entity does not exist (`blueprint_not_found`,
+    /// `credential_not_found`, or `invalid_input` naming the field).
     async fn create(&self, admitted: &Admitted) -> Result<Created, PortError>;
 
-    /// The resource of that id; `None` if there is none.
+    /// Reads the resource of an id; `None` if there is none.
     ///
     /// # Errors
     ///
@@ -83,10 +86,10 @@ pub trait Repository: Send + Sync {
         id: ProvisionedResourceId,
     ) -> Result<Option<ProvisionedResource>, PortError>;
 
-    /// The resource of that id in a Project; `None` if that Project has none, whatever other Projects have.
+    /// Reads the resource of an id in a Project; `None` if that Project has none.
     ///
-    /// **Guarantees**: the row of another Project is not read, so that it cannot fail this call either. A caller who sees
-    /// one Project learns nothing of it.
+    /// **Guarantees**: does not read the row of another Project, so that row cannot make the call fail. A caller with
+    /// one Project learns nothing about it.
     ///
     /// # Errors
     ///
@@ -97,7 +100,7 @@ pub trait Repository: Send + Sync {
         id: ProvisionedResourceId,
     ) -> Result<Option<ProvisionedResource>, PortError>;
 
-    /// The resource that a request id stands for in a Project, with the digest of what was asked for.
+    /// Reads the resource of a request id in a Project, with the digest of its declaration.
     ///
     /// # Errors
     ///
@@ -108,66 +111,63 @@ pub trait Repository: Send + Sync {
         request: &RequestId,
     ) -> Result<Option<StoredRequest>, PortError>;
 
-    /// A page of resources, in the order of their ids.
+    /// A page of resources, ordered by id.
     ///
-    /// **Guarantees**: a page holds at most [`ListQuery::limit`] rows and [`ListQuery::bytes`] of parameters, and ends
-    /// only where one of them is reached. Following [`ListPage::next`] visits every resource that matched throughout, once, as itself
-    /// or as an [`UnreadableRow`]. The watermark is complete: no transaction that is still open can add or change a row that a later call
-    /// with `updated_since` set to it would miss. **Caller**: for a backstop, remembers the watermark of the
-    /// first page and passes it as `updated_since` the next time; a row may then be seen twice, never not at
-    /// all.
+    /// **Guarantees**: a page ends only when it reaches [`ListQuery::limit`] rows or [`ListQuery::bytes`] of
+    /// parameters, or when no row is left. Following [`ListPage::next`] visits every resource that matches throughout
+    /// exactly once, as itself or as an [`UnreadableRow`]. The watermark is complete: a later call with `updated_since`
+    /// set to it misses no row, including those of transactions that are still open. **Caller**: as a backstop, passes
+    /// the watermark of the first page as `updated_since` next time. It may then see a row twice, but misses none.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn list(&self, query: &ListQuery) -> Result<ListPage, PortError>;
 
-    /// A page of everything that is not at rest, in the order of ids, as compact rows.
+    /// A page of all unsettled resources, ordered by id, as compact rows.
     ///
-    /// **Guarantees**: as [`list`](Self::list). A row that is broken where a sweep does not look may be a row like
-    /// any other. **Implementer**: no query per row; a sweep reads 100,000 of these. What exceeds the bytes of a page is
-    /// not fetched: it would be in memory all the same.
+    /// **Guarantees**: as [`list`](Self::list). A row whose damage lies in columns that a sweep does not read may
+    /// appear as a normal row. **Implementer**: runs no query per row, because a sweep reads 100,000 rows. It does not
+    /// fetch rows beyond the page's bytes, because they would use memory.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn sweep_page(&self, query: &SweepQuery) -> Result<SweepPage, PortError>;
 
-    /// Stores a change of a resource; [`WriteKind`] says what each kind of write is for.
+    /// Stores a change of a resource. [`WriteKind`] states the purpose of each kind of write.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn write(&self, kind: WriteKind, write: &Write<'_>) -> Result<Written, PortError>;
 
-    /// Stores the deletion request of a resource together with the new one that takes its place.
+    /// Stores the deletion request of a resource and the new resource that replaces it.
     ///
-    /// **Guarantees**: one transaction. The deletion request is stored as by
-    /// [`WriteKind::DeletionIntent`] and the new resource as by [`create`](Self::create),
-    /// each with its event, audit line and schedule, and with them the line that [`Replacement::audit`] makes. Any
-    /// answer but `Stored` leaves nothing behind. The request id goes first: one that was used before answers
-    /// [`Created::Replayed`] or [`Created::Conflict`], whatever became of the old resource since. Then come the
-    /// references of the new resource, and last the version of the old one. An old resource in teardown is not compared:
-    /// its row may have changed or be gone.
+    /// **Guarantees**: one transaction. It stores the deletion request as [`WriteKind::DeletionIntent`] does and the
+    /// new resource as [`create`](Self::create) does, each with event, audit line and schedule, plus the line of
+    /// [`Replacement::audit`]. Any result but `Stored` changes nothing. The checks run in this order: the request id
+    /// ([`Created::Replayed`] or [`Created::Conflict`], whatever the state of the old resource), the references of the
+    /// new resource, the version of the old resource. The version of an old resource in teardown is not checked: its
+    /// row may have changed or be gone.
     ///
-    /// **Caller**: only admission calls this.
+    /// **Caller**: only admission calls this. After `Unknown` it may retry with the same request id.
     ///
     /// # Errors
     ///
-    /// As [`create`](Self::create) and as the trait.
+    /// As [`create`](Self::create) and the trait.
     async fn replace(&self, replacement: &Replacement) -> Result<Replaced, PortError>;
 
-    /// The audit of a resource, oldest first; empty if there never was one of that id. It outlives the
-    /// resource.
+    /// Reads the audit of a resource, oldest first; empty for an unknown id. The audit outlives the resource.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn history(&self, id: ProvisionedResourceId) -> Result<Vec<AuditRecord>, PortError>;
 
-    /// Blanks `event_data` in the audit of a resource: the one column that may hold personal data. Answers
-    /// how many lines it blanked; itself leaves a line, unless the resource has none. No line is removed and
-    /// nothing else is changed.
+    /// Blanks `event_data`, the only column that may hold personal data, in the audit of a resource. Returns the number
+    /// of blanked lines. Writes one audit line of the scrub, unless the resource has no audit. It removes no line and
+    /// changes no other column. Safe to repeat.
     ///
     /// # Errors
     ///
@@ -178,12 +178,12 @@ pub trait Repository: Send + Sync {
         by: &Attribution,
     ) -> Result<u64, PortError>;
 
-    /// Removes resources that were Deleted for long, and answers which.
+    /// Removes resources that have been Deleted for longer than the retention, and returns their ids.
     ///
-    /// **Guarantees**: only those whose events were all acknowledged or skipped (one that was set aside is
-    /// neither), each with its own audit line, attributed to the broker itself; their request ids are free
-    /// again. The store's clock says how long a resource has been Deleted. **Caller**: chooses a retention that exceeds the longest time a request
-    /// to the cluster can be under way.
+    /// **Guarantees**: removes only resources whose events were all acknowledged or skipped; a dead-lettered event
+    /// keeps its resource. Each removal has its own audit line, attributed to the broker, and frees the request id. The
+    /// age is counted by the store's clock. **Caller**: chooses a retention longer than a request to the cluster can be
+    /// in flight. Safe to repeat.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
-//! Declare: what the neighbours know, read across the boundary in our own words.
+//! Declare: reads from neighbouring contexts, translated into the broker's types.
 //!
-//! Every view is plain data without secrets.
+//! Every view is plain data without secrets. All methods are read-only, so a retry is safe.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::error::PortError;
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait BlueprintResolver: Send + Sync {
-    /// The version of that id; `None` if it was never published. **Implementer**: a published version never changes, so it may be cached for
-    /// as long as one likes; XRD and schema are parsed once.
+    /// The version of an id; `None` if it was never published. **Implementer**: a published version is immutable, so it
+    /// may be cached without a limit. Parse XRD and schema once.
     ///
     /// # Errors
     ///
-    /// `Transient` when nobody could be asked; nothing is concluded from that. `Rejected`, with the domain
-    /// error as its source, when what is stored cannot be read: that concerns the resources which use it, and
-    /// nobody else.
+    /// - `Transient`: the source could not be reached; callers conclude nothing from it.
+    /// - `Rejected`, with the domain error as its source: the stored version is invalid. Only resources that use it are
+    ///   affected.
     async fn resolve(
         &self,
         id: BlueprintVersionId,
@@ -36,13 +36,13 @@ pub trait BlueprintResolver: Send + Sync {
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait CloudResolver: Send + Sync {
-    /// The cloud of that id; `None` if the inventory has none.
+    /// The cloud of an id; `None` if the inventory has none.
     ///
     /// # Errors
     ///
-    /// `Transient` when nobody could be asked; nothing is concluded from that. `Rejected`, with the domain
-    /// error as its source, when what is stored cannot be read: that concerns the resources which use it, and
-    /// nobody else.
+    /// - `Transient`: the source could not be reached; callers conclude nothing from it.
+    /// - `Rejected`, with the domain error as its source: the stored cloud is invalid. Only resources that use it are
+    ///   affected.
     async fn resolve(&self, id: CloudId) -> Result<Option<CloudView>, PortError>;
 }
 
@@ -50,13 +50,13 @@ pub trait CloudResolver: Send + Sync {
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait CredentialResolver: Send + Sync {
-    /// The credential of that id, if it is assigned to the Project. **Implementer**: one that exists and is
-    /// not assigned is `None`, exactly like one that does not exist.
+    /// The credential of an id, if it is assigned to the Project. **Implementer**: returns `None` for an unassigned
+    /// credential, exactly as for one that does not exist.
     ///
     /// # Errors
     ///
-    /// `Transient` when nobody could be asked; nothing is concluded from that. There is nothing here that could not
-    /// be read: rendering looks at the words.
+    /// `Transient` when the source could not be reached; callers conclude nothing from it. Never `Rejected`: values are
+    /// validated during rendering.
     async fn resolve(
         &self,
         project: ProjectId,
@@ -64,26 +64,25 @@ pub trait CredentialResolver: Send + Sync {
     ) -> Result<Option<CredentialView>, PortError>;
 }
 
-/// Reads where a Project lives on the management cluster.
+/// Reads the placement of a Project on the management cluster.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait AssignmentReader: Send + Sync {
-    /// The Project's namespace, whether it can take objects, and on which cluster it is; `None` if the Project was
-    /// not placed.
+    /// The Project's namespace, its readiness and its cluster; `None` if the Project is not placed.
     ///
     /// # Errors
     ///
-    /// `Transient` when nobody could be asked; nothing is concluded from that. There is nothing here that could not
-    /// be read: rendering looks at the words.
+    /// `Transient` when the source could not be reached; callers conclude nothing from it. Never `Rejected`: values are
+    /// validated during rendering.
     async fn read(&self, project: ProjectId) -> Result<Option<NamespaceObservation>, PortError>;
 }
 
-/// Reads Resources within their Project, with the labels that become tags on the cloud.
+/// Reads a Project's Resources with the labels that become cloud tags.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait LabelTagResolver: Send + Sync {
-    /// The Resource of that id, if it belongs to the Project. **Implementer**: a Resource of another Project is
-    /// `None`, exactly like one that does not exist, so that no caller learns of another Project's Resources.
+    /// The Resource of an id, if it belongs to the Project. **Implementer**: returns `None` for a Resource of another
+    /// Project, exactly as for one that does not exist, so that no caller learns of it.
     ///
     /// # Errors
     ///
@@ -95,13 +94,13 @@ pub trait LabelTagResolver: Send + Sync {
         resource: ResourceId,
     ) -> Result<Option<ResourceView>, PortError>;
 
-    /// The same for many, one answer each, in their order. **Implementer**: one question where it can be; a sweep
-    /// asks for a page of rows at a time, and gives this no more time than a question about one.
+    /// Reads many Resources: one result each, in their order. **Implementer**: sends one request if possible. A sweep
+    /// reads a page of rows with the deadline of a single call.
     ///
     /// # Errors
     ///
-    /// When no answer could be had at all; what is unknown of one Resource only is that Resource's own error, and
-    /// the others keep their answers, as the default has it.
+    /// When no result is available at all. A failure for one Resource is its own error; the other results stay valid.
+    /// The default does this.
     async fn resolve_many(
         &self,
         resources: &[(ProjectId, ResourceId)],
@@ -120,22 +119,22 @@ pub trait LabelTagResolver: Send + Sync {
 pub struct BlueprintVersionView {
     /// Its id.
     pub id: BlueprintVersionId,
-    /// The kind of its composite resource, and what it may hold.
+    /// The definition of its composite resource.
     pub xrd: Arc<Xrd>,
-    /// The name of its Composition, which its composite resources pin.
+    /// The Composition, which its composite resources pin.
     pub composition: CompositionName,
-    /// Which parameters it takes.
+    /// The schema of its parameters.
     pub parameter_schema: Arc<ParameterSchema>,
-    /// How a bootstrap token gets into it.
+    /// How the broker injects a bootstrap token.
     pub injection_strategy: InjectionStrategy,
-    /// Whether a Node comes of it.
+    /// Whether its machines become Nodes.
     pub mesh_role: MeshRole,
-    /// The kinds that its Composition makes, as far as they are known.
+    /// The kinds that its Composition creates, as far as they are known.
     pub composed_kinds: Arc<[ComposedKind]>,
 }
 
 impl BlueprintVersionView {
-    /// A version whose Composition makes kinds that nobody knows.
+    /// A version whose composed kinds are unknown.
     pub fn new(
         id: BlueprintVersionId,
         xrd: Arc<Xrd>,
@@ -156,7 +155,7 @@ impl BlueprintVersionView {
         }
     }
 
-    /// With the kinds that its Composition makes.
+    /// Sets the kinds that its Composition creates.
     #[must_use]
     pub fn composing(mut self, kinds: impl Into<Arc<[ComposedKind]>>) -> Self {
         self.composed_kinds = kinds.into();
@@ -170,10 +169,9 @@ impl BlueprintVersionView {
 pub struct CloudView {
     /// Its id.
     pub id: CloudId,
-    /// Which provider it is of, such as `hetzner`.
+    /// Its provider, such as `hetzner`.
     pub provider: Provider,
-    /// Where it is reached: the text of a JSON object without secrets, which goes into the ProviderConfig
-    /// as it is.
+    /// Its endpoint: the text of a JSON object without secrets. The ProviderConfig holds it unchanged.
     pub endpoint: String,
 }
 
@@ -184,22 +182,22 @@ impl CloudView {
     }
 }
 
-/// A cloud credential: where it lies, never what it is.
+/// The location of a cloud credential, without its value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct CredentialView {
     /// Its id.
     pub id: CloudCredentialId,
-    /// The cloud that it is for.
+    /// Its cloud.
     pub cloud_id: CloudId,
-    /// The mount of the key-value store that holds it.
+    /// The mount of its key-value store.
     pub kv_mount: String,
-    /// Its path there.
+    /// Its path in that store.
     pub kv_path: String,
 }
 
 impl CredentialView {
-    /// A credential for a cloud, at a place of the key-value store.
+    /// A credential for a cloud, at a location in a key-value store.
     pub fn new(
         id: CloudCredentialId,
         cloud_id: CloudId,
@@ -210,7 +208,7 @@ impl CredentialView {
     }
 }
 
-/// A Resource of a Project, as far as provisioning needs it.
+/// The part of a Project's Resource that provisioning needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ResourceView {
@@ -219,7 +217,7 @@ pub struct ResourceView {
 }
 
 impl ResourceView {
-    /// A Resource with the labels that propagate.
+    /// A Resource with its propagating labels.
     pub const fn new(labels: BTreeMap<String, String>) -> Self {
         Self { labels }
     }
@@ -229,21 +227,21 @@ impl ResourceView {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct NamespaceObservation {
-    /// The namespace that the assignment names. Rendering refuses any but the Project's own.
+    /// The namespace of the assignment. Rendering rejects any but the Project's own.
     pub namespace: String,
-    /// It exists and can take objects.
+    /// Whether it exists and accepts objects.
     pub ready: bool,
-    /// The management cluster that it is on; `None` on a platform that has only one and does not name it.
+    /// Its management cluster; `None` on a platform with a single, unnamed cluster.
     pub cluster: Option<ClusterId>,
 }
 
 impl NamespaceObservation {
-    /// A namespace and its readiness, on a cluster without a name.
+    /// A namespace on an unnamed cluster.
     pub fn new(namespace: impl Into<String>, ready: bool) -> Self {
         Self { namespace: namespace.into(), ready, cluster: None }
     }
 
-    /// On a management cluster that the platform names.
+    /// Sets the management cluster.
     #[must_use]
     pub fn on_cluster(mut self, cluster: ClusterId) -> Self {
         self.cluster = Some(cluster);

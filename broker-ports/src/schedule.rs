@@ -1,4 +1,4 @@
-//! Persist: who works on what, and when.
+//! Persist: leases and due times, which coordinate the workers of all replicas.
 
 mod brake;
 
@@ -18,14 +18,13 @@ use crate::error::PortError;
 use crate::lease::{Lane, Lease, LeaseEpoch, WorkerId};
 use crate::repository::PageSize;
 
-/// Ids of resources that somebody should look at soon. A hint and nothing more: it may be late, doubled or
-/// lost, and it may end.
+/// Ids of resources that need a pass soon. A hint: it may be late, duplicated or lost, and the stream may end.
 pub type Wakeups = Pin<Box<dyn Stream<Item = ProvisionedResourceId> + Send>>;
 
-/// Who works on what, and when.
+/// Leases, due times, pauses, brakes and permits.
 ///
-/// The store's clock decides about due times and leases; replicas' clocks may differ. Many replicas call
-/// this at once, without a leader.
+/// Only the store's clock counts due times and leases; the clocks of replicas may differ. Many replicas call this
+/// concurrently, without a leader.
 ///
 /// # Errors
 ///
@@ -33,42 +32,43 @@ pub type Wakeups = Pin<Box<dyn Stream<Item = ProvisionedResourceId> + Send>>;
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Schedule: Send + Sync {
-    /// Claims work: answers leases on resources that nobody holds, the asking worker included.
+    /// Claims leases on free resources. A worker cannot claim a resource that it already holds.
     ///
-    /// **Guarantees**: a resource is held by one worker at a time. Every claim raises its epoch by one, so
-    /// that writes of an earlier holder are refused from then on. A paused resource is claimed only by
-    /// [`ClaimTarget::EvenPaused`], and one at rest never. A worker that names its cluster gets no resource that is
-    /// bound to another one. With a target of one resource, due or not.
+    /// **Guarantees**: one worker holds a resource at a time. Every claim raises its epoch by one, so that writes of an
+    /// earlier holder fail from then on. Only [`ClaimTarget::EvenPaused`] claims a paused resource; a settled one is
+    /// never claimed. A worker that names its cluster gets no resource of another cluster. A target of one resource
+    /// ignores the due time.
     ///
-    /// With [`ClaimTarget::Due`], only what is due, and in the lane that was asked for. Fair between Projects:
-    /// those with due work take turns within a lane, the one that was served longest ago first, so that one
-    /// with 10,000 due resources does not hold up another with one, however few are claimed at a time. Within
-    /// a Project, what has been due for longest comes first.
+    /// [`ClaimTarget::Due`] returns only due resources of its lane. It is fair: Projects with due work take turns
+    /// within a lane, least recently served first. So a Project with 10,000 due resources does not delay a Project with
+    /// one, even with small claims. Within a Project, the resource that has been due longest comes first.
     ///
-    /// **Caller**: counts the lease from before it asked, and stops acting before it ends.
+    /// **Caller**: counts the lease from before it sent the claim, and stops acting before the lease ends.
     ///
     /// # Errors
     ///
-    /// See the trait. After `Unknown` a claim may have happened: it ends by itself.
+    /// See the trait. After `Unknown` the claim may exist; it expires.
     async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Lease>, PortError>;
 
-    /// Gives a lease back and says when the resource is due again.
+    /// Releases a lease and sets when the resource is due again.
     ///
-    /// **Guarantees**: a success forgets failed attempts and the last error; a failure counts up and backs
-    /// off exponentially with full jitter, bounded (see [`Backoff`]). If the row's version is not `seen` any
-    /// more, whoever changed it wants it looked at: the due time is never moved later then, and a failure,
-    /// which was of the past, is not counted. Nor is it moved later if somebody set the resource due or resumed
-    /// it since the claim: the pass may have looked before that wish was made. Its failure counts. A lease that
-    /// was given back, or that somebody else took, gives nothing back a second time.
+    /// **Guarantees**: a success clears failed attempts and the last error. A failure counts an attempt and backs off
+    /// exponentially with full jitter and a bound (see [`Backoff`]). A lease releases only once, and only until another
+    /// worker claims the resource.
     ///
-    /// A back-off that the other side asked for is capped at the longest one.
+    /// If the row's version is no longer `seen`, another writer changed the row: the due time is never moved later, and
+    /// a failure is not counted, because it concerns the old row. If the resource was scheduled or resumed after the
+    /// claim, the due time is not moved later either, because the pass may have read the old state. A failure then
+    /// counts.
     ///
-    /// **Caller**: `seen` is the version after the pass's own writes. [`Version::UNSTORED`] if the row could not
-    /// be read: then there is nothing to compare, and the failure counts.
+    /// A requested back-off is capped at the longest one.
+    ///
+    /// **Caller**: passes the version after its own writes as `seen`, or [`Version::UNSTORED`] if the row was
+    /// unreadable. A failure then counts without a comparison.
     ///
     /// # Errors
     ///
-    /// See the trait. A lease that is not given back ends by itself.
+    /// See the trait. A lease that is not released expires.
     async fn release(
         &self,
         lease: &Lease,
@@ -76,26 +76,26 @@ pub trait Schedule: Send + Sync {
         outcome: &PassOutcome,
     ) -> Result<Released, PortError>;
 
-    /// Sets a resource due, unless it is due sooner already: nobody's wish is put off, neither by another nor
-    /// by the end of a pass that is under way. Answers whether there is one. Leaves failed attempts as they are.
+    /// Makes a resource due, unless it is due earlier. Neither a later call nor the end of a running pass postpones it.
+    /// Returns whether the resource exists. Failed attempts do not change. Idempotent.
     ///
-    /// **Caller**: this leaves no audit line; whoever acts for a person records
-    /// [`ReconcileRequested`](crate::AuditAction::ReconcileRequested) first.
+    /// **Caller**: this writes no audit line. A caller that acts for a person first records
+    /// [`ReconcileRequested`](crate::AuditAction::ReconcileRequested).
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn schedule(&self, id: ProvisionedResourceId, due: Due) -> Result<bool, PortError>;
 
-    /// What the schedule knows of a resource.
+    /// Reads the schedule of a resource.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn entry(&self, id: ProvisionedResourceId) -> Result<Option<ScheduleEntry>, PortError>;
 
-    /// Pauses or resumes a resource, with an audit line if that changes anything. Answers whether there is
-    /// such a resource. A pass that is under way goes on; resuming sets it due at once.
+    /// Pauses or resumes a resource, with an audit line if that is a change. Returns whether the resource exists. A
+    /// running pass continues; resuming makes the resource due at once. Idempotent.
     ///
     /// # Errors
     ///
@@ -107,15 +107,15 @@ pub trait Schedule: Send + Sync {
         by: &Attribution,
     ) -> Result<bool, PortError>;
 
-    /// Every brake that is set on a cluster: its own first, then those of Projects.
+    /// Reads all brakes on a cluster: its own first, then those of Projects.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn brakes(&self, cluster: &ClusterId) -> Result<Vec<Brake>, PortError>;
 
-    /// Sets a brake of a cluster or of a Project on it; every replica obeys. Leaves an audit line `brake_set`
-    /// about no resource. Setting it again keeps the first one and leaves no line.
+    /// Sets a brake on a cluster or on a Project there. Every replica obeys it. Writes an audit line `brake_set`
+    /// without a resource. Idempotent: a second call keeps the first brake and writes no line.
     ///
     /// # Errors
     ///
@@ -127,33 +127,33 @@ pub trait Schedule: Send + Sync {
         by: &Attribution,
     ) -> Result<(), PortError>;
 
-    /// Releases a brake and accepts losses, in one transaction. Answers whether that brake was set.
+    /// Releases a brake and accepts losses, in one transaction. Returns whether the brake was set.
     ///
-    /// **Guarantees**: every accepted loss counts as permitted, whatever the budget says, and its resource is
-    /// due at once, as if no pass had failed. Leaves an audit line `brake_released` if the brake was set.
-    /// Losses are accepted even if it was not: another operator may have released it meanwhile.
+    /// **Guarantees**: an accepted loss counts as permitted whatever the budget, and its resource is due at once with
+    /// zero attempts. Writes an audit line `brake_released` if the brake was set. Accepts the losses in any case,
+    /// because another operator may have released the brake first.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn release_brake(&self, release: &BrakeRelease) -> Result<bool, PortError>;
 
-    /// Hands out a permit for one loss of one resource.
+    /// Requests a permit for one loss of one resource.
     ///
-    /// **Guarantees**: of all permits that were handed out on a cluster within [`Allowance::within`], by any
-    /// number of replicas, there are never more than [`Allowance::permits`] of what was applied there. A loss
-    /// that is permitted or accepted already is granted again and not counted again. Nothing is granted while a
-    /// brake holds the resource, a loss that was permitted before included. A new permit leaves an audit line
-    /// `permit_taken`. Checked in this order: row gone, epoch, version, brake, loss, budget.
+    /// **Guarantees**: all replicas together get at most [`Allowance::permits`] permits per cluster within
+    /// [`Allowance::within`], of the resources that were applied there. A loss that is already permitted or accepted is
+    /// granted again without a charge. A brake that holds the resource denies every permit, including a granted one. A
+    /// new permit writes an audit line `permit_taken`. The checks run in this order: missing row, epoch, version,
+    /// brake, loss, budget.
     ///
-    /// **Caller**: asks before the first effect of the pass, and does nothing unless it is granted.
+    /// **Caller**: requests it before the first effect of the pass, and acts only if it is granted.
     ///
     /// # Errors
     ///
-    /// See the trait. After `Unknown` the permit may be on record; asking again finds it.
+    /// See the trait. After `Unknown` the permit may be on record; a retry finds it.
     async fn permit(&self, request: &PermitRequest) -> Result<Permit, PortError>;
 
-    /// The losses on a cluster that operators accepted: no sweep counts them. A store may forget a loss once
+    /// Reads the losses on a cluster that operators accepted. Sweeps do not count them. A store may drop a loss once
     /// its resource was applied again.
     ///
     /// # Errors
@@ -161,11 +161,10 @@ pub trait Schedule: Send + Sync {
     /// See the trait.
     async fn accepted_losses(&self, cluster: &ClusterId) -> Result<BTreeSet<Loss>, PortError>;
 
-    /// Hints that a resource should be looked at: it was declared, its deletion was asked for, it was
-    /// resumed, or it was set due at once.
+    /// Streams a hint when a resource was declared, deleted, resumed or made due at once.
     ///
-    /// **Implementer**: sends one for each of these to everybody who listens, once it is committed. **Caller**:
-    /// relies on none; what is due is due without it.
+    /// **Implementer**: sends a hint to every subscriber after the commit. **Caller**: treats it as an optimisation;
+    /// due resources are claimed without it.
     ///
     /// # Errors
     ///
@@ -173,28 +172,27 @@ pub trait Schedule: Send + Sync {
     async fn wakeups(&self) -> Result<Wakeups, PortError>;
 }
 
-/// What a worker asks for.
+/// A worker's request for leases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClaimRequest {
-    /// Who asks.
+    /// The worker.
     pub worker: WorkerId,
-    /// What it wants.
+    /// The resources.
     pub target: ClaimTarget,
-    /// For how long.
+    /// The lease's duration.
     pub lease_for: Duration,
-    /// The cluster that it works on: resources that are bound to another one are left out. `None` claims resources
-    /// of every cluster.
+    /// The worker's cluster: resources of other clusters are excluded. `None` claims resources of every cluster.
     pub cluster: Option<ClusterId>,
 }
 
 impl ClaimRequest {
-    /// A worker's request for work, and for how long it wants to hold it.
+    /// A request for leases on resources of every cluster.
     pub const fn new(worker: WorkerId, target: ClaimTarget, lease_for: Duration) -> Self {
         Self { worker, target, lease_for, cluster: None }
     }
 
-    /// Only what is bound to this cluster, or to none.
+    /// Only resources of this cluster, or of none.
     #[must_use]
     pub fn on_cluster(mut self, cluster: ClusterId) -> Self {
         self.cluster = Some(cluster);
@@ -202,95 +200,95 @@ impl ClaimRequest {
     }
 }
 
-/// What a worker wants.
+/// The resources that a worker claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimTarget {
-    /// Whatever is due in a lane.
+    /// Due resources of a lane.
     Due {
         /// The lane.
         lane: Lane,
-        /// How many at the most.
+        /// The maximum number of resources.
         limit: PageSize,
     },
-    /// This one.
+    /// One resource, due or not.
     One(ProvisionedResourceId),
-    /// This one, paused or not: for what a person does by hand.
+    /// One resource, paused or not: for manual operations.
     EvenPaused(ProvisionedResourceId),
 }
 
-/// How a pass ended.
+/// The outcome of a pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PassOutcome {
-    /// Well. Look again after this time; `None` leaves it to the sweep.
+    /// It succeeded.
     Succeeded {
-        /// When to look again.
+        /// The delay until the next pass; `None` leaves the resource to the sweep.
         due_in: Option<Duration>,
     },
-    /// As [`Succeeded`](Self::Succeeded), and a direct read showed the composite resource standing armed. So a loss that an
-    /// operator accepted before the claim is over, and the next one counts again.
+    /// As [`Succeeded`](Self::Succeeded), and a direct read found the composite resource existing and armed. This ends
+    /// the acceptance of a loss from before the claim; the next loss counts again.
     Stands {
-        /// When to look again.
+        /// The delay until the next pass; `None` leaves the resource to the sweep.
         due_in: Option<Duration>,
     },
-    /// It failed. Try again after a back-off, or after the time that somebody asked for if that is longer.
+    /// It failed. The next pass follows after a back-off, or after `retry_after` if that is longer.
     Failed {
         /// The reason, of a closed set.
         reason: String,
-        /// What a person should read: scrubbed, one line.
+        /// A message for people: scrubbed, one line.
         message: String,
-        /// How long the other side asked to be left alone.
+        /// The back-off that the server requested.
         retry_after: Option<Duration>,
     },
-    /// It ended early: something else changed first, or it has to wait. Try again soon, and less often each
-    /// time ([`Backoff::SOON`] instead of [`Backoff::first`]).
+    /// It ended early: the resource changed concurrently, or the pass has to wait. The next pass follows soon, with an
+    /// exponential back-off that starts at [`Backoff::SOON`] instead of [`Backoff::first`].
     Ended {
         /// The reason, of a closed set.
         reason: String,
-        /// What a person should read: one line.
+        /// A message for people: one line.
         message: String,
     },
 }
 
-/// What became of a lease that was given back.
+/// The result of a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Released {
-    /// Given back.
+    /// Released.
     Done,
-    /// It was somebody else's already. Nothing changed.
+    /// Another worker holds the lease, or it was released before. Nothing changed.
     LeaseLost,
 }
 
-/// When a resource should be looked at.
+/// When a resource is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {
     /// At once.
     Now,
-    /// After a while, by the store's clock.
+    /// After a delay, by the store's clock.
     After(Duration),
 }
 
-/// What the schedule knows of a resource.
+/// The schedule of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScheduleEntry {
-    /// When it is due by itself; `None` leaves it to the sweep.
+    /// When it is due; `None` leaves it to the sweep.
     pub due_at: Option<OffsetDateTime>,
     /// Failed passes in a row.
     pub attempts: u32,
-    /// How the last failed pass failed: reason and message.
+    /// Reason and message of the last failed pass.
     pub last_error: Option<(String, String)>,
-    /// Somebody paused it.
+    /// Whether it is paused.
     pub paused: bool,
-    /// How often it was claimed.
+    /// The number of claims.
     pub epoch: LeaseEpoch,
-    /// Who holds its lease, and until when; it may be over.
+    /// The last lease's holder and end; the end may be in the past.
     pub lease: Option<(WorkerId, OffsetDateTime)>,
-    /// The store's clock when this was read.
+    /// The store's clock at the read.
     pub now: OffsetDateTime,
 }
 
 impl ScheduleEntry {
-    /// The entry of a resource that is due and that nobody has worked on.
+    /// The entry of a due resource that was never claimed.
     pub const fn new(due_at: OffsetDateTime, now: OffsetDateTime) -> Self {
         Self {
             due_at: Some(due_at),
@@ -304,13 +302,13 @@ impl ScheduleEntry {
     }
 }
 
-/// How long a resource is left alone after a failed pass: exponential with full jitter, bounded.
+/// The wait after a failed pass: exponential with full jitter and a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Backoff {
     /// The longest wait after one failure.
     pub first: Duration,
-    /// The longest wait after any number of failures.
+    /// The bound for any number of failures.
     pub longest: Duration,
 }
 
@@ -321,17 +319,17 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The longest wait after the first pass that ended early: the world has moved, so the next pass follows
-    /// soon, but lets the other side finish.
+    /// The longest wait after the first pass that ended early. Short, because the state has changed, but long enough
+    /// for the other writer to finish.
     pub const SOON: Duration = Duration::from_millis(200);
 
-    /// The longest wait after one failure, and after any number of them.
+    /// A back-off from the first bound to the longest.
     pub const fn new(first: Duration, longest: Duration) -> Self {
         Self { first, longest }
     }
 
-    /// The longest wait after this many failures in a row. The wait itself is drawn evenly from zero to this,
-    /// so that what failed together does not come back together.
+    /// The longest wait after this many failures in a row. The wait is drawn uniformly from zero to this, so that
+    /// resources that failed together do not retry together.
     ///
     /// ```
     /// use std::time::Duration;

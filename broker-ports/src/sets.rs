@@ -1,4 +1,4 @@
-//! The set of ports that the application is wired to. A missing one does not compile.
+//! Throughout: the set of all ports. A missing port is a compile error.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use crate::{
     Schedule, TokenIssuer,
 };
 
-/// Every port of the application. Service, reconciler, sweep and relay take the same set.
+/// Every port of the application. Service, reconciler, sweep and relay share one set.
 ///
-/// `repository`, `schedule`, `outbox` and `audit` are handles on one store: their promises are those of one
-/// transaction. They are four fields because a fault decorator or a mock replaces one of them at a time.
+/// `repository`, `schedule`, `outbox` and `audit` are handles on one store and share its transactions. They are
+/// separate fields so that a fault decorator or a mock can replace one of them.
 ///
-/// A port that is not wired does not compile:
+/// A missing port does not compile:
 ///
 /// ```compile_fail,E0063
 /// # use broker_ports::Ports;
@@ -37,7 +37,7 @@ use crate::{
 /// }
 /// ```
 ///
-/// The twin that does compile:
+/// The variant that compiles:
 ///
 /// ```
 /// # use broker_ports::Ports;

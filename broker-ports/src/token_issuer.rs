@@ -1,4 +1,4 @@
-//! Act: bootstrap tokens, at most one of which is alive per resource.
+//! Act: bootstrap tokens, at most one live token per resource.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,60 +13,58 @@ use crate::lease::LeaseEpoch;
 
 /// Issues and closes bootstrap tokens.
 ///
-/// **Invariant**: at most one live token per resource, whatever crashes: every issue invalidates what was
-/// issued before and not consumed; and none once [`close`](Self::close) was confirmed.
+/// **Invariant**: at most one live token per resource, across crashes, because every issue invalidates earlier
+/// unconsumed tokens. No live token after a confirmed [`close`](Self::close).
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait TokenIssuer: Send + Sync {
-    /// Issues a token under an ordinal, atomically with all of this:
+    /// Issues a token under an ordinal. One atomic operation:
     ///
-    /// - a closed resource, or an epoch below the highest that was ever seen for it, is `Rejected`: whoever
-    ///   asks has lost its lease. An epoch is seen by every issue that is not rejected, one that is answered
-    ///   [`Issue::Consumed`] included;
-    /// - if a token of this ordinal was consumed, the answer is [`Issue::Consumed`] and no token changes: an
-    ///   agent enrolled with it, and replacing it silently would make a second Node;
-    /// - otherwise every unconsumed token of the resource is invalidated, whatever its ordinal, and the new
-    ///   one is returned.
+    /// - A closed resource, or an epoch below the highest seen for it, is `Rejected`: the worker has lost its lease.
+    ///   Every issue that is not rejected records its epoch, including one that returns [`Issue::Consumed`].
+    /// - If a token of this ordinal was consumed, the result is [`Issue::Consumed`] and no token changes. An agent
+    ///   enrolled with it, so a replacement would create a second Node.
+    /// - Otherwise the issuer invalidates every unconsumed token of the resource, whatever its ordinal, and returns the
+    ///   new one.
     ///
-    /// **Implementer**: a plaintext is 1 to 512 printable ASCII characters, which rendering relies on.
+    /// **Implementer**: a plaintext is 1 to 512 printable ASCII characters; rendering relies on this.
     ///
-    /// **Caller**: after `Unknown`, a token may have been issued and is lost: asking again under the same
-    /// ordinal invalidates it.
+    /// **Caller**: after `Unknown`, an unusable token may exist. A retry under the same ordinal invalidates it.
     ///
     /// # Errors
     ///
-    /// `Rejected` as above, and for a time to live outside of the window; `Transient`; `Unknown` when the
-    /// answer was lost.
+    /// - `Rejected`: as above, and for a time to live outside of the window.
+    /// - `Transient`: no token was issued.
+    /// - `Unknown`: the response was lost.
     async fn issue(&self, request: &IssueRequest) -> Result<Issue, PortError>;
 
-    /// Invalidates every unconsumed token of the resource, recorded or not, and rejects every later issue.
-    /// Twice is once.
+    /// Invalidates every unconsumed token of the resource, recorded or not, and makes every later issue fail.
+    /// Idempotent.
     ///
-    /// **Caller**: before it observes anything that a teardown is decided on; puts the confirmation on record
+    /// **Caller**: calls it before any observation on which a teardown is decided, and stores the confirmation
     /// ([`WriteKind::Closed`](crate::WriteKind::Closed)).
     ///
     /// # Errors
     ///
-    /// `Transient`, `Unknown`: not confirmed, call it again.
+    /// `Transient`, `Unknown`: not confirmed; retry.
     async fn close(&self, resource: ProvisionedResourceId) -> Result<(), PortError>;
 
-    /// What is known of a token; `None` if it was never issued.
+    /// Reads the state of a token; `None` if it was never issued.
     ///
     /// # Errors
     ///
-    /// `Transient`.
+    /// `Transient`: the issuer could not be reached.
     async fn state(&self, token: BootstrapTokenId) -> Result<Option<TokenState>, PortError>;
 
-    /// Which times to live are allowed.
+    /// Reads the allowed times to live.
     ///
     /// # Errors
     ///
-    /// `Transient`.
+    /// `Transient`: the issuer could not be reached.
     async fn ttl_window(&self) -> Result<TtlWindow, PortError>;
 }
 
-/// A token issuer in front of another one. It writes the methods that it changes; the others go to
-/// [`inner`](Self::inner).
+/// A decorator of a token issuer. It overrides the methods that it changes; the others call [`inner`](Self::inner).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -94,7 +92,7 @@ pub trait TokenIssuer: Send + Sync {
 /// ```
 #[async_trait]
 pub trait TokenIssuerWrapper: Send + Sync {
-    /// The issuer behind this one.
+    /// The decorated issuer.
     fn inner(&self) -> &dyn TokenIssuer;
 
     /// See [`TokenIssuer::issue`].
@@ -137,22 +135,22 @@ impl<W: TokenIssuerWrapper> TokenIssuer for W {
     }
 }
 
-/// What a worker asks for.
+/// A worker's request for a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IssueRequest {
-    /// For which resource.
+    /// The resource.
     pub resource: ProvisionedResourceId,
-    /// Under which ordinal.
+    /// The ordinal.
     pub ordinal: TokenOrdinal,
-    /// The lease under which the worker acts.
+    /// The epoch of the worker's lease.
     pub epoch: LeaseEpoch,
-    /// How long the token may be consumed.
+    /// How long an agent may consume the token.
     pub ttl: Duration,
 }
 
 impl IssueRequest {
-    /// A token for a resource, under an ordinal and a lease, with a time to live.
+    /// A token for a resource, under an ordinal and a lease epoch, with a time to live.
     pub const fn new(
         resource: ProvisionedResourceId,
         ordinal: TokenOrdinal,
@@ -163,7 +161,7 @@ impl IssueRequest {
     }
 }
 
-/// What became of it. It may hold a plaintext, so it is neither serialised nor copied.
+/// The result of an issue. It may hold a plaintext, so it cannot be serialised or cloned.
 ///
 /// ```compile_fail,E0277
 /// # use broker_ports::Issue;
@@ -178,7 +176,7 @@ impl IssueRequest {
 /// }
 /// ```
 ///
-/// The twins that do compile:
+/// The variants that compile:
 ///
 /// ```
 /// # use broker_ports::Issue;
@@ -203,7 +201,7 @@ pub enum Issue {
     },
 }
 
-/// A token that was just issued: its id, which is kept, and its plaintext, which never is.
+/// An issued token: its id, which the broker stores, and its plaintext, which it never stores.
 ///
 /// ```compile_fail,E0277
 /// # use broker_ports::IssuedToken;
@@ -218,7 +216,7 @@ pub enum Issue {
 /// }
 /// ```
 ///
-/// The twins that do compile:
+/// The variants that compile:
 ///
 /// ```
 /// # use broker_ports::IssuedToken;
@@ -247,9 +245,8 @@ impl IssuedToken {
     }
 }
 
-/// A token's plaintext, for a manifest and nothing else. It is neither printed nor serialised, and it is handed on
-/// and not copied: what [`secret`](Self::secret) lends can be copied by whoever asks for it, as any text can, so
-/// rendering asks, and whoever stands in for an agent.
+/// A token's plaintext. It cannot be printed, serialised or cloned, only moved. Only rendering and simulated agents
+/// call [`secret`](Self::secret), because its result can be copied like any text.
 ///
 /// ```compile_fail,E0277
 /// # use broker_ports::BootstrapToken;
@@ -263,7 +260,7 @@ impl IssuedToken {
 /// let _ = serde_json::to_string(&token);
 /// ```
 ///
-/// The twins that do compile:
+/// The variants that compile:
 ///
 /// ```
 /// # use broker_ports::BootstrapToken;
@@ -284,8 +281,7 @@ impl BootstrapToken {
         Self(plaintext.into())
     }
 
-    /// Lends the plaintext to rendering, in a wrapper that does not print it. A copy of that is a plaintext more to
-    /// look after: there should be none.
+    /// Borrows the plaintext in a wrapper that does not print it. Do not copy it: every copy needs the same protection.
     pub const fn secret(&self) -> &SecretString {
         &self.0
     }
@@ -312,13 +308,13 @@ impl fmt::Debug for Issue {
     }
 }
 
-/// What is known of a token.
+/// The state of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenState {
     /// It can be consumed.
     Live {
-        /// Until then.
+        /// The end of its life.
         expires_at: OffsetDateTime,
     },
     /// An agent consumed it.
@@ -326,16 +322,16 @@ pub enum TokenState {
         /// When.
         at: OffsetDateTime,
     },
-    /// Its time was over before anybody consumed it.
+    /// It expired before an agent consumed it.
     Expired {
-        /// Since when.
+        /// When.
         at: OffsetDateTime,
     },
-    /// A later issue or a close made it worthless.
+    /// A later issue or a close invalidated it.
     Invalidated,
 }
 
-/// Which times to live an issuer allows.
+/// The times to live that an issuer allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TtlWindow {
@@ -346,7 +342,7 @@ pub struct TtlWindow {
 }
 
 impl TtlWindow {
-    /// From the shortest to the longest, both allowed.
+    /// From shortest to longest, both included.
     pub const fn new(min: Duration, max: Duration) -> Self {
         Self { min, max }
     }

@@ -1,6 +1,6 @@
-//! The one encoder of events: what a store keeps and a receiver reads, byte for byte.
+//! Emit: the only encoder of events. The store keeps these bytes and the receiver gets them unchanged.
 //!
-//! Keys are sorted, times are RFC 3339 in UTC. Fields are added, never changed or removed.
+//! Keys are sorted, times are RFC 3339 in UTC. Fields are only added, never changed or removed.
 //!
 //! ```
 //! use broker_domain::*;
@@ -35,7 +35,7 @@ use time::format_description::well_known::Rfc3339;
 
 /// The event as JSON.
 pub fn encode(event: &Event) -> Vec<u8> {
-    // Sorted here: a host may build `serde_json` so that its own map keeps the order of insertion.
+    // Sorted here, because a host may enable `serde_json/preserve_order`.
     let mut fields = BTreeMap::new();
     let mut put = |key: &str, value: Value| fields.insert(key.to_owned(), value);
     put("event_id", event.id().to_string().into());
@@ -66,9 +66,9 @@ pub fn encode(event: &Event) -> Vec<u8> {
     Value::Object(fields.into_iter().collect()).to_string().into_bytes()
 }
 
-/// A time as the wire spells it: UTC, RFC 3339.
+/// Formats a time for the wire: UTC, RFC 3339.
 pub fn rfc3339(at: time::OffsetDateTime) -> String {
-    // Only years beyond 9999 cannot be spelt; a clock that shows one is told by its number of seconds.
+    // Years above 9999 have no RFC 3339 form; they are written as seconds since the epoch.
     at.to_offset(UtcOffset::UTC)
         .format(&Rfc3339)
         .unwrap_or_else(|_| format!("@{}", at.unix_timestamp()))

@@ -1,5 +1,5 @@
-//! What may hold a secret can neither be copied nor serialised, and prints none. The ports' own documentation shows
-//! it for the innermost types; here it is asked of everything that they are a part of, too.
+//! Throughout: types that may hold a secret cannot be cloned, serialised or printed. The rustdoc of the ports shows it
+//! for the innermost types; these tests also cover the types that contain them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
@@ -12,8 +12,8 @@ use broker_ports::{
 use broker_render::{Manifest, SealedManifest, XrdScope};
 use serde_json::json;
 
-/// Answers for a type whether it implements a trait: the constant of its own is there only if it does, and stands
-/// before the one that everything has.
+/// Probes whether a type implements a trait. The inherent constant exists only if it does, and takes precedence over
+/// the constant of [`Unless`].
 struct Asked<T>(PhantomData<T>);
 
 trait Unless {
@@ -34,16 +34,16 @@ impl<T: serde::Serialize> Asked<T> {
 macro_rules! holds_a_secret {
     ($($type:ty),+ $(,)?) => {
         $(
-            const { assert!(!Asked::<$type>::CLONE, concat!(stringify!($type), " can be copied")) };
-            const { assert!(!Asked::<$type>::SERIALIZE, concat!(stringify!($type), " can be sent")) };
+            const { assert!(!Asked::<$type>::CLONE, concat!(stringify!($type), " can be cloned")) };
+            const { assert!(!Asked::<$type>::SERIALIZE, concat!(stringify!($type), " can be serialised")) };
         )+
     };
 }
 
 #[test]
-fn what_may_hold_a_secret_is_neither_copied_nor_serialised() {
-    const { assert!(Asked::<ObjectVersion>::CLONE, "the question is answered no for everything") };
-    const { assert!(Asked::<String>::SERIALIZE, "the question is answered no for everything") };
+fn secret_types_are_neither_cloned_nor_serialised() {
+    const { assert!(Asked::<ObjectVersion>::CLONE, "the probe denies every type") };
+    const { assert!(Asked::<String>::SERIALIZE, "the probe denies every type") };
     holds_a_secret!(
         ApplyRequest,
         BootstrapToken,
@@ -56,11 +56,11 @@ fn what_may_hold_a_secret_is_neither_copied_nor_serialised() {
         SealedManifest,
         XrReading,
     );
-    const { assert!(Asked::<Manifest>::CLONE, "a manifest without a token may be copied") };
+    const { assert!(Asked::<Manifest>::CLONE, "a manifest without a token may be cloned") };
 }
 
 #[test]
-fn what_was_read_from_the_cluster_is_not_printed() {
+fn objects_read_from_the_cluster_are_not_printed() {
     let object = || {
         json!({
             "metadata": {"uid": "u", "resourceVersion": "7"},

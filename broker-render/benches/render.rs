@@ -1,10 +1,10 @@
-//! How many instructions the renderer takes. `cargo xtask bench render` runs this under callgrind.
+//! Benchmark of the renderer: instructions per operation. `cargo xtask bench render` runs it under callgrind.
 //!
-//! With the name of a case and a number, it prepares the case and runs it that often: the difference
-//! between two numbers is what the case costs, without its preparation. With `--list` it names its cases;
-//! with anything else it runs each of them once.
+//! Arguments: a case name and a repetition count run that case; `--list` prints the case names; anything else
+//! runs each case once. The cost of a case is the difference between two repetition counts, which cancels its
+//! setup.
 
-#![expect(clippy::expect_used, reason = "a benchmark that cannot be prepared has nothing to say")]
+#![expect(clippy::expect_used, reason = "a benchmark without its setup cannot measure")]
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -17,15 +17,14 @@ use broker_render::{
 use secrecy::SecretString;
 use serde_json::{Map, Value, json};
 
-/// A case: its name, and what runs it so many times.
 type Case = (&'static str, fn(usize));
 
 const CASES: [Case; 5] = [
     ("validate a declaration", validate_a_declaration),
     ("render a composite resource", render_a_composite_resource),
     ("arm it with a token", arm_it_with_a_token),
-    ("digest what should stand", digest_what_should_stand),
-    ("digest what stands", digest_what_stands),
+    ("compute the desired digest", compute_the_desired_digest),
+    ("compute the digest of a live object", compute_the_digest_of_a_live_object),
 ];
 
 const ID: &str = "0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57";
@@ -40,13 +39,12 @@ fn main() {
         [name, times] => {
             let case = CASES.iter().find(|(known, _)| known == name);
             let (_, run) = case.expect("--list names the cases");
-            run(times.parse().expect("how often is a number"));
+            run(times.parse().expect("a repetition count"));
         }
         _ => CASES.iter().for_each(|(_, run)| run(1)),
     }
 }
 
-/// The caller's text against the compiled schema, to canonical text with defaults.
 fn validate_a_declaration(times: usize) {
     let schema = schema();
     for _ in 0..times {
@@ -54,7 +52,7 @@ fn validate_a_declaration(times: usize) {
     }
 }
 
-/// From validated parameters and tags to the bytes of a shell, checked against the XRD.
+/// Renders a shell from validated parameters and tags, including the check against the XRD.
 fn render_a_composite_resource(times: usize) {
     let given = Given::new();
     for _ in 0..times {
@@ -63,7 +61,6 @@ fn render_a_composite_resource(times: usize) {
     }
 }
 
-/// From a rendered resource to the bytes with its cloud-init document.
 fn arm_it_with_a_token(times: usize) {
     let given = Given::new();
     let input = given.input();
@@ -79,8 +76,8 @@ fn arm_it_with_a_token(times: usize) {
     }
 }
 
-/// What a sweep does once per resource: render, and digest what should stand.
-fn digest_what_should_stand(times: usize) {
+/// The sweep's work per resource: render and compute the desired digest.
+fn compute_the_desired_digest(times: usize) {
     let given = Given::new();
     for _ in 0..times {
         let rendered = xr(black_box(&given.input())).expect("a valid input");
@@ -88,8 +85,8 @@ fn digest_what_should_stand(times: usize) {
     }
 }
 
-/// What a watch does once per change: digest what stands.
-fn digest_what_stands(times: usize) {
+/// The watch's work per change: compute the digest of the live object.
+fn compute_the_digest_of_a_live_object(times: usize) {
     let given = Given::new();
     let rendered = xr(&given.input()).expect("a valid input");
     let manifest = rendered.armed(&Armed::Standalone);
@@ -122,7 +119,6 @@ fn schema() -> ParameterSchema {
     ParameterSchema::from_value(&schema).expect("a valid schema")
 }
 
-/// Everything that a composite resource is rendered from.
 struct Given {
     xrd: Xrd,
     parameters: Parameters,

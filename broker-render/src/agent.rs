@@ -1,7 +1,7 @@
-//! The `plexd` agent: where it enrols, and where it comes from. Configuration of the embedder.
+//! The `plexd` agent: its control plane and its delivery, configured by the embedder.
 //!
-//! Each value ends up in a document that a machine executes as root. So each is a type whose constructor
-//! admits no character that could mean anything there.
+//! Each value enters a document that a machine executes as root. Each is therefore a type whose constructor
+//! rejects every character with a special meaning there.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -11,7 +11,6 @@ use regex::Regex;
 
 use crate::text::quoted;
 
-/// The longest URL.
 const MAX_URL_BYTES: usize = 2048;
 
 /// `[host[:port]/]path[:tag][@digest]`, as registries write it.
@@ -29,25 +28,25 @@ static IMAGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Agent {
-    /// How a machine that boots with cloud-init gets it.
+    /// The delivery to a machine that boots with cloud-init.
     pub source: AgentSource,
-    /// The image that a Helm release runs.
+    /// The image of a Helm release.
     pub image: ImageReference,
 }
 
-/// How a machine gets the agent.
+/// The delivery of the agent to a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AgentSource {
-    /// A Debian package from the machine's own package sources, which apt verifies.
+    /// A Debian package from the machine's own package sources; apt verifies it.
     Package(DebianPackage),
     /// An OCI image, run by podman. Pin it by digest.
     Image(ImageReference),
-    /// A binary, verified by its checksum before it is run.
+    /// A binary; its checksum is verified before execution.
     Download(Download),
 }
 
-/// A Debian package, optionally in one version.
+/// A Debian package, optionally with a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DebianPackage {
     name: String,
@@ -70,8 +69,8 @@ pub struct Download {
 pub struct ApiUrl(String);
 
 impl Default for Agent {
-    /// The package `plexd` in whatever version the machine's package sources offer, and the image
-    /// `plexsphere/plexd:stable`. Pin both where reproducible machines matter.
+    /// The package `plexd` in any version that the machine's package sources offer, and the image
+    /// `plexsphere/plexd:stable`. Pin both for reproducible machines.
     fn default() -> Self {
         Self {
             source: AgentSource::Package(DebianPackage { name: "plexd".to_owned(), version: None }),
@@ -81,14 +80,14 @@ impl Default for Agent {
 }
 
 impl Agent {
-    /// With another source for machines.
+    /// Sets the delivery to machines.
     #[must_use]
     pub fn with_source(mut self, source: AgentSource) -> Self {
         self.source = source;
         self
     }
 
-    /// With another image for Helm releases.
+    /// Sets the image for Helm releases.
     #[must_use]
     pub fn with_image(mut self, image: ImageReference) -> Self {
         self.image = image;
@@ -101,8 +100,8 @@ impl DebianPackage {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] when Debian would not call a package so, or when apt would take its end for
-    /// an order: `name-` removes, `name+` installs whatever else stands there.
+    /// [`Error::InvalidInput`] when the text is not a Debian package name, or when apt would read its suffix
+    /// as a command: `name-` removes, `name+` installs.
     pub fn new(name: impl Into<String>) -> Result<Self, Error> {
         let name = name.into();
         let is_order = name.ends_with('-') || (name.ends_with('+') && !name.ends_with("++"));
@@ -119,16 +118,16 @@ impl DebianPackage {
         Err(Error::invalid("agent.package.name", problem))
     }
 
-    /// In one version.
+    /// Selects one version.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] when it is no Debian version.
+    /// [`Error::InvalidInput`] when the text is not a Debian version.
     pub fn in_version(mut self, version: impl Into<String>) -> Result<Self, Error> {
         let version = version.into();
         let valid = (1..=128).contains(&version.len())
             && version.starts_with(|c: char| c.is_ascii_digit())
-            // At the end of an argument apt reads the first two as orders, and nothing follows the others.
+            // As a suffix, apt reads `-` and `+` as commands; a version cannot end in the other two.
             && !version.ends_with(['-', '+', ':', '~'])
             && version
                 .chars()
@@ -141,7 +140,7 @@ impl DebianPackage {
         Ok(self)
     }
 
-    /// As apt takes it: `name` or `name=version`.
+    /// The argument for apt: `name` or `name=version`.
     pub(crate) fn argument(&self) -> String {
         match &self.version {
             Some(version) => format!("{}={version}", self.name),
@@ -151,11 +150,11 @@ impl DebianPackage {
 }
 
 impl ImageReference {
-    /// A reference such as `plexsphere/plexd:1.4` or one with a digest.
+    /// A reference such as `plexsphere/plexd:1.4`, or one with a digest.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] when it is not written as an image reference.
+    /// [`Error::InvalidInput`] when the text is not an image reference.
     pub fn new(reference: impl Into<String>) -> Result<Self, Error> {
         let reference = reference.into();
         let is_written_so = IMAGE.as_ref().is_some_and(|image| image.is_match(&reference));
@@ -174,11 +173,11 @@ impl ImageReference {
 }
 
 impl Download {
-    /// A file that has this SHA-256 checksum, in 64 hexadecimal digits.
+    /// A file with its SHA-256 checksum of 64 hexadecimal digits.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] when the checksum is none.
+    /// [`Error::InvalidInput`] when the checksum is malformed.
     pub fn new(url: ApiUrl, sha256: impl Into<String>) -> Result<Self, Error> {
         let sha256 = sha256.into().to_ascii_lowercase();
         if sha256.len() == 64 && sha256.chars().all(|c| c.is_ascii_hexdigit()) {
@@ -198,7 +197,7 @@ impl Download {
 }
 
 impl ApiUrl {
-    /// Takes an absolute URL with a host and without credentials or fragment.
+    /// Accepts an absolute URL with a host, without credentials or fragment.
     ///
     /// ```
     /// use broker_render::ApiUrl;
@@ -210,7 +209,7 @@ impl ApiUrl {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] when it is anything else.
+    /// [`Error::InvalidInput`] for anything else.
     pub fn new(url: impl Into<String>) -> Result<Self, Error> {
         let url = url.into();
         let refuse = |problem: &str| {
@@ -253,7 +252,6 @@ impl fmt::Display for ApiUrl {
     }
 }
 
-/// The host of `host` or `host:port`.
 fn host_of(authority: &str) -> Option<&str> {
     let bracket = authority.rfind(']').map_or(0, |end| end + 1);
     let (host, port) = match authority[bracket..].find(':') {
@@ -271,7 +269,7 @@ fn host_of(authority: &str) -> Option<&str> {
             |label: &str| !label.is_empty() && !label.starts_with('-') && label.chars().all(valid);
         host.split('.').all(is_label)
     };
-    // The parser of numbers would also take a sign.
+    // The number parser alone would also accept a sign.
     let is_port = |port: &str| {
         port.chars().all(|c| c.is_ascii_digit()) && port.parse::<u16>().is_ok_and(|port| port > 0)
     };

@@ -1,7 +1,7 @@
-//! Whether what we would send already stands.
+//! Drift detection: whether an apply would change a live object.
 //!
-//! Two forms of one question. A pass that holds the whole live object compares field by field. A watch
-//! cache keeps only a digest, taken over the fields that the API server records as ours.
+//! A pass holds the whole live object and compares field by field. A watch cache keeps only a digest of the
+//! fields that the API server records as the broker's.
 
 use serde_json::{Map, Value};
 
@@ -12,12 +12,12 @@ use crate::names::{
 };
 use crate::{composition_ref, injection};
 
-/// Whether an apply of `desired` would change nothing: every field of it stands on the live object, and
-/// nothing stands there under our name that it no longer contains.
+/// Whether applying `desired` would be a no-op: the live object has every field, and the broker owns no other
+/// field.
 ///
-/// Fields of others (defaults, Crossplane's, status, their labels) do not count, and neither do the
-/// injection site and the `compositionRef`, which a re-apply takes from the live object anyway. A live
-/// object that was stripped of its `managedFields` is compared by what stands alone.
+/// Fields of other writers (defaults, Crossplane's, status, their labels) do not count. Neither do the
+/// injection site and `compositionRef`, which a re-apply copies from the live object. Without
+/// `managedFields`, only values are compared.
 pub fn is_applied(live: &Value, desired: &Manifest) -> bool {
     let same_object = ["apiVersion", "kind"]
         .iter()
@@ -26,30 +26,30 @@ pub fn is_applied(live: &Value, desired: &Manifest) -> bool {
     let sent = Value::Object(sent_fields(desired));
     same_object
         && match owned_fields(live) {
-            Owned::Unknown => stands(&sent, live, Extra::Allowed),
+            Owned::Unknown => contains(&sent, live, Extra::Allowed),
             Owned::Nothing => false,
             Owned::Fields(mut owned) => {
                 normalise(&mut owned);
-                stands(&sent, &Value::Object(owned), Extra::Refused)
+                contains(&sent, &Value::Object(owned), Extra::Refused)
             }
         }
 }
 
-/// The digest over the fields of a live object that our field manager applied, without the injection
-/// site and the `compositionRef`; `None` when there are none. It equals [`Manifest::digest`] of what was
-/// applied for as long as nobody changes one of them.
+/// The digest of the fields that the broker applied to a live object, without the injection site and
+/// `compositionRef`; `None` if there are none. Equals the applied [`Manifest::digest`] until another writer
+/// changes one of the fields.
 pub fn owned_digest(live: &Value) -> Option<Digest> {
     let Owned::Fields(mut owned) = owned_fields(live) else { return None };
     normalise(&mut owned);
     Some(Digest::of(canonical::object_text(&owned).as_bytes()))
 }
 
-/// Whether another writer changed or removed a field of a live composite resource since the broker armed it. `owned` is its
-/// [`owned_digest`].
+/// Whether another writer changed or removed a field of a live composite resource since the broker armed it.
+/// `owned` is its [`owned_digest`].
 ///
-/// A shell does not drift, nor does what an earlier release armed, which left no digest to compare with. Fields that others
-/// only added do not count, unless they also took over a field of ours. A field that was changed and put back is as it was applied, although the other writer owns it
-/// from then on.
+/// Never true for a shell, nor for an object that an earlier release armed without a digest. Fields that
+/// others merely added do not count unless they took over a field of the broker's. A field that was changed
+/// and restored does not count either, although the other writer owns it now.
 pub fn is_drifted(live: &Value, owned: Option<Digest>) -> bool {
     let applied = applied_digest(live);
     applied.is_some() && applied != owned && applied != content_digest(live)
@@ -60,8 +60,8 @@ fn applied_digest(live: &Value) -> Option<Digest> {
     Digest::parse(annotations.get(APPLIED_DIGEST_ANNOTATION)?.as_str()?)
 }
 
-/// The digest over what anyone wrote into the fields that the broker sends: the whole `spec`, and the labels and the
-/// annotation that every armed composite resource carries.
+/// The digest of the current content of the fields that the broker sends, under any owner: the whole
+/// `spec`, plus the labels and the annotation of every armed composite resource.
 fn content_digest(live: &Value) -> Option<Digest> {
     let metadata = live.get("metadata")?;
     let mut tree = Map::new();
@@ -96,7 +96,6 @@ pub(crate) fn desired_digest(desired: &Manifest) -> Digest {
     Digest::of(canonical::object_text(&sent_fields(desired)).as_bytes())
 }
 
-/// The fields of a manifest that its field manager comes to own.
 fn sent_fields(desired: &Manifest) -> Map<String, Value> {
     let mut sent = desired.as_object().clone();
     sent.remove("apiVersion");
@@ -108,8 +107,8 @@ fn sent_fields(desired: &Manifest) -> Map<String, Value> {
     sent
 }
 
-/// Without the injection site, the `compositionRef` and the annotation with the digest of the rest, and without the empty
-/// objects that they leave: an owned empty object is the same as none.
+/// Removes the injection site, `compositionRef`, the digest annotation, and empty objects that remain: owning
+/// an empty object equals owning nothing.
 fn normalise(fields: &mut Map<String, Value>) {
     if let Some(annotations) = fields.get_mut("metadata").and_then(|it| it.get_mut("annotations"))
         && let Some(annotations) = annotations.as_object_mut()
@@ -135,38 +134,37 @@ fn name_of(metadata: &Value) -> (Option<&str>, Option<&str>) {
     (text("name"), text("namespace"))
 }
 
-/// Whether what stands may hold fields that are not sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extra {
     Allowed,
     Refused,
 }
 
-/// Whether what is sent stands: objects field by field, arrays item by item, all of them.
-fn stands(sent: &Value, live: &Value, extra: Extra) -> bool {
+/// Whether the live value contains the sent one: objects by field, arrays completely and in order.
+fn contains(sent: &Value, live: &Value, extra: Extra) -> bool {
     match (sent, live) {
-        // Below an empty object that we own, the API server's defaults may have grown.
+        // Below an empty object that the broker owns, the API server may have filled in defaults.
         (Value::Object(sent), Value::Object(_)) if sent.is_empty() => true,
         (Value::Object(sent), Value::Object(live)) => {
             let field = |(key, sent): (&String, &Value)| {
-                live.get(key).is_some_and(|live| stands(sent, live, extra))
+                live.get(key).is_some_and(|live| contains(sent, live, extra))
             };
             (extra == Extra::Allowed || sent.len() == live.len()) && sent.iter().all(field)
         }
         (Value::Array(sent), Value::Array(live)) => {
-            // Nobody but the API server, with its defaults, adds to an item of ours.
+            // Only the API server, with its defaults, adds to an item of the broker's.
             let mut items = sent.iter().zip(live);
-            sent.len() == live.len() && items.all(|(sent, live)| stands(sent, live, Extra::Allowed))
+            sent.len() == live.len()
+                && items.all(|(sent, live)| contains(sent, live, Extra::Allowed))
         }
         _ => same(sent, live),
     }
 }
 
-/// What our field manager applied of a live object.
 enum Owned {
-    /// The object does not say.
+    /// The object has no record of owners.
     Unknown,
-    /// Nothing: it was made by others, or somebody took our name off.
+    /// None: other writers created the object, or one removed the broker's ownership.
     Nothing,
     Fields(Map<String, Value>),
 }
@@ -191,8 +189,8 @@ fn owned_fields(live: &Value) -> Owned {
     Owned::Fields(live.as_object().map(|live| project_object(live, &fields)).unwrap_or_default())
 }
 
-/// An empty branch stands for a whole value, or for an empty object. These two objects are never sent as a
-/// whole, so that what stands below is not ours.
+/// An empty branch represents a whole value or an empty object. The broker never sends these two objects as a
+/// whole, so it does not own their content.
 fn drop_empty(fields: &mut Map<String, Value>) {
     if let Some(Value::Object(spec)) = fields.get_mut("f:spec")
         && spec.get("f:parameters").is_some_and(is_empty_object)
@@ -202,7 +200,6 @@ fn drop_empty(fields: &mut Map<String, Value>) {
     fields.retain(|key, branch| key != "f:spec" || !is_empty_object(branch));
 }
 
-/// One tree of field names out of several.
 fn merge(into: &mut Map<String, Value>, tree: &Map<String, Value>) {
     for (key, branch) in tree {
         let inner = into.entry(key.clone()).or_insert_with(|| Value::Object(Map::new()));
@@ -212,8 +209,8 @@ fn merge(into: &mut Map<String, Value>, tree: &Map<String, Value>) {
     }
 }
 
-/// The values at the fields that a tree names: `f:` for a field, `k:` for an item by its keys, `v:` for a
-/// member of a set, `i:` for an item by position, `.` for the thing itself.
+/// Projects a value to the fields that a tree names. Prefixes: `f:` a field, `k:` an item by keys, `v:` a set
+/// member, `i:` an item by position, `.` the value itself.
 fn project(live: &Value, tree: &Map<String, Value>) -> Value {
     if tree.is_empty() {
         return live.clone();

@@ -1,6 +1,6 @@
 //! Canonical JSON: one text per value, so that equal input gives equal bytes and equal digests.
 //!
-//! Keys are sorted here and not by the map type: another crate in the embedder's graph may switch the JSON
+//! This module sorts keys itself: another crate in the embedder's dependency graph may switch the JSON
 //! library to insertion order.
 
 use std::fmt::{self, Write as _};
@@ -8,13 +8,13 @@ use std::fmt::{self, Write as _};
 use serde_json::{Map, Number, Value};
 use sha2::{Digest as _, Sha256};
 
-/// The first float that no signed 64-bit integer reaches.
+/// The first float beyond the range of a signed 64-bit integer.
 pub(crate) const TWO_POW_63: f64 = 9_223_372_036_854_775_808.0;
 
 /// Every integer below this magnitude is exact as a float.
 pub(crate) const TWO_POW_53: f64 = 9_007_199_254_740_992.0;
 
-/// A SHA-256 digest over the fields that we send, or over those that stand under our name.
+/// A SHA-256 digest of the fields that the broker sends or owns.
 ///
 /// ```
 /// use broker_render::Digest;
@@ -26,12 +26,12 @@ pub(crate) const TWO_POW_53: f64 = 9_007_199_254_740_992.0;
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// A digest that was kept.
+    /// A digest from its stored bytes.
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// Its bytes.
+    /// The 32 bytes.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -40,7 +40,7 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Reads what [`Display`](fmt::Display) writes: 64 lower-case hexadecimal digits.
+    /// Parses the output of [`Display`](fmt::Display): 64 lower-case hexadecimal digits.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let digits: [u8; 64] = text.as_bytes().try_into().ok()?;
         let value = |digit: u8| match digit {
@@ -68,22 +68,21 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// The one text of a value: sorted keys, no spaces, whole numbers as integers.
+/// The canonical text of a value: sorted keys, no spaces, whole numbers as integers.
 pub(crate) fn text(value: &Value) -> String {
     let mut out = String::new();
     write_value(value, &mut out);
     out
 }
 
-/// The one text of an object.
 pub(crate) fn object_text(object: &Map<String, Value>) -> String {
     let mut out = String::new();
     write_object(object, &mut out);
     out
 }
 
-/// Whole numbers as integers. `1.0` and `1` are one number to JSON Schema, and an API server that is sent
-/// the first gives back the second.
+/// Normalises whole numbers to integers. JSON Schema treats `1.0` and `1` as equal, and an API server turns
+/// the first into the second.
 pub(crate) fn number(number: &Number) -> Number {
     match number.as_f64() {
         #[expect(
@@ -97,7 +96,7 @@ pub(crate) fn number(number: &Number) -> Number {
     }
 }
 
-/// Whether two values are one, however their numbers are written.
+/// Whether two values are equal, regardless of number notation.
 pub(crate) fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => number(left) == number(right),
@@ -148,9 +147,9 @@ fn write_object(object: &Map<String, Value>, out: &mut String) {
     out.push('}');
 }
 
-/// A scalar as the JSON library writes it.
+/// Writes a scalar as the JSON library does.
 fn write_displayed(value: &Value, out: &mut String) {
-    // Writing into a String does not fail, and neither does a scalar's Display.
+    // Writing into a String is infallible, and so is a scalar's Display.
     let _ = write!(out, "{value}");
 }
 
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn digest_text_other_than_its_own_is_refused() {
+    fn digest_parse_rejects_any_other_text() {
         let digest = Digest::of(b"some bytes");
         let text = digest.to_string();
         assert_eq!(Digest::parse(&text), Some(digest));
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_the_same_however_it_is_written() {
+    fn same_ignores_number_notation() {
         assert!(same(&json!({"a": [1.0, {"b": 2}]}), &json!({"a": [1, {"b": 2.0}]})));
         assert!(!same(&json!([1, 2]), &json!([1])));
         assert!(!same(&json!({"a": 1}), &json!({"b": 1})));

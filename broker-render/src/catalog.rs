@@ -1,8 +1,8 @@
-//! The blueprint catalog: three files per blueprint, read and checked before anybody can ask for one.
+//! Publish stage: reads and checks the three files of a blueprint before callers can use it.
 //!
-//! A mistake in a blueprint surfaces otherwise as a refusal of the API server, long after a caller was told
-//! that all is well. So [`check`] compares everything that the broker would ever send with what the XRD
-//! declares, and says in one line per problem what does not fit.
+//! Without this check, a mistake in a blueprint surfaces as an API server error long after a declaration was
+//! accepted. [`check`] compares everything that the broker would send with the XRD's declarations. It reports
+//! one line per problem.
 
 mod composition;
 mod consistency;
@@ -33,32 +33,32 @@ pub struct Files<'a> {
     pub composition: &'a [u8],
 }
 
-/// A blueprint whose three files were read and fit together.
+/// A blueprint whose three files are valid and consistent.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Blueprint {
-    /// The directory's name.
+    /// The name of the directory.
     pub slug: String,
-    /// What people call it.
+    /// The name for people.
     pub display_name: String,
-    /// What it is for.
+    /// The purpose.
     pub description: String,
     /// The XRD's served version.
     pub version: String,
-    /// The providers that it can be used with.
+    /// The providers that it supports.
     pub provider_kinds: Vec<String>,
-    /// Where the bootstrap token goes.
+    /// The injection site of the bootstrap token.
     pub injection_strategy: InjectionStrategy,
     /// Whether a Node enrols.
     pub mesh_role: MeshRole,
-    /// The parameters.
+    /// The parameter schema.
     pub parameter_schema: ParameterSchema,
-    /// The name of its Composition, which its composite resources pin.
+    /// The name of its Composition; its composite resources pin it.
     pub composition: CompositionName,
     composition_spec: Digest,
-    /// The kinds of objects that its Composition composes.
+    /// The kinds that its Composition composes.
     pub composed_kinds: Vec<ComposedKind>,
-    /// The composite resource.
+    /// The definition of its composite resource.
     pub xrd: Xrd,
 }
 
@@ -81,22 +81,22 @@ impl fmt::Display for ComposedKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// The blueprint.
     pub slug: String,
     /// The file.
     pub file: File,
-    /// Where in the file, and what.
+    /// The path in the file, and the problem.
     pub message: String,
 }
 
-/// How bad a [`Problem`] is.
+/// The severity of a [`Problem`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// The blueprint cannot be published.
     Error,
-    /// It works, and somebody should know.
+    /// The blueprint works, but its author should know.
     Warning,
 }
 
@@ -141,8 +141,8 @@ impl fmt::Display for Problem {
 
 /// Reads and checks the files of the blueprint in directory `slug`.
 ///
-/// Returns the blueprint when there is no error, and every problem that was found: those of each file, and,
-/// when all three can be read, those between them.
+/// Returns the blueprint if there is no error, and every problem: those of each file and, if all three are
+/// readable, those between them.
 pub fn check(slug: &str, files: Files<'_>) -> (Option<Blueprint>, Vec<Problem>) {
     let mut report = Report { slug, problems: Vec::new() };
     let metadata = report.take(File::Metadata, metadata::Metadata::parse(slug, files.metadata));
@@ -174,11 +174,11 @@ pub fn check(slug: &str, files: Files<'_>) -> (Option<Blueprint>, Vec<Problem>) 
     (Some(blueprint), report.problems)
 }
 
-/// Reads the blueprint in directory `slug`, for a caller that only wants a usable one.
+/// Reads the blueprint in directory `slug`, without warnings.
 ///
 /// # Errors
 ///
-/// [`Error::InvalidInput`] with the first error that [`check`] finds.
+/// [`Error::InvalidInput`] with the first error of [`check`].
 pub fn read(slug: &str, files: Files<'_>) -> Result<Blueprint, Error> {
     let (blueprint, problems) = check(slug, files);
     blueprint.ok_or_else(|| {
@@ -190,16 +190,15 @@ pub fn read(slug: &str, files: Files<'_>) -> Result<Blueprint, Error> {
     })
 }
 
-/// The name of the Composition in a document. Nothing else of it is read: a published one was checked.
+/// The name of the Composition in a document. Ignores the rest: publication checked it.
 ///
 /// # Errors
 ///
-/// [`Error::InvalidInput`] when the document is no Composition, or its name is none.
+/// [`Error::InvalidInput`] when the document is not a Composition or its name is invalid.
 pub fn composition_name(document: &[u8]) -> Result<CompositionName, Error> {
     composition::name(document)
 }
 
-/// The problems found so far.
 struct Report<'a> {
     slug: &'a str,
     problems: Vec<Problem>,
@@ -218,13 +217,13 @@ impl Report<'_> {
         self.add(Severity::Warning, file, message.into());
     }
 
-    /// The value, or its error as a problem of the file.
+    /// The value, or `None` after recording its error as a problem of the file.
     fn take<T>(&mut self, file: File, read: Result<T, Error>) -> Option<T> {
         match read {
             Ok(value) => Some(value),
             Err(error) => {
                 let message = error.to_string();
-                // The line names the file already.
+                // The line already names the file.
                 let root = ["xrd", "metadata", "composition"]
                     .into_iter()
                     .find_map(|root| message.strip_prefix(root)?.strip_prefix(['.', ':']));

@@ -1,8 +1,8 @@
 //! The `#cloud-config` document that makes a booting machine enrol.
 //!
-//! It writes the two files that the agent reads and runs one script that installs and starts it. Scripts
-//! and units are constant text. What varies stands in quoted YAML strings or in the argument list of the
-//! one command, so that no token, URL or image name can become anything else than itself.
+//! It writes the agent's two files and runs one script that installs and starts the agent. Scripts and units
+//! are constant. Variable values appear only in quoted YAML strings or in the argument list of the one
+//! command, so that no token, URL or image name can be executed.
 
 use broker_domain::Error;
 use secrecy::SecretString;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::agent::{Agent, AgentSource, ApiUrl};
 use crate::document;
 
-/// The smallest limit that a provider sets for user data.
+/// The smallest limit that a provider sets for user data, in bytes.
 pub const MAX_USER_DATA_BYTES: usize = 16 * 1024;
 
 const TOKEN_PATH: &str = "/etc/plexd/bootstrap-token";
@@ -19,7 +19,7 @@ const CONFIG_PATH: &str = "/etc/plexd/config.yaml";
 const INSTALL_PATH: &str = "/etc/plexd/install";
 const UNIT_PATH: &str = "/etc/systemd/system/plexd.service";
 
-/// `$1` is the package, as `name` or `name=version`. The package brings its own unit.
+/// `$1`: the package, as `name` or `name=version`. The package brings its own unit.
 const INSTALL_PACKAGE: &str = r#"#!/bin/sh
 set -eu
 export DEBIAN_FRONTEND=noninteractive
@@ -28,7 +28,7 @@ apt-get install --yes --no-install-recommends -- "$1"
 systemctl enable --now plexd.service
 "#;
 
-/// `$1` is the image.
+/// `$1`: the image.
 const INSTALL_IMAGE: &str = r#"#!/bin/sh
 set -eu
 export DEBIAN_FRONTEND=noninteractive
@@ -57,9 +57,9 @@ RestartSec=5
 WantedBy=multi-user.target
 ";
 
-/// `$1` is the URL, `$2` the checksum. Nothing is made executable before the checksum was compared. Brackets
-/// in the URL are no ranges, and no redirect leads away from TLS; plain HTTP is for the loopback interface,
-/// which the type of the URL sees to.
+/// `$1`: the URL; `$2`: the checksum. The script compares the checksum before it makes the file executable.
+/// curl treats brackets in the URL literally and follows no redirect away from TLS. Only the loopback
+/// interface allows plain HTTP, which the type of the URL enforces.
 const INSTALL_DOWNLOAD: &str = r#"#!/bin/sh
 set -eu
 umask 077
@@ -119,7 +119,7 @@ pub(crate) fn document(token: &str, api_url: &ApiUrl, agent: &Agent) -> Result<S
     Err(Error::invalid("spec.userData", problem))
 }
 
-/// The token in a document that [`document`] wrote.
+/// Extracts the token from a document that [`document`] wrote.
 pub(crate) fn token_in(text: &str) -> Option<SecretString> {
     let document = document::read("userData", text.as_bytes()).ok()?;
     let files = document.get("write_files")?.as_array()?;
@@ -134,12 +134,12 @@ fn file(path: &str, permissions: &str, content: &str) -> String {
     )
 }
 
-/// A string that YAML reads as exactly this text: JSON's quoting is a part of YAML's.
+/// A string that YAML reads verbatim: JSON's quoting is a subset of YAML's.
 fn string(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// Constant text as a literal block, for whoever reads the document.
+/// Constant text as a readable literal block.
 fn block(text: &str) -> String {
     let lines = text.trim_end().lines();
     let indented = lines.map(|line| match line {

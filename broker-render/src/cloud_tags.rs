@@ -1,4 +1,4 @@
-//! A Resource's labels as tags of its cloud: within what the provider takes, and nothing lost in silence.
+//! A Resource's labels as cloud tags, within the provider's limits; every skipped label is recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,48 +9,48 @@ use regex::Regex;
 use crate::provider_config::Provider;
 use crate::text::quoted;
 
-/// The tags to send, and a record for each label that became none.
+/// The tags to send, and a record for each skipped label.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CloudTags {
     /// The tags.
     pub tags: BTreeMap<String, String>,
-    /// The labels that were left out, each with its reason. [`Xr::skipped_tags`](crate::Xr::skipped_tags) adds
-    /// those that the XRD has no place for; a pass logs them when it has applied the XR.
+    /// The skipped labels with their reasons. [`Xr::skipped_tags`](crate::Xr::skipped_tags) adds those that
+    /// the XRD does not declare; a pass logs them after it applied the XR.
     pub skipped: Vec<SkippedTag>,
 }
 
-/// A label that became no tag.
+/// A label that becomes no tag.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub struct SkippedTag {
     /// The label's key; for [`TagSkip::Undeclared`], the tag's.
     pub key: String,
-    /// Why.
+    /// The reason.
     pub reason: TagSkip,
 }
 
-/// The closed set of reasons for leaving a label out.
+/// The closed set of reasons to skip a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TagSkip {
-    /// The key with its prefix is longer than the provider allows.
+    /// The prefixed key exceeds the provider's limit.
     KeyTooLong,
-    /// The key is empty, or holds a character that the provider refuses there.
+    /// The key is empty or contains a character that the provider rejects.
     KeyInvalid,
-    /// Another label has the same key in the provider's eyes.
+    /// The provider considers the key equal to that of another label.
     KeyTaken,
-    /// The value is longer than the provider allows.
+    /// The value exceeds the provider's limit.
     ValueTooLong,
-    /// The value holds a character that the provider refuses there.
+    /// The value contains a character that the provider rejects.
     ValueInvalid,
-    /// The provider allows no more tags.
+    /// The number of tags exceeds the provider's limit.
     TooMany,
-    /// The XRD has no place for it.
+    /// The XRD does not declare the tag.
     Undeclared,
 }
 
 impl TagSkip {
-    /// The reason's name in logs and metrics.
+    /// The name in logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::KeyTooLong => "key_too_long",
@@ -82,27 +82,26 @@ impl fmt::Display for SkippedTag {
     }
 }
 
-/// What a provider takes as tags.
 struct Rules {
     prefix: &'static str,
     max_tags: usize,
     max_key_chars: usize,
     max_value_chars: usize,
-    /// The key as the label has it, without the prefix; never empty.
+    /// Accepts the label's key without the prefix; never called with an empty key.
     key: fn(&str) -> bool,
     value: fn(&str) -> bool,
     keys: Keys,
 }
 
-/// How a provider tells keys apart.
+/// How a provider compares keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keys {
     AsWritten,
     IgnoringCase,
 }
 
-/// Turns labels into tags of a provider. Keys are prefixed, so that they never meet a tag of somebody
-/// else; nothing is shortened or rewritten. When there are too many, the first by key are taken.
+/// Converts labels to tags of a provider. The prefix keeps keys apart from foreign tags. Nothing is shortened
+/// or rewritten. Beyond the provider's limit, the first labels by key are kept.
 ///
 /// ```
 /// use broker_render::{Provider, TagSkip, cloud_tags};
@@ -160,7 +159,7 @@ fn rules_of(provider: &Provider) -> Rules {
         "azure" => Rules {
             prefix: "plexsphere:",
             max_tags: 50,
-            // Names may be longer elsewhere; 128 is what a storage account takes.
+            // Names may be longer elsewhere; a storage account accepts 128 characters.
             max_key_chars: 128,
             max_value_chars: 256,
             key: |key| !key.chars().any(|c| c.is_control() || "<>%&\\?/".contains(c)),
@@ -185,7 +184,7 @@ fn rules_of(provider: &Provider) -> Rules {
             value: |value| !value.chars().any(char::is_control),
             keys: Keys::AsWritten,
         },
-        // Google's rules are the narrowest, and so the ones for a provider that nobody described.
+        // Google's rules are the strictest, and so the fallback for unknown providers.
         "gcp" => Rules { max_tags: 64, ..NARROW },
         _ => NARROW,
     }
@@ -201,7 +200,7 @@ const NARROW: Rules = Rules {
     keys: Keys::AsWritten,
 };
 
-/// Letters, separators and numbers by their Unicode categories; marks that join a letter are none of them.
+/// Letters, separators and numbers by Unicode category; combining marks are excluded.
 static AWS_TEXT: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$").ok());
 

@@ -1,7 +1,7 @@
-//! Which Composition an XR uses: `compositionRef`, which Crossplane fills at random where it is absent.
+//! The Composition of an XR, in `compositionRef`. If it is absent, Crossplane picks one at random.
 //!
-//! The broker pins it on every XR that it has not armed yet. On an armed XR it stays as it stands: Crossplane
-//! deletes what the old Composition composed when the reference changes.
+//! The broker pins it on every XR that is not armed. On an armed XR it never changes: Crossplane would delete
+//! what the old Composition composed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,11 +25,11 @@ use crate::xrd::{XrdScope, is_subdomain};
 pub struct CompositionName(Arc<str>);
 
 impl CompositionName {
-    /// Checks a name.
+    /// Validates a name.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] when the API server would refuse it as the name of an object.
+    /// [`Error::InvalidInput`] when the API server would reject it as an object name.
     pub fn new(name: impl Into<Arc<str>>) -> Result<Self, Error> {
         let name = name.into();
         if is_subdomain(&name) {
@@ -50,7 +50,7 @@ impl fmt::Display for CompositionName {
     }
 }
 
-/// The Composition that a live XR names; `None` where it names none.
+/// The Composition that a live XR names, if any.
 ///
 /// ```
 /// use broker_render::{XrdScope, composition_ref};
@@ -69,7 +69,6 @@ pub fn composition_ref(live: &Value, scope: XrdScope) -> Option<&str> {
     holder.get("compositionRef")?.get("name")?.as_str()
 }
 
-/// Writes a reference where the scope keeps it.
 pub(crate) fn pin(spec: &mut Map<String, Value>, scope: XrdScope, name: &str) {
     let (key, value) = match scope {
         XrdScope::Namespaced | XrdScope::Cluster => {
@@ -80,7 +79,7 @@ pub(crate) fn pin(spec: &mut Map<String, Value>, scope: XrdScope, name: &str) {
     spec.insert(key.to_owned(), value);
 }
 
-/// Removes what [`pin`] writes in any scope: a comparison with a live XR leaves the reference out.
+/// Removes the reference in any scope, before a comparison with a live XR.
 pub(crate) fn remove(spec: &mut Map<String, Value>) {
     spec.remove("crossplane");
     spec.remove("compositionRef");

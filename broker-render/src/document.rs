@@ -1,9 +1,8 @@
-//! Reading what others wrote: one bounded reader for every XRD, Composition, schema and parameter text.
+//! The bounded reader for every external document: XRD, Composition, schema and parameter text.
 //!
-//! Whoever publishes a blueprint or declares a resource hands over bytes. Before anything looks at them
-//! they pass through here, where size, depth, number of values and alias expansion have a limit each, and
-//! where a document that two readers could understand differently (a key twice, a number that does not
-//! fit) is refused.
+//! Publishers and callers supply bytes. This reader limits size, depth, number of values and alias expansion.
+//! It rejects documents that two readers could interpret differently: duplicate keys, and numbers that do not
+//! fit.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -16,24 +15,24 @@ use serde_saphyr::budget::BudgetBreach;
 use crate::canonical;
 use crate::text::quoted;
 
-/// The size of the largest document that is read.
+/// The maximum size of a document in bytes.
 pub const MAX_DOCUMENT_BYTES: usize = 1024 * 1024;
 
-/// How deep objects and arrays may be nested.
+/// The maximum nesting of objects and arrays.
 pub const MAX_DEPTH: usize = 64;
 
-/// How many values a document may hold, counted after aliases are expanded.
+/// The maximum number of values, counted after alias expansion.
 const MAX_VALUES: usize = 100_000;
 
-/// How much of a document may come from YAML aliases: enough to share a schema, too little for a bomb.
+/// The maximum number of values from YAML aliases: enough to share a schema, too few for an expansion attack.
 const MAX_ALIASED: usize = 10_000;
 
-/// What one kind of document may use up, and what a refusal of it may say.
+/// The limits of one kind of document, and whether its errors may show keys.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds {
     pub(crate) bytes: usize,
     pub(crate) values: usize,
-    /// Whether a key may show in a message. A secret that was typed into the wrong place may be a key.
+    /// Whether a message may show a key. A mistyped secret may be a key.
     pub(crate) shows_keys: bool,
 }
 
@@ -41,8 +40,7 @@ impl Bounds {
     const DOCUMENT: Self = Self { bytes: MAX_DOCUMENT_BYTES, values: MAX_VALUES, shows_keys: true };
 }
 
-/// How many bytes the defaults of a schema may still add to a document: a small default inside of the
-/// items of an array is added once for each of them.
+/// The bytes that defaults may still add. One small default inside array items is added once per item.
 pub(crate) struct Growth {
     left: usize,
 }
@@ -52,7 +50,7 @@ impl Growth {
         Self { left: bytes }
     }
 
-    /// Whether there is room for one more entry of an object; the room is then used up.
+    /// Whether one more entry fits; consumes its size.
     pub(crate) fn has_room_for(&mut self, key: &str, value: &Value) -> bool {
         let left = self.left.checked_sub(key.len() + weight(value));
         self.left = left.unwrap_or(0);
@@ -60,7 +58,6 @@ impl Growth {
     }
 }
 
-/// About the length of a value's text, without writing it.
 fn weight(value: &Value) -> usize {
     const PUNCTUATION: usize = 4;
     PUNCTUATION
@@ -74,7 +71,6 @@ fn weight(value: &Value) -> usize {
         }
 }
 
-/// What makes a document unreadable, each with its own sentence.
 #[derive(Debug, PartialEq, Eq)]
 enum Fault {
     TooLarge { bytes: usize, limit: usize },
@@ -89,8 +85,7 @@ enum Fault {
     Syntax(&'static str, String),
 }
 
-/// Reads a document in JSON or YAML within the bounds that every document has here: size, depth, no
-/// duplicate keys, no bomb of aliases.
+/// Reads a JSON or YAML document within the common limits: size, depth, alias expansion, no duplicate keys.
 ///
 /// ```
 /// let value = broker_render::read_document("values", b"size: small")?;
@@ -100,12 +95,12 @@ enum Fault {
 ///
 /// # Errors
 ///
-/// [`Error::InvalidInput`] under the given name.
+/// [`Error::InvalidInput`] with `name` as the field.
 pub fn read_document(name: &str, bytes: &[u8]) -> Result<Value, Error> {
     read(name, bytes)
 }
 
-/// Reads JSON (what begins with a brace) or YAML (everything else).
+/// Reads JSON if the text begins with a brace, else YAML.
 pub(crate) fn read(name: &str, bytes: &[u8]) -> Result<Value, Error> {
     let read = bounded(bytes, MAX_DOCUMENT_BYTES).and_then(|text| {
         if text.trim_start().starts_with('{') { json(text, Bounds::DOCUMENT) } else { yaml(text) }
@@ -113,21 +108,19 @@ pub(crate) fn read(name: &str, bytes: &[u8]) -> Result<Value, Error> {
     read.map_err(|fault| Error::invalid(name, fault.to_string()))
 }
 
-/// Reads JSON, and nothing but JSON.
 pub(crate) fn read_json(name: &str, bytes: &[u8]) -> Result<Value, Error> {
     read_json_within(name, bytes, Bounds::DOCUMENT)
 }
 
-/// Reads JSON within bounds of its own.
 pub(crate) fn read_json_within(name: &str, bytes: &[u8], bounds: Bounds) -> Result<Value, Error> {
     bounded(bytes, bounds.bytes)
         .and_then(|text| json(text, bounds))
         .map_err(|fault| Error::invalid(name, fault.to_string()))
 }
 
-/// The same limits for a value that somebody else parsed, where there are no bytes to count.
+/// Applies the same limits to a parsed value, which has no source bytes.
 pub(crate) fn bound_value(name: &str, value: &Value) -> Result<Value, Error> {
-    // Going through the text costs a copy, and saves a second implementation of every rule.
+    // The detour through text costs a copy and avoids a second implementation of every rule.
     read_json(name, canonical::text(value).as_bytes())
 }
 
@@ -149,7 +142,7 @@ fn json(text: &str, bounds: Bounds) -> Result<Value, Fault> {
     read.map_err(|error| {
         limits.fault.take().unwrap_or_else(|| {
             let message = error.to_string();
-            // The reader has no code of its own for this; a test pins its wording.
+            // The JSON library has no error code for this; a test pins its wording.
             if message.starts_with("number out of range") {
                 Fault::Number
             } else {
@@ -163,13 +156,13 @@ fn yaml(text: &str) -> Result<Value, Fault> {
     let limits = Limits::new(Bounds::DOCUMENT);
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
-            // The visitor counts too; these stop the reader before it buffers for the visitor.
+            // The visitor counts too; these limits stop the reader before it buffers for the visitor.
             max_depth: MAX_DEPTH,
             max_nodes: MAX_VALUES,
             flow_nesting_limit: MAX_DEPTH + 1,
         },
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_ALIASED },
-        // As `kubectl apply` reads the same file.
+        // For compatibility with `kubectl apply`.
         legacy_octal_numbers: true,
         with_snippet: false,
     };
@@ -207,7 +200,7 @@ fn yaml_fault(error: &serde_saphyr::Error) -> Fault {
         return Fault::Number;
     }
     let message = one_line(&error.to_string());
-    // The scanner runs ahead of the budget and has no code of its own; a test pins its wording.
+    // The scanner runs ahead of the budget and has no error code; a test pins its wording.
     if message.starts_with("recursion limit exceeded") {
         return Fault::TooDeep;
     }
@@ -232,7 +225,7 @@ fn budget_fault(breach: &BudgetBreach) -> Fault {
     Fault::TooMany(MAX_VALUES)
 }
 
-/// The first line of what the YAML reader says; the rest draws pictures.
+/// The first line of a YAML error; the rest is a drawing.
 fn one_line(message: &str) -> String {
     message.lines().next().unwrap_or_default().chars().take(200).collect()
 }
@@ -261,7 +254,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What one reading has used up, and the fault that stopped it: a deserializer only carries messages.
+/// The consumption of one read, and the fault that stopped it; a deserializer error carries only text.
 struct Limits {
     bounds: Bounds,
     values: Cell<usize>,
@@ -280,7 +273,6 @@ impl Limits {
     }
 }
 
-/// Builds a [`Value`] from any deserializer, within the limits.
 struct Seed<'a> {
     limits: &'a Limits,
     depth: usize,
@@ -344,8 +336,8 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
-        // A longer integer than 64 bits arrives as a float, silently rounded: the API server would store
-        // another number than the caller wrote.
+        // An integer beyond 64 bits arrives as a silently rounded float; the API server would store another
+        // number than the caller wrote.
         match Number::from_f64(value) {
             Some(number) if value.abs() < canonical::TWO_POW_63 => {
                 Ok(Value::Number(canonical::number(&number)))

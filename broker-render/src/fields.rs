@@ -1,11 +1,11 @@
-//! Taking a foreign document apart, field by field, with the path of whatever is wrong.
+//! Access to a foreign document by field; errors carry the field's path.
 
 use broker_domain::Error;
 use serde_json::{Map, Value};
 
 use crate::text::{join, kind_of};
 
-/// A place in a document: the value there, if any, and the path that names it in messages.
+/// A place in a document: the path for messages, and the value if present.
 #[derive(Clone)]
 pub(crate) struct Field<'a> {
     pub(crate) path: String,
@@ -17,7 +17,6 @@ impl<'a> Field<'a> {
         Self { path: path.into(), value: Some(value) }
     }
 
-    /// The field of that name; of something that is no object, an absent one.
     pub(crate) fn get(&self, key: &str) -> Self {
         let value = self.value.and_then(|value| value.get(key));
         Self { path: join(&self.path, key), value }
@@ -27,7 +26,7 @@ impl<'a> Field<'a> {
         Error::invalid(self.path.as_str(), problem)
     }
 
-    /// "is missing; use …", or "is a number; use …".
+    /// An error such as "is missing; use …" or "is a number; use …".
     pub(crate) fn expected(&self, what: &str) -> Error {
         match self.value {
             None => self.invalid(format!("is missing; use {what}")),
@@ -39,7 +38,7 @@ impl<'a> Field<'a> {
         self.value.and_then(Value::as_object).ok_or_else(|| self.expected("an object"))
     }
 
-    /// The entries of an object as fields; none when it is absent.
+    /// The entries of an object as fields; none if absent.
     pub(crate) fn entries(&self) -> Result<Vec<(&'a str, Self)>, Error> {
         if self.value.is_none() {
             return Ok(Vec::new());
@@ -48,7 +47,7 @@ impl<'a> Field<'a> {
         Ok(object.keys().map(|key| (key.as_str(), self.get(key))).collect())
     }
 
-    /// The items of an array; none when it is absent.
+    /// The items of an array; none if absent.
     pub(crate) fn items(&self) -> Result<Vec<Self>, Error> {
         let Some(value) = self.value else { return Ok(Vec::new()) };
         let items = value.as_array().ok_or_else(|| self.expected("an array"))?;
@@ -56,7 +55,6 @@ impl<'a> Field<'a> {
         Ok(items.iter().enumerate().map(item).collect())
     }
 
-    /// A string that has to be there and not be empty.
     pub(crate) fn text(&self) -> Result<&'a str, Error> {
         match self.optional_text()? {
             Some("") => Err(self.invalid("is empty; use a non-empty string")),
@@ -70,18 +68,16 @@ impl<'a> Field<'a> {
         value.as_str().map(Some).ok_or_else(|| self.expected("a string"))
     }
 
-    /// The strings of an array; none when it is absent.
     pub(crate) fn texts(&self) -> Result<Vec<&'a str>, Error> {
         self.items()?.iter().map(Self::text).collect()
     }
 
-    /// A switch that is off when absent.
     pub(crate) fn flag(&self) -> Result<bool, Error> {
         let Some(value) = self.value else { return Ok(false) };
         value.as_bool().ok_or_else(|| self.expected("true or false"))
     }
 
-    /// A length or a count.
+    /// A non-negative integer; `None` if absent.
     pub(crate) fn count(&self) -> Result<Option<u64>, Error> {
         let Some(value) = self.value else { return Ok(None) };
         value.as_u64().map(Some).ok_or_else(|| self.invalid("is no count; use 0 or more"))

@@ -1,4 +1,4 @@
-//! How a bootstrap token gets into a composite resource: three sites, one per strategy of the catalog.
+//! Act stage: puts a bootstrap token into a composite resource, at one of three sites.
 
 use std::fmt;
 
@@ -12,13 +12,14 @@ use crate::manifest::SealedManifest;
 use crate::text::quoted;
 use crate::xr::{Armed, Xr, armed, first_problem};
 
-/// The longest bootstrap token.
+/// The maximum length of a bootstrap token in bytes.
 pub const MAX_TOKEN_BYTES: usize = 512;
 
-/// Parameter names that belong to the injection sites; no blueprint may declare them, no caller send them.
+/// Parameter names that belong to the injection sites. Blueprints may not declare them, and callers may not
+/// send them.
 pub(crate) const RESERVED_PARAMETERS: [&str; 2] = ["helmValues", "providerSecret"];
 
-/// Where the token goes. The catalog chooses, the broker obeys.
+/// The injection site of the token, chosen by the catalog.
 ///
 /// ```
 /// use broker_render::InjectionStrategy;
@@ -37,15 +38,15 @@ pub enum InjectionStrategy {
     ProviderSecret,
 }
 
-/// What is injected, and which token it is.
+/// The values to inject, and the id of the token.
 pub struct Bootstrap<'a> {
-    /// The token's id, which marks the composite resource as armed.
+    /// The id of the token; it marks the composite resource as armed.
     pub token_id: BootstrapTokenId,
     /// The token itself.
     pub token: &'a SecretString,
-    /// The control plane that the agent enrols with.
+    /// The control plane for enrolment.
     pub api_url: &'a ApiUrl,
-    /// Where the agent comes from.
+    /// The delivery of the agent.
     pub agent: &'a Agent,
 }
 
@@ -53,7 +54,7 @@ impl InjectionStrategy {
     /// Every strategy.
     pub const ALL: [Self; 3] = [Self::CloudInitUserData, Self::HelmValues, Self::ProviderSecret];
 
-    /// The strategy's name in a catalog.
+    /// The name in a catalog.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::CloudInitUserData => "cloud-init-user-data",
@@ -62,7 +63,7 @@ impl InjectionStrategy {
         }
     }
 
-    /// The fields below `spec` that the strategy fills.
+    /// The fields below `spec` that the strategy fills; the first one contains the token.
     pub(crate) const fn leaves(self) -> &'static [&'static [&'static str]] {
         match self {
             Self::CloudInitUserData => &[&["userData"]],
@@ -93,12 +94,12 @@ impl TryFrom<&str> for InjectionStrategy {
     }
 }
 
-/// Arms a composite resource: the token at its site, the annotation that names it, and no pause.
+/// Arms a composite resource: injects the token, sets the annotation that names it, and removes the pause.
 ///
 /// # Errors
 ///
 /// [`Error::InvalidInput`] when the token is not printable ASCII of at most 512 bytes, or when the XRD
-/// refuses what would be injected. Neither repeats any of it.
+/// rejects the injected values. The error repeats none of them.
 pub fn inject_bootstrap(xr: &Xr<'_>, bootstrap: &Bootstrap<'_>) -> Result<SealedManifest, Error> {
     let Some(strategy) = xr.injection() else {
         let problem = "is given for a standalone blueprint; nothing is injected there";
@@ -121,21 +122,21 @@ pub fn inject_bootstrap(xr: &Xr<'_>, bootstrap: &Bootstrap<'_>) -> Result<Sealed
             insert(spec, leaf, Value::String(value));
         }
     }
-    // Sealed before it is checked, so that the token is wiped on the way out of either end.
+    // Seal before the check, so that the token is wiped on every exit.
     let problems = xr.xrd().check(manifest.spec());
     let sealed = SealedManifest::new(xr.pin(manifest), injected);
     first_problem(&problems).map_or(Ok(sealed), Err)
 }
 
-/// A re-apply of an armed composite resource with the injection and the Composition that it already has.
+/// Re-applies an armed composite resource with its existing injection and Composition.
 ///
-/// Server-side apply removes what its owner leaves out, and the plaintext is long gone: it is taken from
-/// the live object.
+/// Server-side apply removes fields that their owner omits, and the broker no longer has the plaintext. It
+/// copies the injection from the live object.
 ///
 /// # Errors
 ///
-/// [`Error::InvalidInput`] when the live object is not armed with this token, or when a part of the injection
-/// is missing there: what would be sent says that a token was injected, and nobody would ever inject one.
+/// [`Error::InvalidInput`] when the live object is not armed with this token, or when part of the injection
+/// is missing. Otherwise the annotation would claim an injection that no one would ever repeat.
 pub fn preserve_injection(
     live: &Value,
     xr: &Xr<'_>,
@@ -167,11 +168,10 @@ pub fn preserve_injection(
     Ok(SealedManifest::new(manifest, injected(live)))
 }
 
-/// Whatever was injected into a live object, for [`crate::scrub`] to take out of what others say about it:
-/// what carries the token at any of the three sites, and the token inside of a cloud-init document. Where
-/// the agent enrols and which image it runs is no secret.
+/// The injected secrets of a live object, for [`crate::scrub`]: the token-bearing value of each site, and the
+/// token inside a cloud-init document. The control plane's URL and the image are not secret.
 pub fn injected(live: &Value) -> Vec<SecretString> {
-    // The first leaf of each strategy is the one with the token.
+    // The first leaf of each strategy contains the token.
     let leaves =
         InjectionStrategy::ALL.into_iter().filter_map(|strategy| strategy.leaves().first());
     let text = |leaf: &&[&str]| at_leaf(live, leaf)?.as_str().filter(|text| !text.is_empty());
@@ -179,8 +179,8 @@ pub fn injected(live: &Value) -> Vec<SecretString> {
     leaves.filter_map(text).flat_map(values).collect()
 }
 
-/// An object that people may see: whatever stands at an injection site is replaced by a mark, and so is every
-/// other text that repeats it.
+/// Redacts an object for people: replaces every value at an injection site, and every other text that
+/// contains one.
 ///
 /// ```
 /// use serde_json::json;
@@ -204,7 +204,6 @@ pub fn redacted(object: &Value) -> Value {
     shown
 }
 
-/// Stands where something was injected.
 const REDACTED: &str = "█";
 
 fn hide(value: &mut Value, hidden: &[&str]) {
@@ -220,7 +219,7 @@ fn hide(value: &mut Value, hidden: &[&str]) {
     }
 }
 
-/// What goes to the leaves of a strategy, in their order.
+/// The values for a strategy's leaves, in their order.
 fn values(
     strategy: InjectionStrategy,
     token: &str,
@@ -236,7 +235,7 @@ fn values(
     })
 }
 
-/// Puts a made-up injection at the site, to see what an XRD makes of it.
+/// Inserts a sample injection, to check it against an XRD.
 pub(crate) fn insert_sample(
     strategy: InjectionStrategy,
     spec: &mut Map<String, Value>,
@@ -250,14 +249,13 @@ pub(crate) fn insert_sample(
     Ok(())
 }
 
-/// Puts empty strings at the site, for a shell whose XRD insists on it.
+/// Inserts empty strings, for a shell whose XRD requires the site.
 pub(crate) fn insert_empty(strategy: InjectionStrategy, spec: &mut Map<String, Value>) {
     for leaf in strategy.leaves() {
         insert(spec, leaf, Value::from(""));
     }
 }
 
-/// Removes whatever stands at any of the three sites.
 pub(crate) fn remove_sites(spec: &mut Map<String, Value>) {
     spec.remove("userData");
     if let Some(Value::Object(parameters)) = spec.get_mut("parameters") {
@@ -265,7 +263,6 @@ pub(crate) fn remove_sites(spec: &mut Map<String, Value>) {
     }
 }
 
-/// Every value at any of the three sites.
 pub(crate) fn leaves_mut(spec: &mut Map<String, Value>) -> Vec<&mut Value> {
     let mut leaves = Vec::new();
     for (key, value) in spec {

@@ -1,9 +1,9 @@
-//! Pure rendering for the Provisioning Broker: from the views of a blueprint, a cloud and a credential to
-//! the objects that an API server is sent.
+//! Pure rendering for the Provisioning Broker: from views of a blueprint, a cloud and a credential to the
+//! objects that an API server receives.
 //!
-//! Same input, same bytes. Nothing here holds a client, reads a clock or does I/O, so that a manifest can be
-//! rendered at admission to see whether it would be taken, in a sweep to see whether it still stands, and in
-//! a pass to send it, and is the same each time.
+//! Equal input gives equal bytes. The crate holds no client, reads no clock and does no I/O. Admission
+//! renders a manifest to validate it, a sweep to detect drift, and a pass to apply it; all three get the same
+//! bytes.
 //!
 //! | step | function | from | to |
 //! |---|---|---|---|
@@ -11,11 +11,12 @@
 //! | declare | [`ParameterSchema::validate`] | the caller's text | canonical parameters |
 //! | render | [`xr`], [`provider_config`], [`cloud_tags`] | views and ids | [`Xr`], [`Manifest`] |
 //! | act | [`Xr::shell`], [`inject_bootstrap`], [`Xr::kept`], [`preserve_injection`] | an [`Xr`] and a token | [`Manifest`], [`SealedManifest`] |
-//! | compare | [`is_applied`], [`is_drifted`], [`owned_digest`], [`references`] | a live object | whether there is anything to do |
-//! | report | [`scrub`] | what somebody said | what may be passed on |
+//! | compare | [`is_applied`], [`is_drifted`], [`owned_digest`], [`references`] | a live object | whether an apply is needed |
+//! | report | [`scrub`] | a message that may repeat a secret | a message that is safe to pass on |
 //!
-//! What others wrote (catalog files, parameters) is read within limits and refused by field, in one line,
-//! and without repeating values. What carries a secret is a [`SealedManifest`], which cannot be printed.
+//! The crate reads external input (catalog files, parameters) within limits. Errors name the field, fit on
+//! one line and never repeat a value. A manifest with a secret is a [`SealedManifest`], which cannot be
+//! printed.
 //!
 //! ```
 //! use broker_domain::MeshRole;

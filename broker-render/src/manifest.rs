@@ -1,4 +1,4 @@
-//! What leaves this crate: an object ready to be applied, in the open or sealed.
+//! The output of this crate: an object ready to apply, plain or sealed.
 
 use std::fmt;
 
@@ -12,17 +12,17 @@ use crate::names::{Identity, NamespaceName};
 use crate::scrub::scrub;
 use crate::{applied, injection};
 
-/// An object for the API server, without anything secret in it.
+/// An object for the API server, without secrets.
 #[derive(Clone, PartialEq)]
 pub struct Manifest {
     reference: ObjectReference,
     object: Map<String, Value>,
 }
 
-/// An object with a bootstrap token in it.
+/// An object that contains a bootstrap token.
 ///
-/// It can be neither printed, serialised nor cloned; its bytes leave through
-/// [`SealedManifest::expose_for_apply`], and are wiped when it is dropped.
+/// It cannot be printed, serialised or cloned. [`SealedManifest::expose_for_apply`] returns its bytes;
+/// dropping it wipes the token.
 ///
 /// ```compile_fail,E0277
 /// # use broker_render::{Manifest, SealedManifest};
@@ -32,7 +32,7 @@ pub struct Manifest {
 /// }
 /// ```
 ///
-/// The twin that does compile takes what holds no secret:
+/// The counterpart that compiles takes an object without a secret:
 ///
 /// ```
 /// # use broker_render::{Manifest, SealedManifest};
@@ -42,7 +42,7 @@ pub struct Manifest {
 /// }
 /// ```
 ///
-/// No copy survives it:
+/// It cannot be cloned:
 ///
 /// ```compile_fail,E0277
 /// # use broker_render::{Manifest, SealedManifest};
@@ -60,7 +60,7 @@ pub struct Manifest {
 /// }
 /// ```
 ///
-/// And no serialiser takes it, while the bytes that are meant for the API server are within reach:
+/// It cannot be serialised, but the bytes for the API server are available:
 ///
 /// ```compile_fail,E0277
 /// # use broker_render::SealedManifest;
@@ -80,15 +80,15 @@ pub struct SealedManifest {
     injected: Vec<SecretString>,
 }
 
-/// What has to hold on the cluster for an apply to change anything.
+/// The condition under which an apply may change the cluster.
 ///
-/// Every apply carries one, so that a request which was delayed on its way can never land on something
-/// that its sender did not see.
+/// Every apply carries one, so that a delayed request cannot overwrite a state that its sender did not
+/// observe.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Precondition {
-    /// The name is free. An apply with resource version 1 creates, and is a conflict otherwise.
+    /// The object does not exist. An apply with resource version 1 creates it, or else conflicts.
     Absent,
-    /// The object is the one that was observed, and unchanged since.
+    /// The object is the observed one, unchanged since.
     Unchanged {
         /// The observed `metadata.uid`.
         uid: String,
@@ -97,7 +97,6 @@ pub enum Precondition {
     },
 }
 
-/// Where an object stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Placement {
     ProjectNamespace,
@@ -130,28 +129,28 @@ impl Manifest {
         Ok(Self { reference, object })
     }
 
-    /// Which object it is.
+    /// The complete name of the object.
     pub const fn reference(&self) -> &ObjectReference {
         &self.reference
     }
 
-    /// The object.
+    /// The object as JSON.
     pub const fn as_object(&self) -> &Map<String, Value> {
         &self.object
     }
 
-    /// Its bytes: canonical JSON, equal for equal input.
+    /// Canonical JSON, byte-identical for equal input.
     pub fn to_bytes(&self) -> Vec<u8> {
         canonical::object_text(&self.object).into_bytes()
     }
 
-    /// The digest over the fields that we would own once it is applied, without the injection site. Equal
-    /// to [`crate::owned_digest`] of a live object exactly when applying it again would change nothing.
+    /// The digest of the fields that the broker owns after an apply, without the injection site. Equals
+    /// [`crate::owned_digest`] of a live object if and only if re-applying is a no-op.
     pub fn digest(&self) -> Digest {
         applied::desired_digest(self)
     }
 
-    /// With a precondition.
+    /// Adds a precondition.
     #[must_use]
     pub fn with_precondition(mut self, precondition: &Precondition) -> Self {
         self.require(precondition);
@@ -194,7 +193,7 @@ impl Manifest {
     }
 }
 
-/// Values belong to the operator; a log line gets the object's name.
+/// Prints the object's name only: the values belong to the operator.
 impl fmt::Debug for Manifest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Manifest({})", self.reference)
@@ -206,25 +205,25 @@ impl SealedManifest {
         Self { manifest, injected }
     }
 
-    /// Which object it is.
+    /// The complete name of the object.
     pub const fn reference(&self) -> &ObjectReference {
         &self.manifest.reference
     }
 
-    /// With a precondition.
+    /// Adds a precondition.
     #[must_use]
     pub fn with_precondition(mut self, precondition: &Precondition) -> Self {
         self.manifest.require(precondition);
         self
     }
 
-    /// The bytes of the request body, secret included.
+    /// The request body, secret included.
     pub fn expose_for_apply(&self) -> Vec<u8> {
         self.manifest.to_bytes()
     }
 
-    /// What an API server answered to it, without the injected values and cut to size. Every message has
-    /// to pass through here before it reaches an error, a row, an event or a log.
+    /// Scrubs the injected values from the API server's answer and shortens it. Every such message must pass
+    /// through here before it enters an error, a row, an event or a log.
     pub fn scrub(&self, message: &str) -> String {
         let injected: Vec<_> = self.injected.iter().map(ExposeSecret::expose_secret).collect();
         scrub(message, &injected)

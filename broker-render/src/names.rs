@@ -1,4 +1,4 @@
-//! Names on the cluster: what our objects are called, where they stand, and how they are marked.
+//! Names on the cluster: object names, namespaces, labels and annotations.
 
 use std::fmt;
 
@@ -11,23 +11,24 @@ use crate::text::quoted;
 /// The field manager of every server-side apply, and the value of [`MANAGED_BY_LABEL`].
 pub const FIELD_MANAGER: &str = "plexsphere-provisioning-broker";
 
-/// The label by which our objects are found. Its value is [`FIELD_MANAGER`].
+/// The label that selects the broker's objects. Its value is [`FIELD_MANAGER`].
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 
-/// The label with the id of the resource that an object belongs to.
+/// The label with the id of the owning resource.
 pub const RESOURCE_LABEL: &str = "plexsphere.io/provisioned-resource-id";
 
-/// The label with the id of the Project that an object belongs to.
+/// The label with the id of the owning Project.
 pub const PROJECT_LABEL: &str = "plexsphere.io/project-id";
 
-/// The label with the id of the blueprint version that an object was rendered from.
+/// The label with the id of the rendered blueprint version.
 pub const BLUEPRINT_VERSION_LABEL: &str = "plexsphere.io/blueprint-version-id";
 
-/// Every label of ours.
+/// Every label that the broker sets.
 pub const OWN_LABELS: [&str; 4] =
     [MANAGED_BY_LABEL, RESOURCE_LABEL, PROJECT_LABEL, BLUEPRINT_VERSION_LABEL];
 
-/// Fields of a `spec` that Crossplane itself writes; the last seven directly there for legacy scope.
+/// Fields of a `spec` that Crossplane itself writes. The last seven are directly under `spec` in legacy
+/// scope.
 pub const CROSSPLANE_FIELDS: [&str; 8] = [
     "crossplane",
     "compositionRef",
@@ -39,24 +40,24 @@ pub const CROSSPLANE_FIELDS: [&str; 8] = [
     "resourceRefs",
 ];
 
-/// The annotation that keeps Crossplane from composing anything.
+/// The annotation that stops Crossplane from composing.
 pub const PAUSED_ANNOTATION: &str = "crossplane.io/paused";
 
-/// The annotation with the lease epoch of the worker that made or touched a shell.
+/// The annotation with the lease epoch of the worker that created or touched a shell.
 pub const EPOCH_ANNOTATION: &str = "plexsphere.io/epoch";
 
-/// The annotation that tells an armed composite resource from a shell: the id of the injected token, or
-/// `standalone`.
+/// The annotation that distinguishes an armed composite resource from a shell: the id of the injected token,
+/// or `standalone`.
 pub const ARMED_ANNOTATION: &str = "plexsphere.io/armed";
 
-/// The annotation with the [digest](crate::Manifest::digest) of the fields that an armed composite resource was applied
-/// with. Drift is seen by it, without rendering anything.
+/// The annotation with the [digest](crate::Manifest::digest) of the applied fields of an armed composite
+/// resource. Drift detection compares it without rendering.
 pub const APPLIED_DIGEST_ANNOTATION: &str = "plexsphere.io/applied-digest";
 
-/// The ids that every object of a resource carries.
+/// The ids on every object of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Identity {
-    /// The resource; its objects are named after it.
+    /// The resource; object names derive from it.
     pub resource: ProvisionedResourceId,
     /// The Project, which owns the namespace.
     pub project: ProjectId,
@@ -91,7 +92,7 @@ impl Identity {
 
 /// The namespace of a Project on its management cluster.
 ///
-/// It can only be derived, so that no assignment, row or caller leads a write anywhere else.
+/// Always derived, so that no assignment, row or caller can redirect a write.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamespaceName(String);
 
@@ -108,7 +109,7 @@ impl fmt::Display for NamespaceName {
     }
 }
 
-/// The namespace that belongs to a Project.
+/// Derives the namespace of a Project.
 ///
 /// ```
 /// use broker_domain::ProjectId;
@@ -124,11 +125,11 @@ pub fn namespace(project: ProjectId) -> NamespaceName {
     NamespaceName(format!("plexsphere-project-{project}"))
 }
 
-/// Takes the namespace that an assignment names, if it is the Project's own.
+/// Accepts the namespace of an assignment if it equals the derived one.
 ///
 /// # Errors
 ///
-/// [`Error::InvalidInput`] when it is any other.
+/// [`Error::InvalidInput`] for any other namespace.
 pub fn assigned_namespace(project: ProjectId, assigned: &str) -> Result<NamespaceName, Error> {
     let own = namespace(project);
     if own.as_str() == assigned {
@@ -138,10 +139,11 @@ pub fn assigned_namespace(project: ProjectId, assigned: &str) -> Result<Namespac
     Err(Error::invalid("assignment.namespace", problem))
 }
 
-/// The Secret that holds a cloud credential, materialised by others from their key-value store.
+/// The name of the Secret with a cloud credential. Another component materialises the Secret from the
+/// key-value store.
 ///
-/// The name is a hash of where the credential lies and never of the credential, which the broker does not
-/// read. The zero byte keeps mount `a` with path `b/c` apart from mount `a/b` with path `c`.
+/// The name hashes the credential's location, never the credential, which the broker does not read. The NUL
+/// byte separates mount `a` with path `b/c` from mount `a/b` with path `c`.
 ///
 /// ```
 /// let name = broker_render::secret_name("kv", "projects/a/hetzner");
@@ -159,7 +161,7 @@ mod tests {
 
     /// Computed with `printf '%s\0%s' MOUNT PATH | sha256sum | cut -c1-16`.
     #[test]
-    fn the_secret_name_is_pinned_by_another_tool() {
+    fn secret_name_matches_sha256sum() {
         for (mount, path, hash) in [
             ("kv", "projects/a/hetzner", "e3401d76ab938ced"),
             ("secret", "clouds/aws/eu-1", "9c5929ef58998383"),
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn an_assignment_cannot_lead_elsewhere() {
+    fn assigned_namespace_must_be_the_projects_own() {
         let project: ProjectId = "5e0c4a36-7d0e-4c39-9c1c-3f3d6f1f2a10".parse().unwrap();
         let own = "plexsphere-project-5e0c4a36-7d0e-4c39-9c1c-3f3d6f1f2a10";
         assert_eq!(assigned_namespace(project, own).unwrap().as_str(), own);

@@ -1,8 +1,8 @@
-//! What a caller may ask for: a blueprint's parameter schema, and the values that it accepts.
+//! Declare stage: a blueprint's parameter schema, and the values that it accepts.
 //!
-//! A catalog writes its schema in a compact form or as a full JSON Schema; either way it is compiled once
-//! and then used for every declaration. Values come in as text and leave as canonical text with defaults
-//! filled in, which is what a row keeps and what [`crate::xr`] puts under `spec.parameters`.
+//! A catalog writes the schema in a compact form or as full JSON Schema; it is compiled once and used for
+//! every declaration. Values enter as text and leave as canonical text with defaults. A row stores that text,
+//! and [`crate::xr`] puts it under `spec.parameters`.
 
 mod compact;
 mod describe;
@@ -22,13 +22,13 @@ use crate::fields::Field;
 use crate::text::{join, kind_of, quoted};
 use crate::{canonical, injection};
 
-/// The length of the longest text of parameter values, as they come in and as they leave with defaults.
+/// The maximum length of parameter values in bytes, both as received and with defaults.
 pub const MAX_PARAMETERS_BYTES: usize = 64 * 1024;
 
-/// How parameter values are read.
+/// The limits for reading parameter values.
 const BOUNDS: Bounds = Bounds { bytes: MAX_PARAMETERS_BYTES, values: 4096, shows_keys: false };
 
-/// The largest compiled form of one pattern.
+/// The maximum compiled size of one pattern in bytes.
 const MAX_COMPILED_BYTES: usize = 256 * 1024;
 
 /// The compiled schema of a blueprint's parameters.
@@ -54,13 +54,13 @@ const MAX_COMPILED_BYTES: usize = 256 * 1024;
 /// ```
 pub struct ParameterSchema {
     validator: Validator,
-    /// As JSON Schema, whatever form it was written in.
+    /// JSON Schema, whichever form the catalog used.
     schema: Value,
     secrets: BTreeSet<String>,
 }
 
-/// Parameter values that a schema accepted. [`ParameterSchema::validate`] alone makes them, so a store that asks for
-/// these cannot be given values that no schema has seen.
+/// Parameter values that a schema accepted. Only [`ParameterSchema::validate`] creates them, so a store that
+/// requires this type never receives unvalidated values.
 ///
 /// ```
 /// use broker_render::{ParameterSchema, ValidParameters};
@@ -71,7 +71,7 @@ pub struct ParameterSchema {
 /// # Ok::<(), broker_domain::Error>(())
 /// ```
 ///
-/// Text that no schema has seen does not become one:
+/// Unvalidated text cannot become one:
 ///
 /// ```compile_fail,E0423
 /// use broker_domain::Parameters;
@@ -83,11 +83,11 @@ pub struct ParameterSchema {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ValidParameters(Parameters);
 
-/// What a catalog's checker needs to know of one parameter.
+/// The facts about one parameter that the catalog check needs.
 pub(crate) struct Parameter<'a> {
     pub(crate) schema: &'a Value,
     pub(crate) secret: bool,
-    /// Whether every declaration that is accepted has a value for it.
+    /// Whether every accepted declaration has a value for it.
     pub(crate) always_present: bool,
 }
 
@@ -106,16 +106,16 @@ impl From<ValidParameters> for Parameters {
 }
 
 impl ParameterSchema {
-    /// Reads a schema in either form from its JSON text.
+    /// Parses a schema in either form from JSON text.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] with the path of what is wrong, under `parameterSchema`.
+    /// [`Error::InvalidInput`] with the path of the problem, under `parameterSchema`.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         Self::compile(&document::read_json("parameterSchema", bytes)?)
     }
 
-    /// Reads a schema in either form from a value, as a row or a larger document holds it.
+    /// Reads a schema in either form from a parsed value.
     ///
     /// # Errors
     ///
@@ -131,7 +131,7 @@ impl ParameterSchema {
         } else {
             document.clone()
         };
-        // Paths in messages are those of the document that was written.
+        // Messages use the paths of the original document.
         json_schema::inspect(&root, &schema)?;
         let secrets = take_secrets(&mut schema);
         json_schema::no_secret_is_left(&Field::new(root.path.as_str(), &schema))?;
@@ -149,13 +149,13 @@ impl ParameterSchema {
         Ok(schema)
     }
 
-    /// Checks the caller's JSON text, fills in defaults, and returns the canonical text. Neither may be
-    /// longer than [`MAX_PARAMETERS_BYTES`].
+    /// Validates the caller's JSON text, fills in defaults and returns canonical text. Input and output are
+    /// at most [`MAX_PARAMETERS_BYTES`] long.
     ///
     /// # Errors
     ///
-    /// [`Error::ParameterValuesInvalid`] with every offending parameter and its path. Values are never
-    /// repeated, because a secret may have been typed into the wrong place.
+    /// [`Error::ParameterValuesInvalid`] with the path of every invalid parameter. Never contains values: a
+    /// caller may have typed a secret into the wrong place.
     pub fn validate(&self, text: &str) -> Result<ValidParameters, Error> {
         let mut values = read(text).map_err(|problem| refused(vec![problem]))?;
         let Some(object) = values.as_object() else {
@@ -178,7 +178,7 @@ impl ParameterSchema {
             return Err(refused(problems));
         }
         let text = canonical::text(&values);
-        // What leaves has to be what could come in again.
+        // The output must itself be acceptable input.
         read(&text)
             .map_err(|problem| refused(vec![format!("with defaults filled in, {problem}")]))?;
         Parameters::from_canonical_json(text).map(ValidParameters)
@@ -210,7 +210,8 @@ impl ParameterSchema {
         problems.into_sentences()
     }
 
-    /// A default that its own schema refuses would surface at the first declaration that relies on it.
+    /// Rejects a default that violates its own schema; it would surface only at a declaration that relies on
+    /// it.
     fn check_defaults(&self) -> Result<(), Error> {
         let unfit = |name: &str, error: &ValidationError<'_>| {
             let mut problems = Problems::default();
@@ -221,7 +222,8 @@ impl ParameterSchema {
         };
         let filled = self.filled(json!({}))?;
         for error in self.validator.iter_errors(&filled) {
-            // One about the whole is about what is missing, which a declaration would bring.
+            // Skip an error about the root: it concerns a missing parameter, which a declaration would
+            // supply.
             if let Some(name) = describe::parameter_of(&error) {
                 return unfit(&name, &error);
             }
@@ -230,7 +232,7 @@ impl ParameterSchema {
             if property.get("default").is_some() || property.get("properties").is_none() {
                 continue;
             }
-            // Without a default of its own, an object is only a probe for those inside of it.
+            // Without a default, probe the object for the defaults of its fields.
             let probe = self.filled(json!({ name: {} }))?;
             if probe[name] == json!({}) {
                 continue;
@@ -265,12 +267,11 @@ fn refused(problems: Vec<String>) -> Error {
     Error::ParameterValuesInvalid { problems }
 }
 
-/// Said where the defaults alone are longer than values may be.
 fn overgrown() -> String {
     format!("grows beyond {MAX_PARAMETERS_BYTES} bytes with defaults filled in")
 }
 
-/// Reads values, or says why not. The error around it says "parameter values" already.
+/// Reads values. The enclosing error already says "parameter values".
 fn read(text: &str) -> Result<Value, String> {
     document::read_json_within("parameters", text.as_bytes(), BOUNDS).map_err(|error| {
         let message = error.to_string();
@@ -278,7 +279,7 @@ fn read(text: &str) -> Result<Value, String> {
     })
 }
 
-/// Replaces each parameter that is marked secret by the only form that it may take.
+/// Replaces each secret parameter by the schema of a secret reference.
 fn take_secrets(schema: &mut Value) -> BTreeSet<String> {
     let mut secrets = BTreeSet::new();
     let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
@@ -291,7 +292,7 @@ fn take_secrets(schema: &mut Value) -> BTreeSet<String> {
     secrets
 }
 
-/// `{"secretRef": {"name", "key"}}`: a Secret in the Project's namespace, which the broker never reads.
+/// `{"secretRef": {"name", "key"}}`: a Secret in the Project's namespace. The broker never reads it.
 fn secret_reference() -> Value {
     json!({
         "type": "object",
@@ -315,8 +316,7 @@ fn secret_reference() -> Value {
     })
 }
 
-/// Fills in what the caller left out and the schema has a default for, in objects and in items of arrays.
-/// Says whether everything found room.
+/// Fills in defaults that the caller omitted, in objects and in array items. Returns whether all of them fit.
 fn fill_defaults(schema: &Value, value: &mut Value, growth: &mut Growth) -> bool {
     match value {
         Value::Object(object) => {
@@ -352,7 +352,7 @@ fn strings(value: Option<&Value>) -> Vec<&str> {
     value.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// A parameter's name: what an XRD can declare as a property, and a Composition can patch from.
+/// Accepts a name that an XRD can declare as a property and that a Composition can patch from.
 fn check_name(field: &Field<'_>, name: &str) -> Result<(), Error> {
     if injection::RESERVED_PARAMETERS.contains(&name) {
         return Err(field.invalid(format!("{name} is reserved for the broker; use another name")));
@@ -368,7 +368,6 @@ fn check_name(field: &Field<'_>, name: &str) -> Result<(), Error> {
     Err(field.invalid(format!("{found} cannot be a parameter name; {allowed}")))
 }
 
-/// The object behind a value that was checked to be one.
 fn object_of(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flat_map(Map::iter)
 }

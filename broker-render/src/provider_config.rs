@@ -1,4 +1,4 @@
-//! The ProviderConfig of a resource: which endpoint its cloud has, and which Secret opens it.
+//! The ProviderConfig of a resource: the cloud's endpoint, and the Secret with the credential.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,7 +25,7 @@ use crate::xrd::{is_label, is_subdomain};
 pub struct Provider(String);
 
 impl Provider {
-    /// Takes a DNS label, which it becomes a part of.
+    /// Accepts a DNS label, because API groups contain it.
     ///
     /// # Errors
     ///
@@ -51,7 +51,7 @@ impl fmt::Display for Provider {
     }
 }
 
-/// How the ProviderConfig of one provider is called, and where it stands.
+/// The API group, kind and scope of a provider's ProviderConfig.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProviderProfile {
@@ -61,24 +61,24 @@ pub struct ProviderProfile {
     pub version: String,
     /// The kind.
     pub kind: String,
-    /// Where it stands.
+    /// The scope.
     pub scope: ProviderConfigScope,
-    /// The key inside of the Secret, for providers that take their credentials as most do: with it,
-    /// `source`, `secretRef.namespace` and `secretRef.key` are sent too.
+    /// The key inside the Secret. With it, the ProviderConfig also gets `source`, `secretRef.namespace` and
+    /// `secretRef.key`, as most providers expect.
     pub secret_key: Option<String>,
 }
 
-/// Where a ProviderConfig stands.
+/// The scope of a ProviderConfig.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProviderConfigScope {
     /// In the Project's namespace.
     Namespaced,
-    /// Outside of any namespace.
+    /// Cluster-scoped.
     Cluster,
 }
 
-/// The profiles of an installation. A provider without one gets the default: group
-/// `<provider>.crossplane.io`, version `v1beta1`, kind `ProviderConfig`, namespaced.
+/// The profiles of an installation. The default profile: group `<provider>.crossplane.io`, version `v1beta1`,
+/// kind `ProviderConfig`, namespaced.
 ///
 /// ```
 /// use broker_render::{Provider, ProviderConfigScope, ProviderProfile, ProviderProfiles};
@@ -99,13 +99,13 @@ pub enum ProviderConfigScope {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProviderProfiles(BTreeMap<Provider, ProviderProfile>);
 
-/// Everything that a ProviderConfig is rendered from.
+/// The inputs of a ProviderConfig.
 pub struct ProviderConfigInput<'a> {
     /// The provider's profile.
     pub profile: &'a ProviderProfile,
     /// The ids.
     pub identity: Identity,
-    /// The cloud's endpoint, which is no secret: the text of a JSON object.
+    /// The cloud's endpoint, which is not secret: the text of a JSON object.
     pub endpoint: &'a str,
     /// The Secret with the credential, from [`crate::secret_name`].
     pub secret_name: &'a str,
@@ -123,11 +123,11 @@ impl ProviderProfile {
         }
     }
 
-    /// With another API group.
+    /// Sets the API group.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] when it is no DNS subdomain.
+    /// [`Error::InvalidInput`] when it is not a DNS subdomain.
     pub fn with_group(mut self, group: impl Into<String>) -> Result<Self, Error> {
         self.group = group.into();
         if is_subdomain(&self.group) {
@@ -137,11 +137,11 @@ impl ProviderProfile {
         Err(Error::invalid("provider_profile.group", problem))
     }
 
-    /// With another API version.
+    /// Sets the API version.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] when it is no DNS label.
+    /// [`Error::InvalidInput`] when it is not a DNS label.
     pub fn with_version(mut self, version: impl Into<String>) -> Result<Self, Error> {
         self.version = version.into();
         if is_label(&self.version) {
@@ -151,11 +151,11 @@ impl ProviderProfile {
         Err(Error::invalid("provider_profile.version", problem))
     }
 
-    /// With another kind.
+    /// Sets the kind.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] when it is not made of letters and digits.
+    /// [`Error::InvalidInput`] when it contains anything but letters and digits.
     pub fn with_kind(mut self, kind: impl Into<String>) -> Result<Self, Error> {
         self.kind = kind.into();
         if !self.kind.is_empty() && self.kind.chars().all(|c| c.is_ascii_alphanumeric()) {
@@ -165,14 +165,14 @@ impl ProviderProfile {
         Err(Error::invalid("provider_profile.kind", problem))
     }
 
-    /// With another scope.
+    /// Sets the scope.
     #[must_use]
     pub const fn with_scope(mut self, scope: ProviderConfigScope) -> Self {
         self.scope = scope;
         self
     }
 
-    /// With the key inside of the Secret.
+    /// Sets the key inside the Secret.
     #[must_use]
     pub fn with_secret_key(mut self, key: impl Into<String>) -> Self {
         self.secret_key = Some(key.into());
@@ -186,7 +186,7 @@ impl ProviderProfile {
 }
 
 impl ProviderProfiles {
-    /// With a profile for a provider.
+    /// Sets the profile of a provider.
     #[must_use]
     pub fn with(mut self, provider: Provider, profile: ProviderProfile) -> Self {
         self.0.insert(provider, profile);
@@ -199,8 +199,8 @@ impl ProviderProfiles {
     }
 }
 
-/// Renders a ProviderConfig. It is named like the composite resource, so that deleting it never touches a
-/// neighbour's; a Composition takes `providerConfigRef.name` from the composite resource's name.
+/// Renders a ProviderConfig. It has the composite resource's name, so that deleting it never affects another
+/// resource. A Composition derives `providerConfigRef.name` from that name.
 ///
 /// # Errors
 ///

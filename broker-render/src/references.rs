@@ -1,4 +1,4 @@
-//! What a live composite resource has composed: the objects that have to be gone before it is.
+//! The objects that a live composite resource composed; teardown waits until they are gone.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::canonical::Digest;
 use crate::xrd::XrdScope;
 
-/// The composed objects that a live composite resource names. One without a namespace stands in that of
-/// the composite resource. An entry without a name refers to nothing yet and is left out.
+/// The composed objects that a live composite resource names. A reference without a namespace uses that of
+/// the composite resource. Entries without a name refer to no object yet and are skipped.
 pub fn references(live: &Value, scope: XrdScope) -> BTreeSet<ObjectReference> {
     let spec = live.get("spec");
     let holder = match scope {
@@ -27,11 +27,11 @@ pub fn references(live: &Value, scope: XrdScope) -> BTreeSet<ObjectReference> {
     entries.into_iter().flatten().filter_map(reference).collect()
 }
 
-/// The digest over a set of references.
+/// The digest of a set of references.
 pub fn references_digest(references: &BTreeSet<ObjectReference>) -> ReferencesDigest {
     let mut bytes = Vec::new();
     for reference in references {
-        // Each part with its length, so that no two sets run into the same bytes.
+        // Prefix each part with its length, so that different sets never give equal bytes.
         let parts = [
             Some(reference.api_version()),
             Some(reference.kind()),
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_read_from_where_the_scope_keeps_them() {
+    fn references_are_read_per_scope() {
         let refs = json!([{"apiVersion": "v1", "kind": "A", "name": "x"}]);
         let modern = json!({"metadata": {"namespace": "ns"}, "spec": {"crossplane": {"resourceRefs": refs}}});
         let legacy = json!({"metadata": {}, "spec": {"resourceRefs": refs}});
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_without_namespace_stands_in_that_of_the_composite() {
+    fn reference_without_namespace_uses_that_of_the_xr() {
         let live = json!({"metadata": {"namespace": "ns"}, "spec": {"crossplane": {"resourceRefs": [
             {"apiVersion": "v1", "kind": "A", "name": "x"},
             {"apiVersion": "v1", "kind": "A", "name": "x", "namespace": "other"},
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_tells_sets_apart() {
+    fn references_digest_distinguishes_sets() {
         let set = |names: &[(&str, Option<&str>)]| {
             let reference = |(name, namespace): &(&str, Option<&str>)| {
                 ObjectReference::new("v1", "A", *name, *namespace)

@@ -1,7 +1,7 @@
-//! Taking injected values out of what others say about them.
+//! Removes injected values from messages of other systems.
 //!
-//! An API server that refuses a field may repeat its value, and a provider may repeat the user data that it
-//! choked on, escaped or encoded. No such message goes anywhere before it went through here.
+//! An API server that rejects a field may repeat its value. A provider may repeat user data that it failed to
+//! parse, escaped or encoded. Every such message must pass through this module first.
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,22 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use serde_json::Value;
 
-/// The longest message that is passed on.
+/// The maximum length of a scrubbed message in bytes.
 pub const MAX_MESSAGE_BYTES: usize = 1024;
 
-/// A shorter beginning of a value, where somebody cut it off, says nothing about it.
+/// A shorter prefix of a truncated value reveals nothing.
 const MIN_REMAINDER_BYTES: usize = 8;
 
-/// How often a value is escaped at most: in its document, in the body of a request, in a message about it.
+/// The maximum nesting of escapes: in the document, the request body, and a message about it.
 const MAX_ESCAPES: usize = 3;
 
-/// Stands where a value stood. Injected values are ASCII, so that this can never be a part of one.
+/// The replacement for a value. Injected values are ASCII and never contain it.
 const MARK: char = '█';
 
 /// Removes every injected value from a message and cuts it to 1 KiB.
 ///
-/// A value is found raw, escaped as JSON does it (up to three times, as a token in a document in a body in a
-/// message is, and with the additional escapes of Go), in both alphabets of base64, alone or at any position
-/// inside of something larger, and, where somebody cut it off, by its beginning.
+/// Finds a value raw; escaped as JSON up to three times, with Go's additional escapes; in both base64
+/// alphabets, at any offset inside a larger text; and, if truncated, by its prefix.
 ///
 /// ```
 /// let message = broker_render::scrub("Invalid value: \"s3cr3t-t0ken\"", &["s3cr3t-t0ken"]);
@@ -37,14 +36,14 @@ pub fn scrub(message: &str, injected: &[&str]) -> String {
         .filter(|value| !value.is_empty())
         .flat_map(|value| encodings(value))
         .collect();
-    // The longest first: what is left of a document after its token was cut out would not be found.
+    // Longest first: removing a token first would hide the document around it.
     needles.sort_by(|left, right| right.len().cmp(&left.len()).then_with(|| left.cmp(right)));
     needles.dedup();
     let mut text = message.to_owned();
     for needle in &needles {
         while text.contains(needle.as_str()) {
-            // A value from elsewhere may hold the mark itself. Then it is removed without one; the text
-            // gets shorter each time, so that this ends.
+            // A value from elsewhere may contain the mark. Remove it without a replacement; the text shrinks
+            // each time, so the loop ends.
             let mark = if needle.contains(MARK) { String::new() } else { MARK.to_string() };
             text = text.replace(needle.as_str(), &mark);
         }
@@ -56,7 +55,7 @@ fn encodings(value: &str) -> Vec<String> {
     let mut encodings = Vec::new();
     let mut layer = vec![value.to_owned()];
     for _ in 0..MAX_ESCAPES {
-        // Not every layer is written by Go.
+        // Not every layer uses Go's encoder.
         let both = |text: &String| [escape(text), go_escape(&escape(text))];
         layer = layer.iter().flat_map(both).collect();
         layer.sort();
@@ -73,25 +72,25 @@ fn encodings(value: &str) -> Vec<String> {
     encodings
 }
 
-/// As JSON writes it, without the quotes around it.
+/// Escapes as JSON does, without the surrounding quotes.
 fn escape(text: &str) -> String {
     let quoted = Value::from(text).to_string();
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// Go escapes these three as well.
+/// Escapes the three additional characters that Go escapes.
 fn go_escape(escaped: &str) -> String {
     escaped.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 
-/// The digits that a value contributes to a longer text in base64 when it begins at that offset within a
-/// group of three bytes. Digits that also depend on a neighbour are left out.
+/// The base64 digits of a value at that offset within a group of three bytes. Excludes digits that also
+/// depend on neighbouring bytes.
 fn embedded_base64(value: &[u8], offset: usize) -> Vec<String> {
     let mut padded = vec![0; offset];
     padded.extend(value);
     let first = (offset * 4).div_ceil(3);
     let last = padded.len() * 4 / 3;
-    // So few whole digits are no trace of anything, and would be found everywhere.
+    // Fewer whole digits reveal nothing and would match everywhere.
     if last < first + 4 {
         return Vec::new();
     }
@@ -101,8 +100,8 @@ fn embedded_base64(value: &[u8], offset: usize) -> Vec<String> {
         .collect()
 }
 
-/// Removes each beginning of a needle that is long enough to say something about it. Encodings of one value
-/// begin alike, so that the one counts that goes farthest.
+/// Removes every prefix of a needle that is long enough to reveal something. Encodings of one value share
+/// prefixes, so the longest match counts.
 fn without_beginnings(text: &str, needles: &[String]) -> String {
     let mut by_start: BTreeMap<&[u8], Vec<&str>> = BTreeMap::new();
     for needle in needles {
@@ -122,7 +121,6 @@ fn without_beginnings(text: &str, needles: &[String]) -> String {
     kept
 }
 
-/// How far two texts are the same.
 fn common_bytes(left: &str, right: &str) -> usize {
     let common = left.chars().zip(right.chars()).take_while(|(left, right)| left == right);
     common.map(|(c, _)| c.len_utf8()).sum()

@@ -1,22 +1,20 @@
-//! How foreign text appears in our messages: quoted, on one line, and short.
+//! Foreign text in messages: quoted, on one line, and short.
 
 use serde_json::Value;
 
-/// The longest piece of foreign text that a message repeats, in characters.
+/// The maximum length of foreign text in a message, in characters.
 const MAX_CHARS: usize = 64;
 
-/// How many words a list names before it only counts them.
+/// The number of words that a list shows before it counts the rest.
 const MAX_WORDS: usize = 16;
 
-/// How long a list of words may get, but for the count at its end.
+/// The maximum length of a list of words in bytes, without the trailing count.
 const MAX_LIST_BYTES: usize = 512;
 
-/// Foreign text in double quotes, control characters escaped, cut where it gets long.
 pub(crate) fn quoted(text: &str) -> String {
     format!("{:?}", shortened(text))
 }
 
-/// Foreign text, cut where it gets long.
 pub(crate) fn shortened(text: &str) -> String {
     let mut shown: String = text.chars().take(MAX_CHARS).collect();
     if shown.len() < text.len() {
@@ -25,7 +23,7 @@ pub(crate) fn shortened(text: &str) -> String {
     shown
 }
 
-/// `a, b, c` out of words, or `a, b and 40 more`. Words that are not named are not asked for either.
+/// Joins words: `a, b, c`, or `a, b and 40 more`. The iterator yields only the words that are shown.
 pub(crate) fn list<W: AsRef<str>>(
     words: impl IntoIterator<Item = W, IntoIter: ExactSizeIterator>,
 ) -> String {
@@ -46,7 +44,7 @@ pub(crate) fn list<W: AsRef<str>>(
     if words.len() == 0 { named } else { format!("{named} and {} more", words.len()) }
 }
 
-/// One step of a path below another: `a.b`, or `a["b c"]` where `b c` is no plain name.
+/// Appends one step to a path: `a.b`, or `a["b c"]` where `b c` is not a plain name.
 pub(crate) fn join(path: &str, key: &str) -> String {
     let plain = !key.is_empty()
         && key.len() <= MAX_CHARS
@@ -58,7 +56,7 @@ pub(crate) fn join(path: &str, key: &str) -> String {
     }
 }
 
-/// What kind of value it is, in the words of JSON.
+/// The JSON type of a value, in words.
 pub(crate) const fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -84,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_ends_with_a_count() {
+    fn long_list_ends_with_a_count() {
         assert_eq!(list([""; 0]), "");
         assert_eq!(list(["a", "b"]), "a, b");
         assert_eq!(list(["a"; 16]), ["a"; 16].join(", "));

@@ -1,9 +1,8 @@
-//! The composite resource (XR) of a resource, from blueprint, ids, parameters and tags.
+//! Act stage: the composite resource (XR) of a resource, from blueprint, ids, parameters and tags.
 //!
-//! [`xr`] renders and checks what every form of it has in common. From that one value come the three forms
-//! that are ever sent: a shell, which composes nothing; the armed resource with its token
-//! ([`crate::inject_bootstrap`]) or without one; and the re-apply of an armed one
-//! ([`crate::preserve_injection`]).
+//! [`xr`] renders and checks the common part. From it come the three forms that the broker sends: a shell,
+//! which composes nothing; the armed resource, with a token ([`crate::inject_bootstrap`]) or standalone; and
+//! the re-apply of an armed one ([`crate::preserve_injection`]).
 
 use std::fmt;
 
@@ -20,13 +19,13 @@ use crate::names::{
 };
 use crate::xrd::{Declared, FieldProblem, ProblemKind, Xrd};
 
-/// Everything that a composite resource is rendered from.
+/// The inputs of a composite resource.
 pub struct XrInput<'a> {
     /// The blueprint's XRD.
     pub xrd: &'a Xrd,
-    /// The blueprint's Composition, which a new XR pins.
+    /// The blueprint's Composition; a new XR pins it.
     pub composition: CompositionName,
-    /// Where the token goes, if there is one.
+    /// The injection site of the token, if any.
     pub injection_strategy: InjectionStrategy,
     /// Whether a Node enrols; a standalone resource has no token.
     pub mesh_role: MeshRole,
@@ -34,33 +33,33 @@ pub struct XrInput<'a> {
     pub identity: Identity,
     /// The validated parameter values.
     pub parameters: &'a Parameters,
-    /// The Resource's labels as tags of the cloud.
+    /// The Resource's labels as cloud tags.
     pub tags: &'a CloudTags,
 }
 
-/// A rendered composite resource, before it becomes a shell or armed.
+/// A rendered composite resource, not yet a shell or armed.
 #[derive(Debug)]
 pub struct Xr<'a> {
     xrd: &'a Xrd,
     composition: CompositionName,
     injection: Option<InjectionStrategy>,
     manifest: Manifest,
-    /// Whether the XRD refuses a shell without something at the injection site.
+    /// Whether the XRD rejects a shell without a value at the injection site.
     shell_site: bool,
     skipped: Vec<SkippedTag>,
 }
 
-/// What an armed composite resource says of itself.
+/// The value of [`ARMED_ANNOTATION`](crate::ARMED_ANNOTATION).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Armed {
     /// The token with this id was injected.
     Token(BootstrapTokenId),
-    /// Nothing is ever injected.
+    /// No token: the resource is standalone.
     Standalone,
 }
 
 impl Armed {
-    /// What a resource is armed with; `None` for a Node that has no token yet.
+    /// The value for a resource; `None` for a node without a token.
     ///
     /// ```
     /// use broker_domain::MeshRole;
@@ -86,8 +85,7 @@ impl fmt::Display for Armed {
     }
 }
 
-/// What the annotation of a live composite resource says: `None` for a shell, otherwise the text of an
-/// [`Armed`].
+/// The annotation of a live composite resource: `None` for a shell, otherwise the text of an [`Armed`].
 pub fn armed(live: &Value) -> Option<&str> {
     live.get("metadata")?.get("annotations")?.get(ARMED_ANNOTATION)?.as_str()
 }
@@ -96,9 +94,8 @@ pub fn armed(live: &Value) -> Option<&str> {
 ///
 /// # Errors
 ///
-/// [`Error::InvalidInput`] by field for whatever the API server would refuse or drop: a path that the XRD
-/// does not declare, a wrong type, a missing required field, a broken rule. Tags that the XRD does not
-/// declare are no error but skip records.
+/// [`Error::InvalidInput`] by field for everything that the API server would reject or drop: an undeclared
+/// path, a wrong type, a missing required field, a broken rule. Undeclared tags become skip records instead.
 pub fn xr<'a>(input: &XrInput<'a>) -> Result<Xr<'a>, Error> {
     let XrInput { xrd, composition, injection_strategy, mesh_role, identity, parameters, tags } =
         input;
@@ -135,20 +132,19 @@ impl<'a> Xr<'a> {
         self.xrd
     }
 
-    /// Where its token goes; `None` for a standalone resource.
+    /// The injection site; `None` for a standalone resource.
     pub const fn injection(&self) -> Option<InjectionStrategy> {
         self.injection
     }
 
-    /// Every label that becomes no tag, each with its reason: what the provider refuses, then what the XRD
-    /// has no place for.
+    /// Every label that becomes no tag, with its reason: first those that the provider rejects, then those
+    /// that the XRD does not declare.
     pub fn skipped_tags(&self) -> &[SkippedTag] {
         &self.skipped
     }
 
-    /// A shell: paused, so that Crossplane composes nothing, and stamped with the epoch of the lease under
-    /// which it is made or touched. It carries no token, and nothing at the injection site unless the XRD
-    /// insists on the field.
+    /// A shell: paused, so that Crossplane composes nothing, and stamped with the lease epoch. It carries no
+    /// token, and an injection site only if the XRD requires the field.
     pub fn shell(&self, epoch: u64) -> Manifest {
         let mut shell = self.pin(self.manifest.clone());
         if let (true, Some(strategy), Some(spec)) =
@@ -162,14 +158,14 @@ impl<'a> Xr<'a> {
         ])
     }
 
-    /// The armed resource without its injection: what to compare a live one with, and what arms a standalone
-    /// resource.
+    /// The armed resource without its injection: the reference for comparison, and the form that arms a
+    /// standalone resource.
     pub fn armed(&self, armed: &Armed) -> Manifest {
         self.pin(self.unpinned(armed))
     }
 
-    /// The armed resource without its injection, as a re-apply sends it: with the Composition that the live
-    /// one names, if it names one. Never with another, which would delete what stands.
+    /// The armed resource without its injection, for a re-apply. Keeps the Composition that the live object
+    /// names; changing it would make Crossplane delete the composed objects.
     pub fn kept(&self, live: &Value, armed: &Armed) -> Manifest {
         match composition_ref(live, self.xrd.scope()) {
             Some(standing) => self.pinned(self.unpinned(armed), standing),
@@ -177,7 +173,7 @@ impl<'a> Xr<'a> {
         }
     }
 
-    /// The armed resource in the fields that its XRD declares; `compositionRef` is Crossplane's.
+    /// The armed resource without `compositionRef`, which belongs to Crossplane's fields.
     pub(crate) fn unpinned(&self, armed: &Armed) -> Manifest {
         let manifest = self.manifest.clone();
         let manifest = manifest.with_annotations([(ARMED_ANNOTATION, armed.to_string())]);
@@ -188,7 +184,6 @@ impl<'a> Xr<'a> {
         ])
     }
 
-    /// Pins the blueprint's Composition.
     pub(crate) fn pin(&self, manifest: Manifest) -> Manifest {
         self.pinned(manifest, self.composition.as_str())
     }
@@ -201,7 +196,7 @@ impl<'a> Xr<'a> {
     }
 }
 
-/// The first problem as an error; the others are named behind it.
+/// Converts the first problem to an error that also mentions the others.
 pub(crate) fn first_problem(problems: &[FieldProblem]) -> Option<Error> {
     const NAMED: usize = 5;
     let (first, others) = problems.split_first()?;
@@ -220,7 +215,7 @@ fn parameter_values(parameters: &Parameters) -> Result<Map<String, Value>, Error
     let Value::Object(values) = values else {
         return Err(Error::invalid("parameters", "is not an object"));
     };
-    // Admission refuses these names; a row that has one anyway must not forge an injection.
+    // Admission rejects these names; a row that has one anyway must not forge an injection.
     match RESERVED_PARAMETERS.into_iter().find(|name| values.contains_key(*name)) {
         Some(name) => {
             Err(Error::invalid(format!("parameters.{name}"), "is reserved for the broker"))
@@ -242,7 +237,7 @@ fn declared_tags(xrd: &Xrd, tags: &CloudTags) -> (Map<String, Value>, Vec<Skippe
     (kept, left.into_iter().map(skip).collect())
 }
 
-/// Checks what a shell and an armed resource have in common, and says whether a shell needs its site.
+/// Checks the common part of shell and armed resource. Returns whether a shell needs its site.
 fn check(
     xrd: &Xrd,
     injection: Option<InjectionStrategy>,
@@ -259,7 +254,7 @@ fn check(
     let problems: Vec<_> = if needs_site {
         with_site
     } else {
-        // The site itself has to be declared; whether the XRD likes its content shows with the content.
+        // Require the site to be declared; arming checks its content.
         let structural = with_site.into_iter().filter(|problem| {
             matches!(problem.kind, ProblemKind::Undeclared | ProblemKind::Type)
                 && !bare.contains(problem)
@@ -269,7 +264,7 @@ fn check(
     first_problem(&problems).map_or(Ok(needs_site), Err)
 }
 
-/// Whether a required field is missing that the injection brings.
+/// Whether the missing field is one that the injection supplies.
 pub(crate) fn is_missing_site(strategy: InjectionStrategy, problem: &FieldProblem) -> bool {
     let brings = |leaf: &&[&str]| {
         let leaf = format!("spec.{}", leaf.join("."));

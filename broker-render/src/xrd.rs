@@ -1,5 +1,5 @@
-//! The composite resource definition (XRD) of a blueprint: which kind of object we send, and what the API
-//! server will let it hold.
+//! The composite resource definition (XRD) of a blueprint: the kind that the broker sends, and the schema
+//! that the API server enforces.
 
 mod check;
 mod pattern;
@@ -19,14 +19,15 @@ use crate::document;
 use crate::fields::Field;
 use crate::text::quoted;
 
-/// How the composite resources of an XRD are scoped.
+/// The scope of an XRD's composite resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum XrdScope {
-    /// Each stands in a namespace: the Project's. The default of a v2 XRD.
+    /// In the Project's namespace. The default of a v2 XRD.
     Namespaced,
-    /// Each stands outside of any namespace.
+    /// Cluster-scoped.
     Cluster,
-    /// As [`XrdScope::Cluster`], with Crossplane's own fields directly under `spec`. The default of a v1 XRD.
+    /// Like [`XrdScope::Cluster`], with Crossplane's own fields directly under `spec`. The default of a v1
+    /// XRD.
     LegacyCluster,
 }
 
@@ -34,7 +35,7 @@ impl XrdScope {
     /// Every scope.
     pub const ALL: [Self; 3] = [Self::Namespaced, Self::Cluster, Self::LegacyCluster];
 
-    /// The scope's name in an XRD.
+    /// The name in an XRD.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Namespaced => "Namespaced",
@@ -43,7 +44,7 @@ impl XrdScope {
         }
     }
 
-    /// Whether objects of this scope stand in a namespace.
+    /// Whether objects of this scope are namespaced.
     pub const fn is_namespaced(self) -> bool {
         matches!(self, Self::Namespaced)
     }
@@ -55,7 +56,7 @@ impl fmt::Display for XrdScope {
     }
 }
 
-/// A parsed XRD: the names of its kind, and the compiled schema of the version that we use.
+/// A parsed XRD: the names of its kind, and the compiled schema of the served version.
 ///
 /// ```
 /// use broker_render::{XrdScope, Xrd};
@@ -87,21 +88,20 @@ pub struct Xrd {
     scope: XrdScope,
     spec: Schema,
     enforced_composition: Option<String>,
-    /// Of each version, by its name, over its schema without descriptions.
+    /// The digest of each version's schema without descriptions, by version name.
     schemas: BTreeMap<String, Digest>,
 }
 
 const API_GROUP: &str = "apiextensions.crossplane.io";
 
 impl Xrd {
-    /// Reads an XRD from JSON or YAML.
+    /// Parses an XRD from JSON or YAML.
     ///
-    /// Of its versions the served one is taken, and among several the referenceable one, to which
-    /// Compositions bind.
+    /// Selects the served version; among several, the referenceable one, to which Compositions bind.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] with the path of what is missing or wrong, under `xrd`.
+    /// [`Error::InvalidInput`] with the path of the missing or invalid field, under `xrd`.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         Self::from_value(&document::read("xrd", bytes)?)
     }
@@ -150,41 +150,40 @@ impl Xrd {
         &self.kind
     }
 
-    /// The plural by which the API server serves it.
+    /// The plural under which the API server serves the kind.
     pub fn plural(&self) -> &str {
         &self.plural
     }
 
-    /// The version that we send.
+    /// The version that the broker sends.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Group and version as manifests spell them.
+    /// Group and version, as manifests spell them.
     pub fn api_version(&self) -> String {
         format!("{}/{}", self.group, self.version)
     }
 
-    /// How its composite resources are scoped.
+    /// The scope of the composite resources.
     pub const fn scope(&self) -> XrdScope {
         self.scope
     }
 
-    /// Compares the `spec` of a composite resource with the schema, and names everything that an API
-    /// server would refuse or silently drop. Rules in CEL, formats and what concerns Crossplane's own
-    /// fields are left to the API server.
+    /// Checks the `spec` of a composite resource against the schema. Reports everything that an API server
+    /// would reject or silently drop. Leaves CEL rules, formats and Crossplane's own fields to the API
+    /// server.
     pub fn check(&self, spec: &Value) -> Vec<FieldProblem> {
         check::check(&self.spec, spec)
     }
 
-    /// Fills the schema's defaults into the `spec` of a composite resource, as the API server does before
-    /// it stores one. Stops where they would add more than [`crate::MAX_DOCUMENT_BYTES`], which
-    /// [`Xrd::check`] refuses.
+    /// Fills defaults into the `spec` of a composite resource, as the API server does before it stores one.
+    /// Stops once they exceed [`crate::MAX_DOCUMENT_BYTES`], which [`Xrd::check`] reports.
     pub fn fill_defaults(&self, spec: &mut Value) {
         self.spec.fill_defaults(spec);
     }
 
-    /// The Composition that Crossplane uses whatever an XR names.
+    /// The Composition that Crossplane enforces, whichever an XR names.
     pub(crate) fn enforced_composition(&self) -> Option<&str> {
         self.enforced_composition.as_deref()
     }
@@ -198,14 +197,14 @@ impl Xrd {
     }
 }
 
-/// By its names: the schema would fill a page.
+/// Prints the names only: the schema would fill a page.
 impl fmt::Debug for Xrd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Xrd({} {}, {})", self.api_version(), self.kind, self.scope)
     }
 }
 
-/// Which generation of the XRD API a document is written in.
+/// The version of the XRD API.
 #[derive(Clone, Copy)]
 enum ApiVersion {
     V1,
@@ -273,7 +272,7 @@ fn schemas(spec: &Field<'_>) -> Result<BTreeMap<String, Digest>, Error> {
     Ok(schemas)
 }
 
-/// A schema without what only people read.
+/// Removes descriptions and other text for people from a schema.
 fn without_prose(schema: &Value) -> Value {
     let Value::Object(keywords) = schema else { return schema.clone() };
     let prose = ["description", "title", "example", "externalDocs"];
@@ -332,7 +331,7 @@ fn kind_name<'a>(field: &Field<'a>) -> Result<&'a str, Error> {
     Err(field.invalid(format!("is {found}; use up to 63 letters and digits, a capital first")))
 }
 
-/// A DNS-1123 label: up to 63 lower-case letters, digits and inner hyphens.
+/// Whether the text is a DNS-1123 label: up to 63 lower-case letters, digits and inner hyphens.
 pub(crate) fn is_label(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 63
@@ -341,7 +340,7 @@ pub(crate) fn is_label(text: &str) -> bool {
         && !text.ends_with('-')
 }
 
-/// DNS-1123 labels with dots between them, up to 253 characters.
+/// Whether the text is a DNS-1123 subdomain: labels joined by dots, up to 253 characters.
 pub(crate) fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }

@@ -13,9 +13,9 @@ use std::alloc::System;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker_app::Sweeper;
+use broker_embed::Parts;
 use broker_tests::TestCluster;
-use broker_tests::real::{Machine, PATIENCE, RealWorld, config, wire};
+use broker_tests::real::{Machine, PATIENCE, RealWorld, wire};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 #[global_allocator]
@@ -68,8 +68,7 @@ async fn kept(many: usize) -> (usize, usize) {
     let machines: Vec<Machine> = world.furnish_rows(many).await;
     let client = played::client(&world, machines, Arc::default()).await;
     let before = allocated();
-    let (ports, cache) = wire(world.pool(), client, PATIENCE);
-    let sweeper = Sweeper::new(ports, config("swept"));
+    let (Parts { sweeper, .. }, cache) = wire(world.pool(), client, PATIENCE);
     let running = Arc::clone(&cache);
     let look = async {
         sweeper.sweep().await.unwrap();

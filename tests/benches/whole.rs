@@ -1,14 +1,15 @@
-//! The whole broker on real servers, beside the bare calls and the naive way, for `cargo xtask bench`.
+//! Benchmarks of the whole broker on real servers, against a baseline and a naive implementation, for
+//! `cargo xtask bench`.
 //!
-//! `whole --list` names the works; `whole WORK` measures one and prints a line of JSON for each measurement;
-//! `whole WORK --quick` does so with little of everything, to see whether it works. Each work is done in up to three
-//! ways, in turns, so that whatever else the machine does meets all of them:
+//! `whole --list` lists the workloads. `whole WORK` measures one and prints one line of JSON per
+//! measurement. `whole WORK --quick` runs it with a few items, as a smoke test. Each workload runs in up to
+//! three ways, in turns, so that other load on the machine affects all of them:
 //!
-//! - *floor*: the bare calls with the same drivers, and no broker;
+//! - *floor*: the bare calls with the same drivers, without the broker;
 //! - *ours*: the broker;
 //! - *naive*: sequential, one GET per resource, two applies per converging tick, one transaction per write.
 //!
-//! A time says something about the machine. Only ratios within a round are kept, and `cargo xtask bench` makes them.
+//! An absolute time depends on the machine. `cargo xtask bench` keeps only the ratios within a round.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on has nothing to say")]
 

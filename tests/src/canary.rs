@@ -1,5 +1,5 @@
-//! Looking for secrets in whatever was said or stored: how a secret can be spelt, a search for many of them at once, and
-//! every row of a database.
+//! Secret-leak search: the spellings of a secret, a search for many secrets at once, and every row of a
+//! database.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::error::Error;
@@ -11,37 +11,37 @@ use sqlx::{AssertSqlSafe, PgPool};
 
 use crate::failure::OrFail;
 
-/// A shorter text would be found anywhere.
+/// A shorter text would match by chance.
 const SHORTEST: usize = 9;
 
-/// Everything that was heard, by where, and what must not be in it.
+/// Captured output by place, and the secrets that it must not contain.
 #[derive(Default)]
 pub struct Net {
-    /// What must not be heard.
+    /// The secrets.
     pub secrets: BTreeSet<String>,
     heard: BTreeMap<String, String>,
 }
 
 impl Net {
-    /// Hears something at a place.
+    /// Records text of a place.
     pub fn hear(&mut self, place: impl Into<String>, text: impl AsRef<str>) {
         let heard = self.heard.entry(place.into()).or_default();
         heard.push_str(text.as_ref());
         heard.push('\n');
     }
 
-    /// Everything that an error says, in every way.
+    /// Records every rendering of an error.
     pub fn hear_error(&mut self, error: &dyn Error) {
         self.hear("an error", everything(error));
     }
 
-    /// What was heard at a place.
+    /// The text recorded for a place.
     #[must_use]
     pub fn at(&self, place: &str) -> &str {
         self.heard.get(place).map_or("", String::as_str)
     }
 
-    /// The places at which nothing was said: looking there for a secret proves nothing.
+    /// The places without any text: their search proves nothing.
     #[must_use]
     pub fn silent(&self) -> Vec<&str> {
         let silent = self.heard.iter().filter(|(_, text)| text.trim().is_empty());
@@ -52,17 +52,13 @@ impl Net {
     ///
     /// # Panics
     ///
-    /// When a secret is so short that it would be found anywhere.
+    /// When a secret is so short that it would match by chance.
     #[must_use]
     pub fn found(&self) -> Vec<&str> {
         self.hits().into_iter().map(|(place, ..)| place).collect()
     }
 
-    /// The same, each with the first line that holds one, for whoever has to mend it.
-    ///
-    /// # Panics
-    ///
-    /// As [`found`](Self::found).
+    /// The same, each with the first line that holds a secret.
     #[must_use]
     pub fn leaks(&self) -> Vec<String> {
         let leak = |(place, text, at): (&str, &str, usize)| {
@@ -72,7 +68,7 @@ impl Net {
         self.hits().into_iter().map(leak).collect()
     }
 
-    /// Places, what was heard there, and where in it the first secret begins.
+    /// Places, their text, and the offset of the first secret.
     fn hits(&self) -> Vec<(&str, &str, usize)> {
         let search = Search::of(self.secrets.iter().flat_map(|secret| spellings(secret)));
         let heard = self.heard.iter().map(|(place, text)| (place.as_str(), text.as_str()));
@@ -80,7 +76,7 @@ impl Net {
     }
 }
 
-/// Everything that an error says, in every way.
+/// Every rendering of an error: `Display`, `Debug`, and the chain of sources.
 #[must_use]
 pub fn everything(error: &dyn Error) -> String {
     let mut text = format!("{error} {error:?} {error:#?}");
@@ -92,14 +88,14 @@ pub fn everything(error: &dyn Error) -> String {
     text
 }
 
-/// A secret as it is, and as JSON, JSON within JSON, Rust, hexadecimal digits and base64 would write it.
+/// The spellings of a secret: plain, JSON, JSON within JSON, Rust `Debug`, hexadecimal and base64.
 ///
 /// # Panics
 ///
-/// When it is so short that it would be found anywhere.
+/// When it is so short that it would match by chance.
 #[must_use]
 pub fn spellings(secret: &str) -> BTreeSet<String> {
-    assert!(secret.len() >= SHORTEST, "{secret:?} would be found anywhere");
+    assert!(secret.len() >= SHORTEST, "{secret:?} would match by chance");
     let escaped = in_json(secret);
     let mut spellings = BTreeSet::from([
         secret.to_owned(),
@@ -120,12 +116,12 @@ fn in_json(text: &str) -> String {
     unquoted(&Value::from(text).to_string())
 }
 
-/// What stands between the quotation marks.
+/// The text between the quotation marks.
 fn unquoted(text: &str) -> String {
     text[1..text.len() - 1].to_owned()
 }
 
-/// As Postgres prints a column of bytes.
+/// Hexadecimal, as Postgres prints a `bytea` column.
 #[must_use]
 pub fn in_digits(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut digits, byte| {
@@ -134,35 +130,31 @@ pub fn in_digits(bytes: &[u8]) -> String {
     })
 }
 
-/// As a Kubernetes Secret holds it.
-///
-/// # Panics
-///
-/// Never.
+/// Base64, as a Kubernetes Secret holds it.
 #[must_use]
 pub fn base64(bytes: impl AsRef<[u8]>) -> String {
     let encoded = serde_json::to_value(ByteString(bytes.as_ref().to_vec()));
     encoded.or_fail("bytes cannot be encoded").as_str().unwrap_or_default().to_owned()
 }
 
-/// What stays of a text in base64, whatever stands before and after it, when it begins at this offset within a group of
-/// three bytes: the groups that are its own.
+/// The part of a text's base64 that does not depend on its surroundings, when the text begins at this
+/// offset within a group of three bytes.
 fn within_base64(text: &str, offset: usize) -> String {
     let own = &text.as_bytes()[(3 - offset) % 3..];
     base64(&own[..own.len() / 3 * 3])
 }
 
-/// A search for many texts at once, which looks at each byte once however many they are.
+/// A search for many texts at once that reads each byte once.
 pub struct Search {
-    /// Whether some text may begin like that: most places are done with after a look here.
+    /// Whether a text may begin with these bytes: rejects most positions with one lookup.
     likely: Vec<bool>,
     by_beginning: HashMap<[u8; BEGINNING], Vec<String>>,
 }
 
-/// As much of a text as tells it from most others.
+/// A prefix long enough to tell one text from most others.
 const BEGINNING: usize = 8;
 
-/// How many beginnings are told apart at the first look.
+/// The size of the first lookup table.
 const SLOTS: usize = 1 << 16;
 
 impl Search {
@@ -170,25 +162,25 @@ impl Search {
     ///
     /// # Panics
     ///
-    /// When one is so short that it would be found anywhere.
+    /// When one is so short that it would match by chance.
     #[must_use]
     pub fn of(texts: impl IntoIterator<Item = String>) -> Self {
         let mut likely = vec![false; SLOTS];
         let mut by_beginning = HashMap::<_, Vec<_>>::new();
         for text in texts {
             let beginning = text.as_bytes().first_chunk::<BEGINNING>().copied();
-            let beginning = beginning.expect("a text that would be found anywhere");
+            let beginning = beginning.expect("a text that would match by chance");
             likely[slot(&beginning)] = true;
             by_beginning.entry(beginning).or_default().push(text);
         }
         Self { likely, by_beginning }
     }
 
-    /// Where the first of them begins.
+    /// The offset of the first match.
     #[must_use]
     pub fn find(&self, text: &str) -> Option<usize> {
         let bytes = text.as_bytes();
-        // A plain loop, for this is also run without optimisation, over hundreds of megabytes.
+        // A plain loop: it also runs unoptimised, over hundreds of megabytes.
         let mut at = 0;
         while at + BEGINNING <= bytes.len() {
             let rest = &bytes[at..];
@@ -207,7 +199,7 @@ impl Search {
     }
 }
 
-/// Of at least three bytes.
+/// Needs at least three bytes.
 fn slot(bytes: &[u8]) -> usize {
     let (one, two) = (usize::from(bytes[0]) << 10, usize::from(bytes[1]) << 5);
     (one ^ two ^ usize::from(bytes[2])) % SLOTS
@@ -217,12 +209,8 @@ const TABLES: &str = "SELECT format('%I.%I', nspname, relname) FROM pg_class
     JOIN pg_namespace ON pg_namespace.oid = relnamespace
     WHERE relkind IN ('r', 'p', 'm') AND nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')";
 
-/// Every table that is not Postgres' own, with the values of all of its rows, each as it is: a whole row as text would
-/// escape them.
-///
-/// # Panics
-///
-/// When the database does not answer.
+/// Every table except Postgres' own, with each value as it is: casting a whole row to text would escape the
+/// values.
 pub async fn rows(pool: &PgPool) -> BTreeMap<String, String> {
     let names = sqlx::query_scalar::<_, String>(TABLES).fetch_all(pool).await;
     let mut tables = BTreeMap::new();

@@ -1,6 +1,6 @@
-//! A Kubernetes API for tests: one control plane for all, a namespace for each, and as many
-//! identities as a test likes. There are no nodes and, unless a test [asks for it](crate::crossplane), no
-//! Crossplane; what a controller would do, the test does.
+//! A Kubernetes API for tests: one shared control plane, a namespace per test, and any number of
+//! identities. There are no nodes and, unless a test [requests it](crate::crossplane), no Crossplane; the
+//! test plays the controllers.
 
 mod audit;
 mod crd;
@@ -34,20 +34,12 @@ pub struct TestCluster {
 }
 
 impl TestCluster {
-    /// The one that all tests share.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be had.
+    /// The shared control plane.
     pub async fn shared() -> Self {
         Self { access: shared::servers().await.control_plane.clone() }
     }
 
-    /// One of its own for a test that kills, stops or floods it, or counts what everybody does.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be had.
+    /// A dedicated control plane, for a test that kills, stops or floods it, or counts all requests.
     pub async fn dedicated() -> DedicatedCluster {
         let start = || {
             let run = Arc::new(Run::start()?);
@@ -55,97 +47,64 @@ impl TestCluster {
         };
         let servers = tokio::task::spawn_blocking(start)
             .await
-            .or_fail("a dedicated control plane cannot be had")
-            .or_fail("a dedicated control plane cannot be had");
+            .or_fail("a dedicated control plane cannot start")
+            .or_fail("a dedicated control plane cannot start");
         DedicatedCluster {
             cluster: Self { access: servers.access() },
             servers: Arc::new(Mutex::new(servers)),
         }
     }
 
-    /// A client that may do everything.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be made.
+    /// A client with cluster-admin rights.
     pub async fn admin(&self) -> Client {
         client(&self.kubeconfig_in("admin", Some(MASTERS))).await
     }
 
-    /// The same for a cluster on which kinds come and go: it retries an answer 429, 503 or 504 up to 15 times, after
-    /// the time that the API server asks for. A list of a kind that is being (re)installed is answered 429.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be made.
+    /// The same for a cluster on which kinds come and go: it retries 429, 503 and 504 up to 15 times, after
+    /// the delay that the API server requests. The API server answers 429 to a list of a kind that is being
+    /// (re)installed.
     pub async fn patient_admin(&self) -> Client {
         connect(&self.kubeconfig_in("admin", Some(MASTERS)), Repeats::Refused).await
     }
 
-    /// A client that the API server knows by this name. It may do what RBAC lets it, at first
-    /// nothing.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be made.
+    /// A client with this user name. It has the rights that RBAC grants, initially none.
     pub async fn identity(&self, name: &str) -> Client {
         client(&self.kubeconfig(name)).await
     }
 
     /// The same as a member of a group.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be made.
     pub async fn identity_in(&self, name: &str, group: &str) -> Client {
         client(&self.kubeconfig_in(name, Some(group))).await
     }
 
-    /// The content of a kubeconfig for another process, which needs no other file.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be made.
+    /// A self-contained kubeconfig for another process.
     pub fn kubeconfig(&self, name: &str) -> String {
         self.kubeconfig_in(name, None)
     }
 
     /// A new namespace.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be created.
     pub async fn namespace(&self) -> TestNamespace {
         let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
         self.namespace_named(&format!("test-{random:016x}")).await
     }
 
     /// A new namespace of a given name, which has to be unique among all tests.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be created.
     pub async fn namespace_named(&self, name: &str) -> TestNamespace {
         TestNamespace::create(self, name).await
     }
 
-    /// Installs a `CustomResourceDefinition`, or changes it to this, and waits until its objects
-    /// are served. Tests that share a cluster share its definitions too: one that needs another
-    /// schema takes another group.
-    ///
-    /// # Panics
-    ///
-    /// When it is refused.
+    /// Installs or updates a `CustomResourceDefinition` and waits until its objects are served. Tests on a
+    /// shared cluster share its definitions: a test that needs another schema uses another group.
     pub async fn install_crd(&self, definition: serde_json::Value) {
         crd::install(&self.admin().await, definition).await;
     }
 
-    /// What the API server was asked for.
+    /// The audit log of this API server.
     pub fn audit_log(&self) -> AuditLog {
         AuditLog::new(self.access.audit_log.clone())
     }
 
-    /// How to reach it.
+    /// How to connect to it.
     pub(crate) fn access(&self) -> &ControlPlaneAccess {
         &self.access
     }
@@ -158,10 +117,10 @@ impl TestCluster {
     }
 }
 
-/// Which requests a client sends again by itself.
+/// Which requests a client retries.
 enum Repeats {
     Nothing,
-    /// What the API server refused for the moment.
+    /// Requests that the API server refused temporarily.
     Refused,
 }
 
@@ -179,7 +138,7 @@ async fn connect(kubeconfig: &str, repeats: Repeats) -> Client {
         Ok::<_, kube::config::KubeconfigError>(config)
     };
     let config = make.await.or_fail("a Kubernetes client cannot be configured");
-    Client::try_from(config).or_fail("a Kubernetes client cannot be made")
+    Client::try_from(config).or_fail("a Kubernetes client cannot be built")
 }
 
 /// A control plane that one test has for itself. Dropping it ends it.
@@ -190,25 +149,17 @@ pub struct DedicatedCluster {
 }
 
 impl DedicatedCluster {
-    /// Power over the store.
+    /// Controls etcd.
     pub fn etcd(&self) -> Control {
         Control::new("etcd", &self.servers, ControlPlane::etcd)
     }
 
-    /// The store loses all that it held, and the API server comes back over an empty one, at the same address.
-    ///
-    /// # Panics
-    ///
-    /// When a server does not end or not come back.
+    /// Replaces the store by an empty one and restarts the API server at the same address.
     pub async fn lose_everything(&self) {
         self.exchange_store(|data| std::fs::rename(data.join("member"), data.join("lost"))).await;
     }
 
-    /// The store is again what it was before it lost everything.
-    ///
-    /// # Panics
-    ///
-    /// As [`lose_everything`](Self::lose_everything), and when nothing was lost.
+    /// Puts back the store that [`lose_everything`](Self::lose_everything) removed.
     pub async fn restore_everything(&self) {
         self.exchange_store(|data| {
             std::fs::remove_dir_all(data.join("member"))?;
@@ -217,21 +168,13 @@ impl DedicatedCluster {
         .await;
     }
 
-    /// Keeps a copy of the store as it is now.
-    ///
-    /// # Panics
-    ///
-    /// As [`lose_everything`](Self::lose_everything).
+    /// Copies the store as it is now.
     pub async fn back_up(&self) {
         self.exchange_store(|data| copy_directory(&data.join("member"), &data.join("copy"))).await;
     }
 
-    /// The store becomes what it was when it was [backed up](Self::back_up), version included: every later change is
-    /// lost, and the next ones get the versions that those had.
-    ///
-    /// # Panics
-    ///
-    /// As [`lose_everything`](Self::lose_everything), and when there is no copy.
+    /// Restores the [backup](Self::back_up), version included: later changes are lost, and new changes
+    /// reuse their versions.
     pub async fn restore_back_up(&self) {
         self.exchange_store(|data| {
             std::fs::remove_dir_all(data.join("member"))?;
@@ -240,7 +183,7 @@ impl DedicatedCluster {
         .await;
     }
 
-    /// Does something to the store's directory while nobody is at it.
+    /// Changes the store's directory while the servers are stopped.
     async fn exchange_store(&self, exchange: impl FnOnce(&Path) -> io::Result<()>) {
         self.controller_manager().stop().await;
         self.api_server().stop().await;
@@ -252,18 +195,18 @@ impl DedicatedCluster {
         self.controller_manager().restart().await;
     }
 
-    /// Power over the API server.
+    /// Controls the API server.
     pub fn api_server(&self) -> Control {
         Control::new("kube-apiserver", &self.servers, ControlPlane::api_server)
     }
 
-    /// Power over garbage collection and the deletion of namespaces.
+    /// Controls the controller manager: garbage collection and namespace deletion.
     pub fn controller_manager(&self) -> Control {
         Control::new("kube-controller-manager", &self.servers, ControlPlane::controller_manager)
     }
 }
 
-/// Copies with owner and permissions: the servers of a run need not be of the test's own user.
+/// Copies with owner and permissions: the servers may run as another user than the test.
 fn copy_directory(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::create_dir(to)?;
     keep_owner(from, to)?;

@@ -1,8 +1,8 @@
-//! The garbage collector of a real control plane.
+//! Waiting for the garbage collector of a real control plane.
 //!
-//! It deletes by the graph that it builds from its watches, one for each kind, and looks for new kinds every half
-//! minute. An owner that is deleted in the foreground before the collector has seen its dependents is removed at once,
-//! and the dependents stay until the collector learns of them.
+//! It deletes by the graph that it builds from its watches, one per kind, and discovers new kinds every
+//! half minute. If an owner is deleted in the foreground before the collector has seen its dependents, the
+//! owner is removed at once, and the dependents stay until the collector discovers them.
 
 use broker_test_servers::servers::crd;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -15,19 +15,15 @@ use uuid::Uuid;
 use crate::failure::OrFail;
 use crate::wait::until;
 
-/// A kind that is installed after all others: when the collector knows it, it knows them too.
+/// The kind that is installed last: when the collector knows it, it knows all others.
 const GROUP: &str = "collector.tests.plexsphere.io";
 
-/// The last kind.
+/// The definition of that kind.
 pub(super) fn last_kind() -> Value {
     crd::plain(GROUP, "v1", "Probe", "probes")
 }
 
-/// Waits until the collector knows every kind that was installed for all tests.
-///
-/// # Panics
-///
-/// When it does not learn of them.
+/// Waits until the collector knows every kind that all tests share.
 pub async fn wait_until_collected(admin: &Client, namespace: &str) {
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, "v1", "Probe"));
     let probes = Api::namespaced_with(admin.clone(), namespace, &kind);
@@ -37,12 +33,8 @@ pub async fn wait_until_collected(admin: &Client, namespace: &str) {
 
 /// Creates an object and waits until it is in the collector's graph.
 ///
-/// The object is created with one more owner, which does not exist. The collector removes that owner reference when it
-/// processes the object; it deletes an object without another owner.
-///
-/// # Panics
-///
-/// When the API server refuses the object, or the collector does not process it.
+/// The object gets an additional owner that does not exist. The collector removes that owner reference when
+/// it processes the object; an object without another owner is deleted.
 pub async fn create_and_wait_until_collected(api: &Api<DynamicObject>, mut object: DynamicObject) {
     let absent = OwnerReference {
         api_version: "v1".to_owned(),

@@ -1,4 +1,4 @@
-//! Power over a server that a test has for itself.
+//! Control over a server of one test.
 
 use std::{
     fmt,
@@ -43,18 +43,17 @@ impl Control {
         Self { name, act: Arc::new(act) }
     }
 
-    /// Kills it, with everything that it started, and waits for its end: a power cut.
+    /// Kills it and its children, and waits for its end: a power cut.
     pub async fn kill(&self) {
         self.perform(Action::Kill).await;
     }
 
-    /// Ends it in good order.
+    /// Stops it gracefully.
     pub async fn stop(&self) {
         self.perform(Action::Stop).await;
     }
 
-    /// Starts it, after ending it if need be, on the same port and data, and waits until it is
-    /// ready.
+    /// Starts it, after stopping it if necessary, on the same port and data, and waits until it is ready.
     pub async fn restart(&self) {
         self.perform(Action::Restart).await;
     }

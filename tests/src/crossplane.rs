@@ -1,8 +1,8 @@
-//! Crossplane itself, beside the shared control plane: with its functions, a provider whose resources cost
-//! nothing, a function of the harness' own, and the sample blueprints.
+//! Real Crossplane on the shared control plane: with its functions, a provider whose resources cost
+//! nothing, a function of the harness, and the sample blueprints.
 //!
-//! A machine runs one of it at a time, so all tests of a process share it. A test that kills or stops a part of
-//! it takes it [alone](TestCluster::with_crossplane_alone) for as long as it lives.
+//! A machine runs one Crossplane at a time, so all tests of a process share it. A test that kills or stops
+//! a part of it uses it [exclusively](TestCluster::with_crossplane_alone).
 
 mod agents;
 mod blueprint;
@@ -40,49 +40,41 @@ use crate::failure::OrFail;
 use crate::real::PATIENCE;
 use crate::rights::BrokerIdentity;
 
-/// The provider on whose clouds the samples can be had, and whose ProviderConfigs nobody reads.
+/// The provider on whose clouds the samples are available. Nothing reads its ProviderConfigs.
 pub const PROVIDER: &str = "hetzner";
 
-/// How often somebody who wants it alone looks whether it is free.
+/// The polling interval of a test that waits for exclusive use.
 const TURN: Duration = Duration::from_millis(50);
 
 /// A control plane with Crossplane on it.
 pub struct TestCrossplane {
     cluster: TestCluster,
-    /// May do everything, and retries while the API server (re)installs a kind.
+    /// A cluster-admin client, which retries while the API server (re)installs a kind.
     pub admin: Client,
     servers: Arc<Mutex<Crossplane>>,
     _turn: Turn,
 }
 
-/// Whether others use it meanwhile.
+/// Shared or exclusive use.
 enum Turn {
     Shared { _guard: RwLockReadGuard<'static, ()> },
     Alone { _guard: RwLockWriteGuard<'static, ()> },
 }
 
-/// Who disturbs, and who must not be disturbed.
+/// Read-locked by shared use, write-locked by exclusive use.
 static TURNS: RwLock<()> = RwLock::const_new(());
 
 impl TestCluster {
-    /// The shared control plane with Crossplane, which the first who asks starts and which ends with this
-    /// process. Nobody disturbs it while the answer lives.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be had.
+    /// The shared control plane with Crossplane. The first caller starts it; it ends with this process. No
+    /// test uses it exclusively while the returned value lives.
     pub async fn with_crossplane() -> TestCrossplane {
         let guard = TURNS.read().await;
         TestCrossplane::get(Turn::Shared { _guard: guard }).await
     }
 
-    /// The same for a test that kills, stops or starves a part of it: no other uses it meanwhile.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be had.
+    /// The same for a test that kills, stops or starves a part of it: no other test uses it meanwhile.
     pub async fn with_crossplane_alone() -> TestCrossplane {
-        // Whoever queued here would hold up all that come later and could run side by side.
+        // A queued writer would block all later readers, which could run concurrently.
         let guard = loop {
             match TURNS.try_write() {
                 Ok(guard) => break guard,
@@ -100,9 +92,9 @@ impl TestCrossplane {
         let servers = {
             let cluster = cluster.clone();
             let started = tokio::task::spawn_blocking(move || start(&cluster)).await;
-            match started.or_fail("Crossplane cannot be had") {
+            match started.or_fail("Crossplane cannot start") {
                 Ok(servers) => servers,
-                Err(reason) => panic!("Crossplane cannot be had: {reason}"),
+                Err(reason) => panic!("Crossplane cannot start: {reason}"),
             }
         };
         let crossplane = Self { cluster, admin, servers, _turn: turn };
@@ -110,7 +102,7 @@ impl TestCrossplane {
         crossplane
     }
 
-    /// Installs once what the platform would have installed: the kinds of a provider, and every blueprint.
+    /// Installs once what the platform would: the kinds of a provider, and every blueprint.
     async fn furnish(&self) {
         static FURNISHED: OnceCell<()> = OnceCell::const_new();
         FURNISHED
@@ -131,10 +123,6 @@ impl TestCrossplane {
     }
 
     /// A broker's identity with the roles for every blueprint, admitted to one namespace.
-    ///
-    /// # Panics
-    ///
-    /// When a role is refused.
     pub async fn broker_in(&self, namespace: &str) -> BrokerIdentity {
         let blueprints: Vec<_> = Blueprint::all().iter().map(Blueprint::checked).collect();
         let roles = broker_kube::rbac(&blueprints, &ProviderProfiles::default());
@@ -144,19 +132,19 @@ impl TestCrossplane {
         broker
     }
 
-    /// Power over Crossplane itself.
+    /// Controls Crossplane's core.
     #[must_use]
     pub fn core(&self) -> Control {
         Control::new("crossplane", &self.servers, Crossplane::core)
     }
 
-    /// Power over the provider.
+    /// Controls the provider.
     #[must_use]
     pub fn provider(&self) -> Control {
         Control::new("provider-nop", &self.servers, Crossplane::provider)
     }
 
-    /// Power over the function that composes.
+    /// Controls the function that composes.
     #[must_use]
     pub fn function(&self) -> Control {
         Control::new("function-patch-and-transform", &self.servers, Crossplane::patch_and_transform)
@@ -171,7 +159,7 @@ impl Deref for TestCrossplane {
     }
 }
 
-/// The broker's way to the cluster, for a test that sends its requests without a broker.
+/// The broker's cluster port, for a test that sends requests without a broker.
 #[must_use]
 pub fn port(broker: &BrokerIdentity) -> KubeCluster {
     let cache = Cache::new(broker.client.clone(), CacheOptions::default());
@@ -179,7 +167,7 @@ pub fn port(broker: &BrokerIdentity) -> KubeCluster {
     KubeCluster::new(broker.client.clone(), options, Arc::new(cache))
 }
 
-/// Starts it unless it runs, and whatever a failed test left dead.
+/// Starts Crossplane unless it runs, and restarts parts that a failed test left dead.
 fn start(cluster: &TestCluster) -> Result<Arc<Mutex<Crossplane>>, &'static str> {
     static STARTED: OnceLock<Result<Arc<Mutex<Crossplane>>, String>> = OnceLock::new();
     let started = STARTED.get_or_init(|| try_start(cluster).map_err(|error| error.to_string()));
@@ -193,7 +181,7 @@ fn start(cluster: &TestCluster) -> Result<Arc<Mutex<Crossplane>>, &'static str> 
     ] {
         let server = pick(&mut crossplane);
         if server.id().is_none() {
-            server.start_again().map_err(|_| "a part of it does not start again")?;
+            server.start_again().map_err(|_| "a part of Crossplane does not restart")?;
         }
     }
     Ok(Arc::clone(servers))
@@ -208,12 +196,12 @@ fn try_start(cluster: &TestCluster) -> Result<Arc<Mutex<Crossplane>>, Box<dyn st
     Ok(Arc::new(Mutex::new(crossplane)))
 }
 
-/// The sample blueprints that the repository shows to people.
+/// The sample blueprints of this repository.
 fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/catalog")
 }
 
-/// Blueprints that only tests want: what they compose or how they fail is no sample for anybody.
+/// Blueprints for tests only: their compositions or failures are no samples.
 fn own_blueprints() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crossplane/catalog")
 }

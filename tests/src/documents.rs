@@ -1,9 +1,9 @@
-//! Documents that a platform team writes, as tests need them.
+//! Builders of documents that a platform team writes.
 
 use serde_json::{Value, json};
 
-/// The XRD of a namespaced kind and its plural. All versions are served with one schema of `spec`, and the last one is
-/// the one that composite resources refer to.
+/// The XRD of a namespaced kind and its plural. All versions have one schema of `spec`, and composite
+/// resources refer to the last one.
 #[must_use]
 pub fn xrd(group: &str, (kind, plural): (&str, &str), versions: &[&str], spec: &Value) -> Value {
     let version = |name: &&str| {

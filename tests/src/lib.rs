@@ -1,32 +1,33 @@
-//! The harness of every test that crosses crates: real servers, and proxies that a test can script.
+//! The harness of every test that crosses crates: real servers, scriptable proxies, and worlds that wire
+//! the whole broker.
 //!
 //! | you need | take |
 //! |---|---|
-//! | a database of your own | [`TestPostgres::shared`], [`TestPostgres::database`] |
+//! | a private database | [`TestPostgres::shared`], [`TestPostgres::database`] |
 //! | a Postgres to kill, stop or flood | [`TestPostgres::dedicated`] |
-//! | a namespace of your own on a real API server | [`TestCluster::shared`], [`TestCluster::namespace`] |
+//! | a private namespace on a real API server | [`TestCluster::shared`], [`TestCluster::namespace`] |
 //! | an owner that waits for its dependents | [`collector::create_and_wait_until_collected`] |
 //! | an API server, etcd or garbage collector to kill | [`TestCluster::dedicated`] |
-//! | to be somebody else on the API server | [`TestCluster::identity`] |
-//! | to be the broker there, with its generated roles | [`rights::BrokerIdentity`] |
-//! | to know who asked the API server for what | [`TestCluster::audit_log`] |
-//! | a commit whose answer is lost, a request that hangs | [`PgProxy`], [`HttpProxy`] |
+//! | another identity on the API server | [`TestCluster::identity`] |
+//! | the broker's identity, with its generated roles | [`rights::BrokerIdentity`] |
+//! | the requests that the API server received, by user | [`TestCluster::audit_log`] |
+//! | a lost answer to a commit, a request that hangs | [`PgProxy`], [`HttpProxy`] |
 //! | Crossplane, undisturbed or to kill | [`TestCluster::with_crossplane`], [`TestCluster::with_crossplane_alone`] |
 //! | the binary on Crossplane, with agents that boot | [`crossplane::Installation`] |
-//! | to look for secrets in what was said or stored | [`canary::Net`], [`canary::rows`] |
+//! | a search for secrets in logs and stored data | [`canary::Net`], [`canary::rows`] |
 //! | the XRD of a kind | [`documents::xrd`] |
-//! | to type what README says | [`readme::Home`] |
+//! | README's commands in a shell | [`readme::Home`] |
 //! | the whole broker in memory, or on real servers | [`world::World`], [`real::RealWorld`] |
 //!
-//! Servers that were started by `cargo xtask test` are shared by all test processes; a test binary
-//! that is run in another way starts its own. A server that cannot be had fails the test in one
-//! line; nothing is ever skipped. For that reason the harness panics instead of returning errors:
-//! to a test they are all the same.
+//! All test processes share the servers that `cargo xtask test` started; a test binary that runs in another
+//! way starts its own. A server that cannot start fails the test with one line; no test is skipped. The
+//! harness panics instead of returning errors: no test handles them.
 
 #![expect(
     clippy::disallowed_methods,
     reason = "a test process is a composition root: it reads its environment and ends itself"
 )]
+#![expect(clippy::missing_panics_doc, reason = "the harness panics instead of returning errors")]
 
 pub mod canary;
 pub mod cluster;
@@ -45,17 +46,17 @@ mod failure;
 mod shared;
 mod wait;
 
-/// How many passes everything may take until it is settled, once nothing goes wrong any more: the one constant of every
-/// check of liveness.
+/// The most passes until everything is settled after the last fault: the one constant of all liveness
+/// checks.
 pub const K: u8 = 12;
 
-/// Whether the big counts are wanted: `cargo xtask test --nightly`.
+/// Whether the nightly counts are requested: `cargo xtask test --nightly`.
 #[must_use]
 pub fn is_nightly() -> bool {
     std::env::var_os("BROKER_NIGHTLY").is_some_and(|value| value == "1")
 }
 
-/// What an API server without Crossplane is told about the kinds of a blueprint.
+/// The CRDs of a blueprint's kinds, for an API server without Crossplane.
 pub use broker_test_servers::servers::crd;
 pub use cluster::{DedicatedCluster, TestCluster, TestNamespace};
 pub use control::Control;

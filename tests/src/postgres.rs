@@ -1,4 +1,4 @@
-//! Postgres for tests: one server for all, a database for each.
+//! Postgres for tests: one shared server, a database per test.
 
 mod database;
 mod template;
@@ -23,20 +23,12 @@ pub struct TestPostgres {
 }
 
 impl TestPostgres {
-    /// The one that all tests share.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be had.
+    /// The shared server.
     pub async fn shared() -> Self {
         Self { access: shared::servers().await.postgres.clone() }
     }
 
-    /// One of its own for a test that kills, stops or floods it. What it committed survives.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be had.
+    /// A dedicated server, for a test that kills, stops or floods it. Committed data survives a restart.
     pub async fn dedicated() -> DedicatedPostgres {
         let start = || {
             let run = Arc::new(Run::start()?);
@@ -44,28 +36,19 @@ impl TestPostgres {
         };
         let server = tokio::task::spawn_blocking(start)
             .await
-            .or_fail("a dedicated Postgres cannot be had")
-            .or_fail("a dedicated Postgres cannot be had");
+            .or_fail("a dedicated Postgres cannot start")
+            .or_fail("a dedicated Postgres cannot start");
         let postgres = Self { access: server.access() };
         let server = Control::new("postgres", &Arc::new(Mutex::new(server)), Postgres::server);
         DedicatedPostgres { postgres, server }
     }
 
     /// A new, empty database.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be created.
     pub async fn database(&self) -> TestDatabase {
         self.database_from(&Template::empty()).await
     }
 
-    /// A new database that holds what the template does. The template is filled once per server,
-    /// whoever asks first.
-    ///
-    /// # Panics
-    ///
-    /// When the template cannot be filled or the database not be created.
+    /// A new database with the template's content. The first caller fills the template, once per server.
     pub async fn database_from(&self, template: &Template) -> TestDatabase {
         let template = template.provide(self).await;
         TestDatabase::create(self, &template).await
@@ -96,7 +79,7 @@ pub struct DedicatedPostgres {
 }
 
 impl DedicatedPostgres {
-    /// Power over the server.
+    /// Controls the server.
     pub fn server(&self) -> &Control {
         &self.server
     }

@@ -1,10 +1,9 @@
-//! Proxies between a client and a real server. A test scripts what happens to which request: held,
-//! cut, delayed, answered by somebody else, or survived by nobody because the client is killed just
-//! then.
+//! Proxies between a client and a real server. A test scripts the fate of single requests: hold, cut,
+//! delay, answer in the server's stead, or kill the client at that moment.
 //!
-//! Both protocols are reduced to numbered requests with a verb and a target, so one engine
-//! ([`Script`]) serves both. A proxy runs in the test's own runtime: a test that blocks its thread
-//! stops its proxies too.
+//! Both protocols are reduced to numbered requests with a verb and a target, so that one engine
+//! ([`Script`]) serves both. A proxy runs in the test's runtime: a test that blocks its thread blocks its
+//! proxies too.
 
 mod answer;
 mod http;
@@ -32,7 +31,7 @@ use tokio::{
 
 use crate::failure::OrFail;
 
-/// A loopback port whose connections are each served by a task. Dropping it cuts them all.
+/// A loopback port with one task per connection. Dropping it cuts all connections.
 #[derive(Debug)]
 struct Listener {
     port: u16,
@@ -67,12 +66,12 @@ impl Listener {
         Self { port, tasks: Mutex::new(tasks), hang_up }
     }
 
-    /// Cuts all connections, soon, and goes on listening.
+    /// Cuts all connections asynchronously and keeps listening.
     fn hang_up(&self) {
         self.hang_up.notify_one();
     }
 
-    /// Gives the port back and cuts all connections, soon.
+    /// Releases the port and cuts all connections asynchronously.
     fn close(&self) {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
     }

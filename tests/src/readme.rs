@@ -1,6 +1,6 @@
-//! README's commands, typed as they stand there.
+//! Executes README's commands as written.
 //!
-//! The blocks of a section are one session of a shell.
+//! The blocks of one section are one shell session.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -17,7 +17,7 @@ const README: &str = include_str!("../../README.md");
 /// A heading, and the lines of its shell blocks.
 pub type Section = (&'static str, String);
 
-/// Every section that has something to type.
+/// Every section that has commands.
 #[must_use]
 pub fn sections() -> Vec<Section> {
     let mut sections: Vec<Section> = Vec::new();
@@ -44,37 +44,33 @@ pub fn sections() -> Vec<Section> {
     sections
 }
 
-/// A home of its own: what a machine has before anybody has used this repository, but for the caches of cargo and of
-/// server binaries, which would take minutes to fill.
+/// A fresh home directory: the machine of a new user, except for the caches of cargo and of server
+/// binaries, which would take minutes to fill.
 pub struct Home {
     directory: TempDir,
     root: PathBuf,
 }
 
-/// What came of a script.
+/// The result of a script.
 #[derive(Debug, Clone)]
 pub struct Typed {
-    /// How its shell ended.
+    /// The shell's exit code.
     pub code: Option<i32>,
-    /// What it printed.
+    /// Standard output.
     pub out: String,
-    /// And what else it said.
+    /// Standard error.
     pub err: String,
 }
 
 impl Home {
-    /// One in which nobody has typed anything.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be had.
+    /// A home without any history.
     #[must_use]
     pub fn new() -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         Self { directory: tempfile::tempdir().or_fail("a directory"), root }
     }
 
-    /// Types the commands of a section. What a section started that fails does not outlive it.
+    /// Executes the commands of a section. Processes that a failed section started do not outlive it.
     ///
     /// # Panics
     ///
@@ -88,7 +84,7 @@ impl Home {
         out
     }
 
-    /// Runs a script to its end, and stops it at the first command that fails.
+    /// Executes a script; stops at the first command that fails.
     ///
     /// # Panics
     ///
@@ -98,7 +94,7 @@ impl Home {
         command.args(["-eu", "-c", script]).current_dir(&self.root);
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
-            // Neither where this run's servers are, nor what cargo told this test about its package.
+            // Removes the addresses of this run's servers, and what cargo set for this test's package.
             if ["BROKER_", "PLEXSPHERE_", "CARGO_PKG_", "CARGO_MANIFEST_"]
                 .iter()
                 .any(|prefix| text.starts_with(prefix))
@@ -126,7 +122,7 @@ impl Home {
         let group = Pid::from_child(&shell);
         let status = tokio::task::spawn_blocking(move || shell.wait()).await;
         let status = status.or_fail("a shell").or_fail("a shell");
-        // What a script that stopped half-way left in the background; usually there is nothing.
+        // Ends processes that a failed script left in the background; usually there are none.
         let _ = kill_process_group(group, Signal::KILL);
         let text = |name| fs::read_to_string(self.directory.path().join(name)).or_fail(name);
         Typed { code: status.code(), out: text("out"), err: text("err") }

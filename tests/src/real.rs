@@ -1,9 +1,10 @@
-//! The whole product on real servers: Postgres behind every port that stores, an API server behind the cluster
-//! port. The harness plays the rest: Crossplane, the providers, the garbage collector, and agents that boot.
+//! The whole product on real servers: Postgres behind every storage port, an API server behind the
+//! cluster port. The harness plays the rest: Crossplane, the providers, the garbage collector, and
+//! agents that boot.
 //!
-//! It reads like the [world in memory](crate::world): [`RealWorld::round`] is one pass, one round of Crossplane,
-//! and every machine that booted trying to enrol. A test that runs the broker in processes of its own lets
-//! [`RealWorld::keep_turning`] play meanwhile.
+//! The interface resembles the [in-memory world](crate::world): [`RealWorld::round`] is one pass,
+//! one round of Crossplane, and an enrolment attempt of every booted machine. A test that runs the
+//! broker in other processes calls [`RealWorld::keep_turning`] instead.
 
 mod adapters;
 mod bulk;
@@ -46,17 +47,16 @@ use crate::postgres::{TestDatabase, TestPostgres};
 use crate::rights::BrokerIdentity;
 use crate::world::{operator, runner_over};
 
-/// How long a claimed resource belongs to a worker. Nothing waits for its end: see
-/// [`RealWorld::let_leases_end`].
+/// The lease of a claimed resource. No test waits for its end: see [`RealWorld::let_leases_end`].
 pub const LEASE: Duration = crate::world::LEASE;
 
-/// How often Crossplane has its turn while the broker runs by itself.
+/// The interval of Crossplane's turns while the broker runs concurrently.
 const TURN: Duration = Duration::from_millis(100);
 
 /// Longer than any answer takes on a busy machine; only bounds a failure.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Everything, wired together.
+/// The broker, its servers, and the simulated components.
 pub struct RealWorld {
     /// The world's one Project.
     pub project: ProjectId,
@@ -64,53 +64,45 @@ pub struct RealWorld {
     pub kinds: Kinds,
     /// The control plane.
     pub cluster: TestCluster,
-    /// Who may do everything.
+    /// A cluster-admin client.
     pub admin: Client,
-    /// The name by which the API server knows the broker.
+    /// The broker's user name on the API server.
     pub user: String,
     /// The broker, with the generated roles for its kinds and its one Project.
     pub broker: BrokerIdentity,
-    /// What is played.
+    /// The simulated Crossplane and providers.
     pub crossplane: Arc<Crossplane>,
     /// The facade.
     pub service: Service,
-    /// What service and reconciler are wired to.
+    /// The ports of service and reconciler.
     pub ports: Ports,
     /// One replica's reconciler.
     pub reconciler: Reconciler,
-    /// Its sweeper.
+    /// The sweeper of the same replica.
     pub sweeper: Sweeper,
-    /// What the sweeper is answered from, once somebody runs it.
+    /// The sweeper's cache; a test has to run it.
     pub cache: Arc<Cache>,
-    /// Machines boot their agents; a test may hold them back.
+    /// Whether machines boot their agents.
     pub agents_boot: AtomicBool,
     mesh: PgMesh,
     tokens: Mutex<Tokens>,
-    /// From where on the API server's log is looked at.
+    /// Where the examined part of the API server's log begins.
     asked_since: Mutex<Mark>,
     pool: PgPool,
     database: TestDatabase,
     namespace: TestNamespace,
 }
 
-/// The plaintexts that agents found, to look for where they must not be; `true` if nobody need try them again.
+/// The plaintexts that agents found, for leak checks; `true` if agents need not try them again.
 type Tokens = BTreeMap<String, bool>;
 
 impl RealWorld {
-    /// A world in a database and a namespace of its own, with kinds that such worlds share.
-    ///
-    /// # Panics
-    ///
-    /// When the servers cannot be had.
+    /// A world in its own database and namespace, with kinds that such worlds share.
     pub async fn new() -> Self {
         Self::with_kinds(&TestCluster::shared().await, Kinds::shared()).await
     }
 
-    /// The same with kinds that nobody else has, for a test that counts.
-    ///
-    /// # Panics
-    ///
-    /// As [`new`](Self::new).
+    /// The same with exclusive kinds, for a test that counts requests.
     pub async fn alone(cluster: &TestCluster) -> Self {
         Self::with_kinds(cluster, Kinds::fresh()).await
     }
@@ -149,7 +141,7 @@ impl RealWorld {
         }
     }
 
-    /// What a test looks with, past the store.
+    /// Direct access to the store, for assertions.
     #[must_use]
     pub fn pool(&self) -> &PgPool {
         &self.pool
@@ -173,7 +165,7 @@ impl RealWorld {
         self.namespace.name().to_owned()
     }
 
-    /// A declaration from one of the blueprints of [the world in memory](crate::world).
+    /// A declaration from one of the blueprints of the [in-memory world](crate::world).
     #[must_use]
     pub fn declaration(&self, blueprint: u128) -> Declaration {
         Declaration::new(self.project, id(2), id(blueprint), id(4))
@@ -188,16 +180,12 @@ impl RealWorld {
         self.service.provision(&operator(), declaration).await
     }
 
-    /// The resource as it is stored.
-    ///
-    /// # Panics
-    ///
-    /// When there is none.
+    /// The stored resource.
     pub async fn get(&self, id: ProvisionedResourceId) -> ProvisionedResource {
         self.service.get(&operator(), id).await.or_fail("no stored resource")
     }
 
-    /// One pass, one round of Crossplane, and every machine that booted tries to enrol.
+    /// One pass, one round of Crossplane, and an enrolment attempt of every booted machine.
     ///
     /// # Errors
     ///
@@ -208,11 +196,7 @@ impl RealWorld {
         passed
     }
 
-    /// Everybody but the broker has a turn.
-    ///
-    /// # Panics
-    ///
-    /// When a server does not answer.
+    /// One turn of every simulated component.
     pub async fn turn(&self) {
         let documents = self.crossplane.turn().await;
         if self.agents_boot.load(Ordering::Relaxed) {
@@ -220,7 +204,7 @@ impl RealWorld {
         }
     }
 
-    /// Lets everybody but the broker go on by themselves, until the answer is dropped.
+    /// Repeats the turns until the returned value is dropped.
     #[must_use]
     pub fn keep_turning(self: &Arc<Self>) -> JoinSet<()> {
         let world = Arc::clone(self);
@@ -251,67 +235,47 @@ impl RealWorld {
         panic!("the resource is in {now} after {K} rounds, not in {phase}: {standing:?}");
     }
 
-    /// Declares a resource and brings it into a phase on the way up.
-    ///
-    /// # Panics
-    ///
-    /// As [`until`](Self::until).
+    /// Declares a resource and brings it into a phase of convergence.
     pub async fn brought_to(&self, phase: Phase, declaration: &Declaration) -> ProvisionedResource {
         let declared = self.declare(declaration).await.or_fail("a declaration was refused");
         if phase == Phase::Pending {
             return declared;
         }
-        // An agent that boots at once would leave nothing to see of Enrolling.
+        // An agent that boots at once would skip Enrolling.
         self.agents_boot.store(phase == Phase::Ready, Ordering::Relaxed);
         let resource = self.until(declared.id(), phase).await;
         self.agents_boot.store(true, Ordering::Relaxed);
         resource
     }
 
-    /// Sweeps once; answers what needs a pass.
-    ///
-    /// # Panics
-    ///
-    /// When store or cluster do not answer.
+    /// Runs one sweep; returns the work that it found.
     pub async fn sweep(&self) -> (Vec<Work>, SweepReport) {
         self.sweeper.sweep().await.or_fail("a sweep failed")
     }
 
-    /// A runner over this world that does not run yet.
-    ///
-    /// # Panics
-    ///
-    /// Never.
+    /// A runner over this world, not started yet.
     #[must_use]
     pub fn runner(&self) -> Runner {
         self.runner_with(&self.ports, config("runner"))
     }
 
-    /// The same, over other ports and configured otherwise.
-    ///
-    /// # Panics
-    ///
-    /// When the configuration cannot work.
+    /// The same, with other ports and another configuration.
     #[must_use]
     pub fn runner_with(&self, ports: &Ports, config: BrokerConfig) -> Runner {
         let relay = Relay::new(self.ports.clone(), config.clone()).or_fail("a relay");
         runner_over(ports, relay, config).or_fail("a runner")
     }
 
-    /// A replica's runner that never sweeps again once it has started: it works on what hints, wake-ups and the schedule
-    /// name.
-    ///
-    /// # Panics
-    ///
-    /// Never.
+    /// A replica's runner without sweeps after its start: it acts on hints, wake-ups and the
+    /// schedule.
     #[must_use]
     pub fn runner_without_sweeps(&self, replica: &str) -> Runner {
         let mut config = config(replica);
-        config.sweep_interval = Duration::from_hours(24);
+        config.sweep_interval = *BrokerConfig::SWEEP_INTERVALS.end();
         self.runner_with(&self.ports, config)
     }
 
-    /// Runs the cache until the answer is dropped.
+    /// Runs the cache until the returned value is dropped.
     #[must_use]
     pub fn run_cache(&self) -> JoinSet<()> {
         let cache = Arc::clone(&self.cache);
@@ -320,13 +284,13 @@ impl RealWorld {
         running
     }
 
-    /// The plaintexts of all tokens that machines found, to look for where they must not be.
+    /// The plaintexts of all tokens that machines found, for leak checks.
     #[must_use]
     pub fn plaintexts(&self) -> Vec<String> {
         self.tokens().keys().cloned().collect()
     }
 
-    /// Every machine that found a token tries to enrol with it, and joins the mesh.
+    /// Every machine that found a token tries to enrol with it and to join the mesh.
     async fn boot(&self, documents: Vec<SecretString>) {
         for token in documents {
             let plaintext = token.expose_secret().to_owned();
@@ -335,7 +299,7 @@ impl RealWorld {
                 continue;
             }
             match self.mesh.enrol(&token).await {
-                // A Node that was told to leave meanwhile is not let in; that is the mesh's business.
+                // The mesh refuses a Node that was deregistered meanwhile.
                 Ok(node) => drop(self.mesh.join(node).await),
                 Err(EnrolError::Store(_)) => continue,
                 Err(_) => {}
@@ -349,11 +313,8 @@ impl RealWorld {
     }
 }
 
-/// The configuration of a replica, with deadlines that nothing reaches.
-///
-/// # Panics
-///
-/// Never.
+/// A replica's configuration, with deadlines that no test reaches: the servers share two cores with everything else, and
+/// the default deadlines are for machines that do not.
 #[must_use]
 pub fn config(replica: &str) -> BrokerConfig {
     let mut config = crate::world::config(replica);

@@ -1,7 +1,8 @@
-//! The broker's identity on a cluster: exactly the roles that the product generates, bound as their comments say.
+//! The broker's identity on a cluster: exactly the roles that the product generates, bound as their
+//! comments say.
 //!
-//! Every adapter that stands for the broker uses such an identity. What a test does itself, such as playing Crossplane,
-//! it does as admin.
+//! Every adapter that acts as the broker uses such an identity. The test's own actions, such as
+//! playing Crossplane, use the admin identity.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,50 +19,42 @@ use crate::cluster::TestCluster;
 use crate::failure::OrFail;
 use crate::wait::until;
 
-/// A right, or the use of one: API group, plural and verb.
+/// A right: API group, plural and verb.
 pub type Right = (String, String, String);
 
-/// The prefix of the generated roles' names. Tests replace it: a `ClusterRole` has no namespace, and
-/// tests share a cluster.
+/// The prefix of the generated roles' names. Tests replace it: a `ClusterRole` has no namespace,
+/// and tests share a cluster.
 const PREFIX: &str = "plexsphere-provisioning-broker";
 
 /// Where an identity may write.
 enum Reach {
-    /// In the namespaces that it was admitted to, as the generated roles ask for.
+    /// In the namespaces that it was admitted to, as the generated roles require.
     Admitted,
     /// In every namespace, absent ones included.
     Everywhere,
 }
 
-/// An identity that holds generated roles and nothing else.
+/// An identity with generated roles and nothing else.
 pub struct BrokerIdentity {
     /// Sends requests under this identity, each once.
     pub client: Client,
-    /// The name by which the API server knows it.
+    /// Its user name on the API server.
     pub user: String,
     admin: Client,
     reach: Reach,
-    /// The roles that it holds, by name.
+    /// Its roles, by name.
     roles: Mutex<BTreeMap<String, ClusterRole>>,
 }
 
 impl BrokerIdentity {
     /// An identity without any right.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be made.
     pub async fn new(cluster: &TestCluster, user: impl Into<String>) -> Self {
         Self::reaching(Reach::Admitted, cluster, user.into()).await
     }
 
-    /// An identity without any right, whose writer is bound to the whole cluster when it is granted. For tests of
-    /// writes to an absent namespace: a `RoleBinding` cannot stand there, and without one the API server answers
-    /// "forbidden" before it looks for the namespace.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be made.
+    /// An identity without any right, whose writer is bound cluster-wide when it is granted. For
+    /// tests of writes to an absent namespace: a `RoleBinding` cannot exist there, and without one
+    /// the API server answers "forbidden" before it checks the namespace.
     pub async fn everywhere(cluster: &TestCluster, user: impl Into<String>) -> Self {
         Self::reaching(Reach::Everywhere, cluster, user.into()).await
     }
@@ -73,10 +66,6 @@ impl BrokerIdentity {
 
     /// Installs generated roles under another prefix and waits until the API server enforces them. The writer is bound
     /// by [`admit_to`](Self::admit_to), every other role to the whole cluster. Roles of a known name are replaced.
-    ///
-    /// # Panics
-    ///
-    /// When a role is refused.
     pub async fn grant(&self, generated: &str, prefix: &str) {
         let roles = Api::<ClusterRole>::all(self.admin.clone());
         let bindings = Api::<ClusterRoleBinding>::all(self.admin.clone());
@@ -97,11 +86,8 @@ impl BrokerIdentity {
         }
     }
 
-    /// Binds the writers that it holds in the namespace of a Project, and waits until the API server enforces that.
-    ///
-    /// # Panics
-    ///
-    /// When a binding is refused.
+    /// Binds its writers in the namespace of a Project, and waits until the API server enforces the
+    /// binding.
     pub async fn admit_to(&self, namespace: &str) {
         let bindings = Api::<RoleBinding>::namespaced(self.admin.clone(), namespace);
         let held: Vec<ClusterRole> = self.roles().values().cloned().collect();
@@ -114,19 +100,16 @@ impl BrokerIdentity {
         }
     }
 
-    /// Every right of its roles.
+    /// All rights of its roles.
     #[must_use]
     pub fn granted(&self) -> BTreeSet<Right> {
         self.roles().values().flat_map(rights).collect()
     }
 
     /// Whether the API server lets it do this in a namespace.
-    ///
-    /// # Panics
-    ///
-    /// When the API server does not answer.
     pub async fn may(&self, (group, resource, verb): &Right, namespace: Option<&str>) -> bool {
-        // Admin asks, so that the audit log counts no request that the adapter did not make.
+        // The admin client asks, so that the audit log does not count it as a request of the
+        // adapter.
         let reviews = Api::<SubjectAccessReview>::all(self.admin.clone());
         let review = json!({
             "metadata": {},
@@ -139,7 +122,7 @@ impl BrokerIdentity {
         answer.status.is_some_and(|status| status.allowed)
     }
 
-    /// The API server learns of a role a moment after it was stored.
+    /// The API server enforces a role a moment after it was stored.
     async fn wait_until_enforced(&self, role: &ClusterRole, namespace: Option<&str>) {
         let rights = rights(role);
         let waits = rights.iter().map(|right| {
@@ -150,7 +133,7 @@ impl BrokerIdentity {
         join_all(waits).await;
     }
 
-    /// The name and the content of a binding of a role.
+    /// The name and the content of a role's binding.
     fn binding(&self, role: &str) -> (String, Value) {
         let name = format!("{}.{role}", self.user);
         let group = "rbac.authorization.k8s.io";
@@ -174,11 +157,7 @@ impl BrokerIdentity {
     }
 }
 
-/// A blueprint of an XRD in one version, of which the roles are generated.
-///
-/// # Panics
-///
-/// When the XRD and these do not fit together.
+/// A blueprint of an XRD with one version, from which the roles are generated.
 #[must_use]
 pub fn blueprint(slug: &str, provider: &str, xrd: &Value, composed: &[Value]) -> Blueprint {
     let spec = &xrd["spec"];
@@ -209,7 +188,7 @@ pub fn blueprint(slug: &str, provider: &str, xrd: &Value, composed: &[Value]) ->
     read(slug, files).or_fail("a blueprint")
 }
 
-/// Whether a role is for the namespaces of Projects only.
+/// Whether a role is bound only in the namespaces of Projects.
 fn is_writer(role: &ClusterRole) -> bool {
     let name = role.name_any();
     name.ends_with("-writer") && !name.ends_with("-cluster-writer")

@@ -1,5 +1,4 @@
-//! The servers that all tests share: those of the run that this process belongs to, or else its
-//! own.
+//! The servers that all tests share: those of the surrounding run, or else this process's own.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,25 +13,25 @@ use broker_test_servers::{
 
 use crate::failure::OrFail;
 
-/// Where the shared servers are; starts them if nobody has.
+/// The shared servers' addresses; starts the servers if necessary.
 pub(crate) async fn servers() -> &'static Description {
     let found = tokio::task::spawn_blocking(find_or_start).await;
-    match found.or_fail("the servers cannot be had") {
+    match found.or_fail("the servers cannot start") {
         Ok(description) => description,
-        Err(reason) => panic!("the servers cannot be had: {reason}"),
+        Err(reason) => panic!("the servers cannot start: {reason}"),
     }
 }
 
-/// The binaries of a server that a test wants for itself.
+/// The server binaries, for a dedicated server.
 pub(crate) fn tools() -> Tools {
     if let Some(directory) = std::env::var_os(SERVERS_VARIABLE) {
         end_with_the_run(PathBuf::from(directory));
     }
-    Tools::find().or_fail("the servers cannot be had")
+    Tools::find().or_fail("the servers cannot start")
 }
 
 fn find_or_start() -> Result<&'static Description, &'static str> {
-    // The reason is kept, so that every test that needs a server fails with it, not only the first.
+    // The error is kept, so that every test that needs a server fails with it.
     static FOUND: OnceLock<Result<Description, String>> = OnceLock::new();
     let found = FOUND.get_or_init(|| match std::env::var_os(SERVERS_VARIABLE).map(PathBuf::from) {
         Some(directory) => attach(&directory),
@@ -48,21 +47,21 @@ fn attach(directory: &Path) -> Result<Description, String> {
     Ok(description)
 }
 
-/// Nobody but the run can stop this process when the run was killed, and without its servers it
-/// could only fail slowly. What it started itself has reapers of its own.
+/// A killed run cannot stop this process, which could then only fail slowly without servers.
+/// Servers that this process started have their own reapers.
 fn end_with_the_run(directory: PathBuf) {
     static WATCHING: Once = Once::new();
     WATCHING.call_once(|| {
         std::thread::spawn(move || {
             Run::wait_for_end(&directory);
-            eprintln!("the run in {} has ended, and with it these tests", directory.display());
+            eprintln!("the run in {} has ended; its tests end too", directory.display());
             std::process::exit(1);
         });
     });
 }
 
 fn start() -> Result<Description, String> {
-    // Nothing drops a static, so the servers live as long as this process and end by their reaper.
+    // A static is never dropped: the servers live as long as this process, and a reaper ends them.
     static OWN: OnceLock<SharedServers> = OnceLock::new();
     let tools = Tools::find().map_err(|error| one_line(&*error))?;
     let servers = start_shared(&tools).map_err(|error| one_line(&*error))?;

@@ -1,4 +1,4 @@
-//! Waiting for what nothing announces.
+//! Polling for conditions that nothing announces.
 
 use std::{
     fmt::Display,
@@ -12,20 +12,20 @@ const POLL: Duration = Duration::from_millis(20);
 /// failure.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// Asks again and again until there is an answer.
+/// Polls until there is an answer.
 ///
 /// # Panics
 ///
-/// When there is none for five minutes.
+/// When there is none after five minutes.
 pub async fn until<T, F>(what: impl Display, mut ask: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,
 {
     let answer = until_or(&mut ask).await;
-    answer.unwrap_or_else(|| panic!("waited {} s in vain for {what}", PATIENCE.as_secs()))
+    answer.unwrap_or_else(|| panic!("no result after {} s: {what}", PATIENCE.as_secs()))
 }
 
-/// The same for who has more to say when there is none for five minutes: `None`.
+/// The same for a caller with its own error message: `None` after five minutes.
 pub(crate) async fn until_or<T, F>(mut ask: impl FnMut() -> F) -> Option<T>
 where
     F: Future<Output = Option<T>>,
@@ -40,9 +40,8 @@ where
     None
 }
 
-/// Finishes some async work where there is no `await`, such as a `drop`: on a thread and a runtime
-/// of its own, because the caller's runtime may be the one that is being blocked. `None` if it took
-/// too long.
+/// Runs async work where `await` is impossible, such as in `drop`: on a separate thread and
+/// runtime, because the caller's runtime may be blocked. `None` after the timeout.
 pub(crate) fn in_own_runtime<T: Send>(
     limit: Duration,
     work: impl Future<Output = T> + Send,

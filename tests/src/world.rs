@@ -1,7 +1,8 @@
-//! The whole product on in-memory adapters: a store, a simulated cluster, a mesh, and agents that boot.
+//! The whole product on in-memory adapters: a store, a simulated cluster, a mesh, and agents that
+//! boot.
 //!
-//! Time stands still until a test moves it, and nothing happens that nobody asked for: [`World::round`] is one
-//! pass over each resource, one round of Crossplane, and every machine that booted trying to enrol.
+//! Time advances only when a test advances it, and nothing happens without a call: [`World::round`]
+//! is one pass, one round of Crossplane, and an enrolment attempt of every booted machine.
 
 mod explaining;
 mod wiring;
@@ -41,22 +42,22 @@ pub use wiring::{config, config_with, xrd_document, xrd_of};
 
 use crate::K;
 
-/// A blueprint of a node that boots with cloud-init.
+/// A blueprint of a Node that boots with cloud-init.
 pub const NODE: u128 = 0xb1;
-/// A blueprint of something without a Node.
+/// A blueprint without a Node.
 pub const STANDALONE: u128 = 0xb2;
-/// A blueprint of a node with a required parameter and a default.
+/// A blueprint of a Node, with a required parameter and a default.
 pub const SIZED: u128 = 0xb3;
 
-/// How long a claimed resource belongs to a worker.
+/// The lease of a claimed resource.
 pub const LEASE: Duration = Duration::from_mins(1);
 
-/// What the plaintexts of tokens are drawn from.
+/// The seed of the tokens' plaintexts.
 const TOKENS: u32 = 7;
 
-/// Everything, wired together.
+/// The broker and its in-memory collaborators.
 pub struct World {
-    /// What everybody calls time.
+    /// The clock of all collaborators.
     pub clock: ManualClock,
     /// Rows, events, audit, schedule.
     pub store: MemoryStore,
@@ -66,23 +67,23 @@ pub struct World {
     pub tokens: MemoryTokens,
     /// The mesh.
     pub mesh: MemoryMesh,
-    /// What the neighbours know.
+    /// The platform's contexts.
     pub neighbours: MemoryPlatformContexts,
     /// The facade.
     pub service: Service,
-    /// What the reconciler is wired to, faults included.
+    /// The reconciler's ports, with faults.
     pub ports: Ports,
-    /// What goes wrong, and how often what was called.
+    /// The injected faults, and the number of calls.
     pub faults: Faults,
     honest: Ports,
     mode: Mode,
     /// One replica's reconciler.
     pub reconciler: Reconciler,
-    /// Its sweeper.
+    /// The sweeper of the same replica.
     pub sweeper: Sweeper,
-    /// What the relay delivered.
+    /// Records delivered events.
     pub sink: RecordingEventSink,
-    /// Machines boot their agents; a test may hold them back.
+    /// Whether machines boot their agents.
     pub agents_boot: AtomicBool,
 }
 
@@ -93,7 +94,7 @@ impl Default for World {
 }
 
 impl World {
-    /// A world with one Project, one cloud, three blueprints, and a namespace that is ready.
+    /// A world with one Project, one cloud, three blueprints, and a ready namespace.
     #[must_use]
     pub fn new() -> Self {
         Self::in_mode(Mode::Live)
@@ -105,14 +106,14 @@ impl World {
         Self::built(mode, FaultPlan::none(), TOKENS)
     }
 
-    /// The same, with a reconciler and a relay for which things go wrong. Callers of the service and other
+    /// The same, with faults for the reconciler and the relay. Callers of the service and other
     /// [replicas](Self::replica) are not affected.
     #[must_use]
     pub fn with_faults(plan: FaultPlan) -> Self {
         Self::built(Mode::Live, plan, TOKENS)
     }
 
-    /// The same, with tokens from another seed: no plaintext of this world is one of another.
+    /// The same, with tokens from another seed: two such worlds share no plaintext.
     #[must_use]
     pub fn with_tokens(plan: FaultPlan, seed: u32) -> Self {
         Self::built(Mode::Live, plan, seed)
@@ -166,7 +167,7 @@ impl World {
         self.publish_blueprints();
     }
 
-    /// Adds a Project with a Resource, the world's credential and a namespace that is ready.
+    /// Adds a Project with a Resource, the world's credential and a ready namespace.
     pub fn add_project(&self, project: ProjectId, resource: ResourceId) {
         let home = namespace(project).as_str().to_owned();
         self.neighbours.assign(project, id(4));
@@ -189,7 +190,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// When the schema is none.
+    /// When the schema is invalid.
     pub fn publish(&self, blueprint: u128, kind: &str, plural: &str, role: MeshRole, schema: &str) {
         let xrd = Arc::new(xrd_of(kind, plural));
         self.cluster.install_xrd(&xrd);
@@ -208,7 +209,7 @@ impl World {
         self.neighbours.publish(id::<BlueprintVersionId>(blueprint), documents);
     }
 
-    /// Says whether the Project's namespace takes objects.
+    /// Sets whether the Project's namespace is ready.
     pub fn place(&self, ready: bool) {
         let name = namespace(project()).as_str().to_owned();
         self.neighbours.place(project(), NamespaceObservation::new(name, ready));
@@ -223,11 +224,7 @@ impl World {
         self.service.provision(&operator(), declaration).await
     }
 
-    /// Declares so many; answers their ids.
-    ///
-    /// # Panics
-    ///
-    /// When one is refused.
+    /// Declares `count` resources; returns their ids.
     pub async fn declare_many(
         &self,
         count: usize,
@@ -240,16 +237,12 @@ impl World {
         ids
     }
 
-    /// The resource as it is stored.
-    ///
-    /// # Panics
-    ///
-    /// When there is none.
+    /// The stored resource.
     pub async fn get(&self, id: ProvisionedResourceId) -> ProvisionedResource {
         self.service.get(&operator(), id).await.expect("a stored resource")
     }
 
-    /// One pass, one round of Crossplane, and every machine that booted tries to enrol.
+    /// One pass, one round of Crossplane, and an enrolment attempt of every booted machine.
     ///
     /// # Errors
     ///
@@ -269,7 +262,7 @@ impl World {
     /// When it does not get there, or a pass fails on the way.
     pub async fn until(&self, id: ProvisionedResourceId, phase: Phase) -> ProvisionedResource {
         for _ in 0..K {
-            self.round(id).await.expect("a pass without a fault goes through");
+            self.round(id).await.expect("a pass without a fault succeeds");
             let resource = self.get(id).await;
             if resource.phase() == phase {
                 return resource;
@@ -281,62 +274,50 @@ impl World {
         );
     }
 
-    /// Declares a resource and brings it into a phase on the way up.
-    ///
-    /// # Panics
-    ///
-    /// As [`World::until`].
+    /// Declares a resource and brings it into a phase of convergence.
     pub async fn brought_to(&self, phase: Phase, declaration: &Declaration) -> ProvisionedResource {
         let declared = self.declare(declaration).await.expect("a sound declaration");
         if phase == Phase::Pending {
             return declared;
         }
-        // An agent that boots at once would leave nothing to see of Enrolling.
+        // An agent that boots at once would skip Enrolling.
         self.agents_boot.store(phase == Phase::Ready, Ordering::Relaxed);
         let resource = self.until(declared.id(), phase).await;
         self.agents_boot.store(true, Ordering::Relaxed);
         resource
     }
 
-    /// Every machine that booted and found a token tries to enrol with it, and joins the mesh.
+    /// Every booted machine that found a token tries to enrol with it and to join the mesh.
     pub fn boot_agents(&self) {
         if !self.agents_boot.load(Ordering::Relaxed) {
             return;
         }
         for machine in self.cluster.agent_documents().into_iter().filter(|machine| machine.booted) {
             if let Ok(node) = self.mesh.enrol(machine.token.secret().expose_secret()) {
-                // A Node that was told to leave meanwhile is not let in; that is the mesh's business.
+                // The mesh refuses a Node that was deregistered meanwhile.
                 let _ = self.mesh.join(node);
             }
         }
     }
 
-    /// Sweeps once; answers what needs a pass.
-    ///
-    /// # Panics
-    ///
-    /// When store or cluster do not answer.
+    /// Runs one sweep; returns the work that it found.
     pub async fn sweep(&self) -> (Vec<Work>, SweepReport) {
         self.sweeper.sweep().await.expect("store and cluster answer")
     }
 
-    /// A runner over this world, with its relay; time has to be moved by the test.
+    /// A runner over this world, with its relay. The test has to advance time.
     #[must_use]
     pub fn runner(&self) -> Runner {
         self.runner_with(in_mode("replica-1", self.mode))
     }
 
-    /// The same, configured otherwise.
-    ///
-    /// # Panics
-    ///
-    /// When the configuration is refused.
+    /// The same with another configuration.
     #[must_use]
     pub fn runner_with(&self, config: BrokerConfig) -> Runner {
         self.try_runner(config).expect("a configuration that works")
     }
 
-    /// The same, for a configuration that may be refused.
+    /// The same for an invalid configuration.
     ///
     /// # Errors
     ///
@@ -345,12 +326,8 @@ impl World {
         runner_over(&self.ports, self.relay(), config)
     }
 
-    /// Makes runners of one replica, each of which begins with nothing but what is stored. They share the
-    /// faults of this world.
-    ///
-    /// # Panics
-    ///
-    /// When the configuration is refused.
+    /// Builds runners of one replica; each starts without state except for the store. They share
+    /// this world's faults.
     pub fn runner_maker(
         &self,
         relay: Relay,
@@ -362,21 +339,13 @@ impl World {
         }
     }
 
-    /// The relay, with the faults of this world.
-    ///
-    /// # Panics
-    ///
-    /// Never.
+    /// The relay, with this world's faults.
     #[must_use]
     pub fn relay(&self) -> Relay {
         self.relay_to(Arc::new(self.sink.clone()))
     }
 
-    /// The same, to a receiver of the test's own.
-    ///
-    /// # Panics
-    ///
-    /// Never.
+    /// The same, with another sink.
     #[must_use]
     pub fn relay_to(&self, sink: Arc<dyn EventSink>) -> Relay {
         let outbox = self.faults.around(Arc::clone(&self.honest.outbox));
@@ -385,31 +354,27 @@ impl World {
         Relay::new(ports, config("relay")).expect("a claim that covers a delivery")
     }
 
-    /// The relay of another replica, which nothing goes wrong for.
-    ///
-    /// # Panics
-    ///
-    /// Never.
+    /// The relay of another replica, without faults.
     #[must_use]
     pub fn other_relay(&self) -> Relay {
         Relay::new(self.honest.clone(), config("relay")).expect("a claim that covers a delivery")
     }
 
-    /// Another facade over this world, for whose callers things go wrong.
+    /// Another facade over this world, with its own faults.
     #[must_use]
     pub fn service_with(&self, plan: FaultPlan) -> Service {
         self.service_under(plan).0
     }
 
-    /// Puts other collaborators in the place of the reconciler's.
+    /// Replaces collaborators of the reconciler.
     pub fn rewire(&mut self, rewire: impl FnOnce(&mut Ports)) {
         rewire(&mut self.ports);
-        let config = Arc::new(in_mode("replica-1", self.mode));
-        self.reconciler = Reconciler::new(self.ports.clone(), config.clone());
-        self.sweeper = Sweeper::new(self.ports.clone(), config);
+        let builder = Broker::configured(in_mode("replica-1", self.mode)).ports(self.ports.clone());
+        let parts = builder.parts().expect("a configuration that works");
+        (self.reconciler, self.sweeper) = (parts.reconciler, parts.sweeper);
     }
 
-    /// Another replica's reconciler, which nothing goes wrong for.
+    /// The reconciler of another replica, without faults.
     #[must_use]
     pub fn replica(&self, name: &str) -> Reconciler {
         self.replica_in_mode(name, self.mode)
@@ -429,7 +394,8 @@ impl World {
         Reconciler::new(self.honest.clone(), in_mode(name, mode))
     }
 
-    /// One pass over each, then one round of Crossplane and of the machines that booted. Answers what failed.
+    /// One pass over each, then one round of Crossplane and of the booted machines. Returns the
+    /// errors.
     pub async fn round_of(&self, ids: &[ProvisionedResourceId]) -> Vec<Error> {
         let mut failed = Vec::new();
         for id in ids {
@@ -441,12 +407,12 @@ impl World {
         failed
     }
 
-    /// Lets the lease of a worker that was cut off end.
+    /// Ends the lease of a worker that was cut off.
     pub fn let_leases_end(&self) {
         self.clock.advance(LEASE);
     }
 
-    /// Lets a bit of time go by: clock, Crossplane, agents.
+    /// Advances clock, Crossplane and agents by one step.
     pub async fn let_time_pass(&self) {
         let a_bit = Duration::from_millis(250);
         tokio::time::sleep(a_bit).await;
@@ -455,11 +421,7 @@ impl World {
         self.boot_agents();
     }
 
-    /// The composite resource's complete name.
-    ///
-    /// # Panics
-    ///
-    /// Never, for a resource of this world.
+    /// The composite resource's reference.
     #[must_use]
     pub fn xr(&self, resource: &ProvisionedResource) -> ObjectReference {
         let kind = match resource.blueprint_version_id().as_uuid().as_u128() {
@@ -477,21 +439,20 @@ impl World {
         .expect("a complete name")
     }
 
-    /// What of ours stands on the cluster.
+    /// The broker's objects on the cluster.
     pub fn standing(&self) -> Vec<ObjectReference> {
         self.cluster.objects().into_iter().collect()
     }
 }
 
-/// A runner whose parts share their ports and their configuration, with a relay of its own.
+/// A runner whose parts share ports and configuration, with a separate relay.
 pub(crate) fn runner_over(
     ports: &Ports,
     relay: Relay,
     config: BrokerConfig,
 ) -> Result<Runner, ConfigError> {
-    let config = Arc::new(config);
-    let reconciler = Reconciler::new(ports.clone(), Arc::clone(&config));
-    Runner::new(reconciler, Sweeper::new(ports.clone(), config), relay)
+    let wired = Broker::configured(config).ports(ports.clone()).parts()?;
+    Runner::new(wired.reconciler, wired.sweeper, relay)
 }
 
 /// The world's one Project.
@@ -523,11 +484,7 @@ fn caller(name: &str, scope: AccessScope) -> RequestContext {
     RequestContext::new(actor, scope, CorrelationId::new("test").expect("an id"))
 }
 
-/// Lets a runner work while a story is told, and stops it when the story ends.
-///
-/// # Panics
-///
-/// When the runner does not start.
+/// Runs a runner concurrently with `story` and stops it afterwards.
 pub async fn background<T>(runner: Runner, story: impl Future<Output = T>) -> T {
     let (stop, stopped) = oneshot::channel::<()>();
     let running = runner.run(async move { drop(stopped.await) });

@@ -1,5 +1,6 @@
-//! Tests on real Crossplane: the binary, Postgres, an API server, Crossplane with its functions, and a provider.
-//! `cargo xtask test` starts the servers once for all, and this process Crossplane beside them.
+//! Tests on real Crossplane: the binary, Postgres, an API server, Crossplane with its functions,
+//! and a provider. `cargo xtask test` starts the servers once for all; this process starts
+//! Crossplane.
 
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 #![expect(
@@ -19,7 +20,6 @@ mod crossplane {
     mod teardown;
     mod withdrawal;
 
-    /// What has to be given where a blueprint requires parameters.
     fn required(slug: &str) -> &'static [&'static str] {
         match slug {
             "sample-machine" => &["size=small"],
@@ -28,7 +28,6 @@ mod crossplane {
         }
     }
 
-    /// Whether a composite resource says that it is ready.
     fn is_ready(xr: &kube::api::DynamicObject) -> bool {
         let conditions = xr.data.pointer("/status/conditions").and_then(|all| all.as_array());
         let ready = |one: &&serde_json::Value| one["type"] == "Ready" && one["status"] == "True";

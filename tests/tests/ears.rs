@@ -1,4 +1,4 @@
-//! What listens to the application: to its log, and to what it measures.
+//! Captures the application's log and metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -8,12 +8,11 @@ use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, Share
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
-/// What was logged.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    /// Lines that hold these words, since the last time.
+    /// New lines with these words since the last call.
     pub(crate) fn take(&self, words: &str) -> Vec<String> {
         let bytes = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         let text = String::from_utf8_lossy(&bytes);
@@ -40,7 +39,6 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
-/// Runs something on this thread, with its log.
 pub(crate) fn with_log<T>(level: tracing::Level, spans: FmtSpan, work: impl FnOnce(Log) -> T) -> T {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt()
@@ -49,13 +47,13 @@ pub(crate) fn with_log<T>(level: tracing::Level, spans: FmtSpan, work: impl FnOn
         .with_ansi(false)
         .with_writer(log.clone())
         .finish();
-    // While there is only one subscriber, a call site that another test reaches first counts as unwanted for all
-    // of them, this one included.
+    // With only one subscriber, a call site that another test reaches first is cached as disabled
+    // for all tests.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     tracing::subscriber::with_default(subscriber, || work(log))
 }
 
-/// Which metrics were recorded: kind, and values by label. Which were described.
+/// Recorded metrics: kind, and values by label. Described metrics: names.
 #[derive(Debug, Default)]
 pub(crate) struct Notebook {
     pub(crate) recorded: Mutex<BTreeMap<String, Recorded>>,

@@ -1,10 +1,10 @@
-//! README's commands on Crossplane. A process of its own in the tier of Crossplane: the commands start theirs, and a
-//! machine runs one at a time.
+//! README's commands on Crossplane. A separate process in the Crossplane tier: the commands start
+//! their own Crossplane, and a machine runs one at a time.
 
 use broker_tests::readme::{Home, Typed, sections};
 
 #[tokio::test]
-async fn with_crossplane_the_quick_start_goes_on_to_ready() {
+async fn quick_start_with_crossplane_reaches_ready() {
     let home = Home::new();
     let section = sections().into_iter().find(|(_, script)| script.contains("--crossplane"));
     let section = section.expect("a section that starts Crossplane");

@@ -1,14 +1,13 @@
-//! `cargo xtask bench`: how much the hot paths take, and how near the whole is to what its drivers can do at all.
+//! `cargo xtask bench`: measures the hot paths, and the whole broker against what its drivers can do.
 //!
-//! No time is ever kept. Callgrind counts the same instructions on a busy laptop and on an idle server, and an
-//! allocator the same bytes; a counted benchmark prepares a case and runs it as often as it is told, and the
-//! difference between two counts is the case without its preparation. What needs real servers is measured as
-//! ratios between ways of doing the same, in turns.
+//! No page records a time. Instruction counts (callgrind) and byte counts (allocator) do not depend on the load of the
+//! machine. A counted benchmark runs with and without the case; the difference excludes the preparation. Work on real
+//! servers is measured as ratios between ways of the same work, in alternating rounds.
 //!
 //! ```text
-//! count ─ instructions and bytes, and steps back              (child processes)
-//! figures ─ ratios, and what they are held to                 (pure)
-//! scale ─ what both mean for a platform                       (pure)
+//! count ─ instructions and bytes, and regressions            (child processes)
+//! figures ─ ratios and their bars                            (pure)
+//! scale ─ projection to a platform                           (pure)
 //! ```
 
 mod count;
@@ -29,14 +28,13 @@ use crate::workspace::{Workspace, artifacts};
 use count::{Bar as Most, Unit};
 use figures::{Bar, Measurement};
 
-/// Where the figures stand.
+/// The page with the figures.
 const PAGE: &str = "docs/benchmarks.md";
 
-/// A counted benchmark: a bench target that names its cases when it is called with `--list`, its package, and what it is
-/// held to, whatever the page says.
+/// A counted benchmark: its bench target, its package, its unit and its bars. The target lists its cases with `--list`.
 type Benchmark = (&'static str, &'static str, Unit, &'static [Most]);
 
-/// Those on servers are built like the works, because a hundred thousand objects have to be read.
+/// Benchmarks on servers use the profile of the works: they read a hundred thousand objects.
 const BENCHMARKS: [Benchmark; 5] = [
     ("next", "broker-domain", Unit::Instructions, &[Most::Decision(100)]),
     ("render", "broker-render", Unit::Instructions, &[]),
@@ -45,10 +43,10 @@ const BENCHMARKS: [Benchmark; 5] = [
     ("memory", "broker-tests", Unit::Bytes, &[Most::Resource(1_024, "heap per resource")]),
 ];
 
-/// A work of the program `whole`: its name, what there is more and more of, and what it is held to.
+/// A work of the program `whole`: its name, its axis and its bars.
 type Work = (&'static str, &'static str, &'static [Bar]);
 
-/// Below this the handful of questions that any sweep asks weighs more than the rows.
+/// With fewer rows, the constant number of queries per sweep dominates.
 const MANY: &[&str] = &["1,000", "10,000", "100,000, cluster in memory"];
 
 const WORKS: [Work; 10] = [
@@ -68,11 +66,11 @@ const WORKS: [Work; 10] = [
     ("claim", "workers", &[]),
 ];
 
-/// What all others mean for a platform: nothing is measured for it.
+/// The projection of all figures to a platform; it measures nothing.
 const SCALE: &str = "scale";
 
-/// Measures the named benchmarks, or all of them, and writes the figures into the documentation; or, to check,
-/// compares those that can be compared with the figures there and leaves those as they are.
+/// Runs the named benchmarks, or all, and writes their figures into the documentation. With `check`, compares the
+/// counted figures with the committed ones and writes nothing.
 pub(crate) fn run(names: &[String], check: bool) -> Result<()> {
     refuse_others(names, check)?;
     let wanted = |known: &str| names.is_empty() || names.iter().any(|name| name == known);
@@ -85,11 +83,11 @@ pub(crate) fn run(names: &[String], check: bool) -> Result<()> {
     }
     let works: Vec<_> = WORKS.iter().filter(|(name, ..)| !check && wanted(name)).collect();
     if !works.is_empty() {
-        // Before the long build: a missing server is better learnt at once.
+        // Before the long build, so that a missing server fails at once.
         let tools = Tools::find_or_build()?;
         let program = build(&workspace, "whole", "broker-tests", Unit::Bytes)?;
         for work in works {
-            // Servers of its own for each: what one leaves behind is no load on the next.
+            // New servers per work: leftovers of one must not load the next.
             let text = measure(work, &program, &start(&tools)?)?;
             record(&workspace, PAGE, work.0, &text)?;
         }
@@ -102,21 +100,21 @@ pub(crate) fn run(names: &[String], check: bool) -> Result<()> {
     Ok(())
 }
 
-/// Every name has to be one that there is and, to check, one whose figures can be compared: who asks for something that
-/// is then left out would take it for checked. What comes and goes with the servers is not compared with before.
+/// Refuses unknown names and, for `check`, names without comparable figures: skipping them would look like a pass.
+/// Figures on servers are not compared with earlier ones.
 fn refuse_others(names: &[String], check: bool) -> Result<()> {
     let counted = BENCHMARKS.iter().filter(|it| !check || it.2 != Unit::Bytes).map(|it| it.0);
     let others = WORKS.iter().map(|(name, ..)| *name).chain([SCALE]).filter(|_| !check);
     let known: Vec<_> = counted.chain(others).collect();
     if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
-        let what = if check { "can be checked" } else { "there are" };
-        bail!("{name:?} is none of the benchmarks that {what}: {}", known.join(", "));
+        let what = if check { "can be checked" } else { "exists" };
+        bail!("{name:?} is not a benchmark that {what}: {}", known.join(", "));
     }
     Ok(())
 }
 
-/// Compiles a benchmark; answers the program. What is kept takes as many bytes in every profile, and the quickest to
-/// build is the one that is there.
+/// Compiles a benchmark and returns the program. Heap bytes do not depend on the profile, so they use the one that is
+/// built already.
 fn build(workspace: &Workspace, name: &str, package: &str, unit: Unit) -> Result<PathBuf> {
     let profile = if unit == Unit::BytesPerResource { "dev" } else { "bench" };
     let mut command = workspace.cargo(&["bench", "--package", package, "--bench", name]);
@@ -131,7 +129,7 @@ fn build(workspace: &Workspace, name: &str, package: &str, unit: Unit) -> Result
     program.with_context(|| format!("building the benchmark {name} failed ({status})"))
 }
 
-/// Counts one benchmark; answers what is wrong with it, if that is asked for.
+/// Counts one benchmark; returns regressions for `check`.
 fn count(
     workspace: &Workspace,
     (name, package, unit, bars): &Benchmark,
@@ -152,7 +150,7 @@ fn count(
     Ok(Vec::new())
 }
 
-/// Measures a work on servers; answers what it came to.
+/// Measures a work on servers; returns its text.
 fn measure((name, axis, bars): &Work, program: &Path, servers: &SharedServers) -> Result<String> {
     let mut command = Command::new(program);
     command.arg(name).envs(servers.env()).stdin(Stdio::null()).stderr(Stdio::inherit());
@@ -165,14 +163,14 @@ fn measure((name, axis, bars): &Work, program: &Path, servers: &SharedServers) -
     Ok(figures::text(&measured, axis, bars))
 }
 
-/// Prints what a benchmark came to, and writes it between its marks on a page.
+/// Prints the result of a benchmark and writes it between its marks on a page.
 fn record(workspace: &Workspace, page: &str, name: &str, text: &str) -> Result<()> {
     println!("\n{name}\n\n{text}");
     let [begin, end] = marks(name);
     page::write(workspace.root(), page, (&begin, &end), text)
 }
 
-/// The figures of a benchmark as they stand on a page.
+/// The committed figures of a benchmark.
 fn figures<'a>(page: &'a str, name: &str) -> &'a str {
     let [begin, end] = marks(name);
     page::between(page, (&begin, &end))
@@ -194,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn name_that_cannot_be_measured_or_checked_is_refused() {
+    fn unknown_or_uncheckable_name_is_refused() {
         for (name, check, refused) in [
             ("rendre", false, true),
             ("sweep", false, false),

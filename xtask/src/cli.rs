@@ -1,4 +1,4 @@
-//! The command line: what can be asked for, and what becomes of the answer.
+//! The command line of the tasks, and their exit codes.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -14,9 +14,9 @@ use broker_test_servers::up::{Checkout, down, keeper};
 
 /// The workspace's tasks.
 ///
-/// Server binaries are kept in a cache outside the checkout: `$BROKER_CACHE_DIR` if set, for root
-/// /var/cache/provisioning-broker, for others $XDG_CACHE_HOME/provisioning-broker or
-/// ~/.cache/provisioning-broker. Removing it is safe; the next run fills it again.
+/// Server binaries are cached outside the checkout: in `$BROKER_CACHE_DIR` if set, for root in
+/// /var/cache/provisioning-broker, else in $XDG_CACHE_HOME/provisioning-broker or ~/.cache/provisioning-broker.
+/// Removing the cache is safe; the next run fills it again.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 pub(crate) struct Cli {
@@ -26,120 +26,112 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Find or build the servers that the tests run on.
+    /// Find or build the servers for the tests.
     ///
-    /// Postgres 15 or newer is taken from PATH, from /usr/lib/postgresql, or from the
-    /// distribution's package, which is unpacked into the cache and not installed.
-    /// `BROKER_POSTGRES=package` ignores an installed one.
+    /// Postgres 15 or newer comes from PATH, from /usr/lib/postgresql, or from the distribution's package, which is
+    /// unpacked into the cache and not installed. `BROKER_POSTGRES=package` ignores an installed one.
     ///
-    /// etcd, kube-apiserver and kube-controller-manager are each taken from `$KUBEBUILDER_ASSETS`,
-    /// from the cache, or built with Go from the module files in tests/servers/modules. Go keeps its own
-    /// caches, as `go env` shows them.
+    /// etcd, kube-apiserver and kube-controller-manager come from `$KUBEBUILDER_ASSETS`, from the cache, or from a Go
+    /// build of the module files in tests/servers/modules. Go keeps its own caches, see `go env`.
     ///
-    /// With `--crossplane`, also Crossplane, two composition functions and a provider that makes
-    /// nothing, built in the same way.
+    /// `--crossplane` adds Crossplane, two composition functions and provider-nop, built in the same way.
     ///
-    /// No service and no file of the machine outside these caches is changed.
+    /// Changes no service and no file outside these caches.
     Setup(SetupArguments),
     /// Set up, then run every test of the workspace, in all tiers.
     ///
-    /// The tier `unit` holds the tests beside the code and the documentation's examples; every test
-    /// target of broker-tests is a tier of its own, those on Crossplane are one. Servers are started
-    /// once, shared, and ended with the run; those on Crossplane have servers of their own, and run
-    /// beside the others.
+    /// The tier `unit` holds the tests in the crates and the examples of the documentation. Every test target of
+    /// broker-tests is a tier; the targets on Crossplane form one. Servers are started once, shared, and stopped after
+    /// the run. Crossplane tests have their own servers and run concurrently with the others.
     ///
-    /// The binary is also built statically, for the test of the image; rustup adds the musl target of the toolchain.
+    /// Also builds a static binary for the image test; rustup adds the toolchain's musl target.
     ///
-    /// Nothing is skipped: an ignored test, or a number of executed tests that differs from what
-    /// the test binaries list, fails the run.
+    /// No test is skipped: the run fails on an ignored test, and if fewer or more tests run than the test binaries
+    /// list.
     Test(TestArguments),
-    /// Start real servers to try the broker on, and print what a shell has to know of them.
+    /// Start real servers for manual use of the broker, and print their environment variables.
     ///
-    /// Sets up, then starts Postgres and a Kubernetes control plane, which run until `cargo xtask down`,
-    /// and furnishes them as a platform would: the broker's tables and minimal ones of its neighbours, a
-    /// Project with a namespace, a cloud and a credential, the blueprints of examples/catalog, and their
-    /// kinds. Use it as `eval "$(cargo xtask up)"`; called again, it prints the same. `KUBECONFIG` is the broker's, with its
-    /// generated roles only; `ADMIN_KUBECONFIG` may do everything.
+    /// Sets up, starts Postgres and a Kubernetes control plane until `cargo xtask down`, and prepares a platform: the
+    /// broker's tables and minimal tables of its neighbouring parts, a Project with a namespace, a cloud and a
+    /// credential, the blueprints of examples/catalog, and their kinds. Use it as `eval "$(cargo xtask up)"`; a
+    /// repeated call prints the same. `KUBECONFIG` has the broker's generated roles only; `ADMIN_KUBECONFIG` has full
+    /// access.
     ///
-    /// Without `--crossplane` a declared resource gets as far as Provisioning. With it, Crossplane, its functions and a
-    /// provider that makes nothing run as well, and agents are played for machines that boot: a resource becomes Ready
-    /// and goes again. A machine runs one Crossplane at a time; `up` waits for another run that has one.
+    /// Without `--crossplane` a declared resource reaches Provisioning. With it, Crossplane, its functions and
+    /// provider-nop run too, and simulated agents enrol for machines that boot: a resource reaches Ready and can be
+    /// torn down. Only one Crossplane runs per machine; `up` waits for another run's.
     ///
-    /// Each checkout has servers of its own; `$BROKER_UP_DIR` names another place to remember them in. Their
-    /// data is in a temporary directory, and is gone when they end.
+    /// Each checkout has its own servers; `$BROKER_UP_DIR` selects another directory for their state. Their data is
+    /// temporary and is deleted when they stop.
     Up(UpArguments),
-    /// End the servers that `up` started, with everything in them.
+    /// Stop the servers that `up` started and delete their data.
     Down,
-    /// Hold the servers that `up` asks for.
+    /// Run the servers of `up` in the foreground.
     #[command(hide = true)]
     Keep(UpArguments),
-    /// Tell the stories of many seeds: the whole broker in memory, with faults, until it comes to rest.
+    /// Run the simulation with many seeds: the whole broker in memory, with faults, until it converges.
     ///
-    /// A seed that fails is printed with the one command that repeats it and with the shortest story
-    /// that still fails.
+    /// For a seed that fails, prints the command that repeats it and the shortest run that still fails.
     Simulate(SimulateArguments),
-    /// Look for promises that do not hold, in all six ways.
+    /// Run the six proof checks: search for violations of the guarantees.
     ///
-    /// Runs of each way the share that is in a normal test run, and prints what was tried, how often, and what was
-    /// found. It is written into docs/proof.md, too. With `--nightly` the counts are the big ones, and have a table of
-    /// their own there.
+    /// Each check runs with the counts of a normal test run, prints its cases and violations, and updates
+    /// docs/proof.md. `--nightly` uses the big counts, which have their own table there.
     ///
-    /// The last way, `mutations`, checks that each broken variant in tests/mutations still fits and that the tests which
-    /// it names exist. With `--nightly` it copies the sources below target/mutations, breaks them there in each of these
-    /// ways, and looks whether those tests notice. What was caught before such a run was interrupted is not tried
-    /// again, as long as no file has changed; to try it all the same, remove target/mutations/caught-*.
+    /// The check `mutations` tests that every mutation patch in tests/mutations applies and that its tests exist. With
+    /// `--nightly` it applies each patch to a copy of the sources below target/mutations and runs those tests; one of
+    /// them must fail. An interrupted run continues where it stopped, unless a file changed; to start over, remove
+    /// target/mutations/caught-*.
     Prove(ProveArguments),
-    /// Check formatting, lints, documentation, features, packages, dependencies, workflows and tidiness, warnings as errors.
+    /// Check formatting, lints, documentation, features, packages, dependencies, workflows and tidiness; warnings are
+    /// errors.
     ///
-    /// Every published library is also checked by itself, without features and with each of them,
-    /// because in the workspace its neighbours' features would hide a missing one. Its public items are
-    /// compared with their listing in docs/api. All steps run, whatever failed before.
+    /// Every published library is also checked alone, without features and with each of them: the features of the
+    /// workspace would hide a missing one. Its public items are compared with docs/api. Every step runs, even after a
+    /// failure.
     ///
-    /// cargo-deny checks dependencies by deny.toml, actionlint checks .github/workflows. Both are built into the
-    /// cache at their pinned versions, actionlint with Go.
+    /// cargo-deny checks dependencies with deny.toml, actionlint checks .github/workflows. Both are built into the
+    /// cache at pinned versions.
     Lint(LintArguments),
-    /// Check what the compiler cannot: allowed dependencies, file headers, unfinished marks,
-    /// generated files.
+    /// Check what the compiler cannot: allowed dependencies, file headers, unfinished marks, generated files.
     ///
-    /// Each problem is a line: file, line, rule, what is wrong, how to mend it.
+    /// Prints one line per finding: file, line, rule, problem, fix.
     Tidy,
-    /// Measure how much the hot paths take, and the whole beside bare calls and the naive way, and
-    /// write it into docs/benchmarks.md.
+    /// Measure the hot paths, and the whole broker against bare calls and a naive implementation; update
+    /// docs/benchmarks.md.
     ///
-    /// Instructions are counted by callgrind, bytes by an allocator. Works of the whole run on real
-    /// servers, each in up to three ways in turns; ratios within a round are kept, and no time.
+    /// callgrind counts instructions, an allocator counts bytes. Whole works run on real servers in up to three ways,
+    /// in alternating rounds; the page records ratios per round, not times.
     ///
-    /// valgrind is taken from PATH, or from the distribution's package, which is unpacked into the
-    /// cache and not installed. Servers are found or built as by `setup`.
+    /// valgrind comes from PATH or from the distribution's package, which is unpacked into the cache and not installed.
+    /// Servers are found or built as by `setup`.
     Bench(BenchArguments),
     /// Write the generated files.
     ///
-    /// They are committed; `tidy` fails when one is not what the code would write now, and `lint` when a listing of public
-    /// items in docs/api is not.
+    /// They are committed. `tidy` fails if one is stale; `lint` fails if a listing in docs/api is.
     Docs,
 }
 
 #[derive(Args, Debug)]
 struct SetupArguments {
-    /// Also what the tier `crossplane` runs on.
+    /// Also set up the tier `crossplane`.
     #[arg(long)]
     crossplane: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct TestArguments {
-    /// Run only the tests whose name contains one of these.
+    /// Run only tests whose name contains one of these.
     #[arg(value_name = "FILTER")]
     pub(crate) filters: Vec<String>,
     /// Run only this tier: unit, contract, or a test target of broker-tests such as simulation, servers, crossplane.
     #[arg(long)]
     pub(crate) tier: Option<String>,
-    /// Run the big counts (sets `BROKER_NIGHTLY=1` for the tests). Those of the tier `proof` are left to `prove
-    /// --nightly`, which runs them optimised.
+    /// Use the big counts (sets `BROKER_NIGHTLY=1`). Excludes the tier `proof`, which `prove --nightly` runs optimised.
     #[arg(long)]
     pub(crate) nightly: bool,
-    /// Run only what an edit is tried with first: the libraries' unit tests without the documentation's examples, the
-    /// contract suites on adapters in memory, and the simulation. Nothing else is built, and no server is needed.
+    /// Run only the fast tests: the libraries' unit tests without documentation examples, the contract suites on
+    /// in-memory adapters, and the simulation. Builds nothing else and needs no server.
     #[arg(long, conflicts_with_all = ["nightly", "tier"])]
     pub(crate) quick: bool,
 }
@@ -151,73 +143,72 @@ struct LintArguments {
     nightly: bool,
 }
 
-/// What the servers should be.
 #[derive(Args, Debug)]
 pub(crate) struct UpArguments {
-    /// With Crossplane, which is built if need be.
+    /// Also run Crossplane; builds it if necessary.
     #[arg(long)]
     pub(crate) crossplane: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct SimulateArguments {
-    /// How many seeds.
+    /// The number of seeds.
     #[arg(long, default_value_t = 1_000, conflicts_with = "seed")]
     pub(crate) seeds: u64,
-    /// This one seed only.
+    /// Run only this seed.
     #[arg(long)]
     pub(crate) seed: Option<u64>,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct ProveArguments {
-    /// Only these ways; without any, all of them.
+    /// Run only these checks.
     #[arg(value_name = "WHAT")]
     pub(crate) what: Vec<What>,
-    /// With the big counts.
+    /// Use the big counts.
     #[arg(long)]
     pub(crate) nightly: bool,
-    /// Try the broken variants whose name contains this, and no others; the page is left as it is.
+    /// Build and run only mutation patches whose name contains this; docs/proof.md stays unchanged.
     #[arg(long = "variant", value_name = "NAME")]
     pub(crate) variants: Vec<String>,
 }
 
-/// A way to look for a promise that does not hold.
+/// A proof check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum What {
-    /// Every order of events, over the real decisions.
+    /// The model check: every order of events, over the real decisions.
     Model,
-    /// Many lives of the whole broker in memory, with faults, by seed.
+    /// The simulation: many seeded runs of the whole broker in memory, with faults.
     Simulation,
-    /// Each call that leaves the process, each fault, six workflows.
+    /// The fault matrix: each external call, each fault, six workflows.
     Matrix,
-    /// The same random histories through in-memory and real adapters.
+    /// The differential oracle: the same random histories on in-memory and real adapters.
     Oracle,
-    /// Random secrets through all paths, searched for in all that is said and stored.
+    /// Secret leaks: random secrets on every path, searched for in all output and storage.
     SecretLeaks,
-    /// The product broken on purpose: does anybody notice?
+    /// Mutation tests: patches that break the product, each of which a test must detect.
     Mutations,
 }
 
 #[derive(Args, Debug)]
 struct BenchArguments {
-    /// Run only these benchmarks; without any, all of them.
+    /// Run only these benchmarks.
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Compare what is counted with the committed figures and leave them as they are; more than 5%
-    /// worse fails, and so does a missed bar. Ratios are not compared: they are no test.
+    /// Compare the counted figures with the committed ones and write nothing. Fails if one is more than 5% worse or
+    /// misses its bar. Ratios are not compared.
     #[arg(long)]
     check: bool,
 }
 
-/// Runs the task that the arguments name; the first of them is the program's own name.
+/// Runs the task of a command line; the first argument is the program's name.
 ///
-/// A failure is one line on the standard error and exit code 1; bad usage is exit code 2.
+/// A failure prints one line on standard error and returns exit code 1; bad usage returns 2.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let task = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli.task,
         Err(usage) => {
-            // It is the standard output or error itself that failed, so there is nowhere to say so.
+            // Standard output or error itself failed, so the error is lost.
             let _ = usage.print();
             return ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2));
         }
@@ -267,7 +258,7 @@ fn setup(SetupArguments { crossplane }: &SetupArguments) -> Result<()> {
     Ok(())
 }
 
-/// Brings servers up with the broker of this checkout.
+/// Starts servers and the broker of this checkout.
 fn up(UpArguments { crossplane }: &UpArguments) -> Result<()> {
     let workspace = Workspace::load()?;
     let build = || {

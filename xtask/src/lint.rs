@@ -1,5 +1,4 @@
-//! `cargo xtask lint`: everything that can be wrong before a test runs. All steps run, so that one
-//! call shows all there is to mend.
+//! `cargo xtask lint`: every static check. All steps run, so that one call reports every problem.
 
 use std::path::Path;
 use std::process::Command;
@@ -31,7 +30,7 @@ pub(crate) fn run(nightly: bool) -> Result<()> {
             failed.push(name);
         }
     }
-    eprintln!("xtask: public surface, and warnings of the documentation");
+    eprintln!("xtask: public surface and documentation warnings");
     let differing = surface::check(&workspace).unwrap_or_else(|error| {
         eprintln!("error: {}", one_line(&*error));
         1
@@ -47,7 +46,7 @@ pub(crate) fn run(nightly: bool) -> Result<()> {
     Ok(())
 }
 
-/// The commands of cargo in their order: the quickest to fail first.
+/// The cargo commands, fastest first.
 fn steps(workspace: &Workspace, nightly: bool) -> Vec<(&'static str, Command)> {
     let all = ["clippy", "--workspace", "--all-targets", "--all-features"];
     let mut clippy = workspace.cargo(&all);
@@ -63,7 +62,7 @@ fn steps(workspace: &Workspace, nightly: bool) -> Vec<(&'static str, Command)> {
     steps
 }
 
-/// What cargo does not bring: dependencies of the workspace, those of the binary's release, and workflows.
+/// The external linters: dependencies of the workspace, those of the released binary, and workflows.
 fn linters(workspace: &Workspace) -> Result<Vec<(&'static str, Command)>> {
     let cargo_deny = cargo_deny()?;
     let deny = |arguments: &str| {
@@ -72,21 +71,20 @@ fn linters(workspace: &Workspace) -> Result<Vec<(&'static str, Command)>> {
         ("deny", command)
     };
     let mut workflows = workspace.command(&actionlint()?);
-    // It would call these where a machine has them.
+    // actionlint would run these if the machine has them.
     workflows.args(["-shellcheck=", "-pyflakes="]);
     let files = files(workspace.root())?.into_iter();
     workflows.args(files.filter(|file| file.starts_with(".github/workflows/")));
     Ok(vec![
-        // Where a manifest names no licence, that of its file counts.
+        // If a manifest names no licence, the one of its file counts.
         deny("check --allow no-license-field bans licenses sources"),
         deny("--manifest-path broker-app/cli/Cargo.toml --exclude-dev check bans"),
         ("workflows", workflows),
     ])
 }
 
-/// The crate by itself, as an embedder gets it who turns everything or all but one thing off. In
-/// the workspace its neighbours' features would hide a missing one. Clippy, because it can turn the
-/// warnings of this crate alone into errors.
+/// Checks a crate alone, with few or no features, as an embedder builds it: the features of the workspace would hide a
+/// missing one. Clippy can turn the warnings of this crate alone into errors.
 fn alone(workspace: &Workspace, package: &Package, feature: Option<&String>) -> Command {
     let mut command =
         workspace.cargo(&["clippy", "--lib", "--no-default-features", "--package", &package.name]);
@@ -98,19 +96,18 @@ fn alone(workspace: &Workspace, package: &Package, feature: Option<&String>) -> 
     command
 }
 
-/// A library leaves the Kubernetes version to its embedder, so alone it needs one. It is the one that `latest` of
-/// `k8s-openapi` names, because the binary has that feature.
+/// A library leaves the Kubernetes version to its embedder, so a check alone must choose one: the version behind the
+/// `latest` feature of `k8s-openapi`, which the binary uses.
 const KUBERNETES: (&str, &str) = ("K8S_OPENAPI_ENABLED_VERSION", "1.37");
 
-/// Packages what is published, by night with a build of each package. Changes that are not committed yet are no reason to
-/// refuse.
+/// Packages the published crates; with `nightly` also builds each package. Uncommitted changes are allowed.
 fn package(workspace: &Workspace, nightly: bool) -> Command {
     let mut command = workspace.cargo(&["package", "--workspace", "--allow-dirty"]);
     for package in workspace.packages().filter(|package| !is_published(package)) {
         command.args(["--exclude", &package.name]);
     }
     if nightly {
-        // Apart from other builds, which have other profiles. Without it, each package would have a target of its own.
+        // A separate directory, because other builds have other profiles; without it, each package would get its own.
         command.env("CARGO_TARGET_DIR", workspace.target().join("package"));
         command.env("CARGO_PROFILE_DEV_DEBUG", "0").env(KUBERNETES.0, KUBERNETES.1);
     } else {
@@ -121,10 +118,14 @@ fn package(workspace: &Workspace, nightly: bool) -> Command {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use cargo_metadata::DependencyKind;
+
     use super::*;
 
     #[test]
-    fn published_library_is_checked_alone_with_each_feature_and_packaged() {
+    fn published_library_is_checked_alone_and_packaged() {
         let steps = steps(&Workspace::load().unwrap(), false);
         let lines: Vec<_> = steps.iter().map(|step| format!("{step:?}").replace('"', "")).collect();
         for (part, expected) in [
@@ -140,6 +141,64 @@ mod tests {
                 "{part}: {lines:#?}"
             );
         }
+    }
+
+    /// The published crates that reach `k8s-openapi` and leave its version to their embedder.
+    fn without_kubernetes_version(workspace: &Workspace) -> BTreeSet<String> {
+        let published: Vec<_> = workspace.packages().filter(|it| is_published(it)).collect();
+        let mut reaching = BTreeSet::from(["k8s-openapi".to_owned(), "kube".to_owned()]);
+        loop {
+            let more: Vec<_> = published
+                .iter()
+                .filter(|package| {
+                    let mut needs =
+                        package.dependencies.iter().filter(|it| it.kind == DependencyKind::Normal);
+                    needs.any(|it| reaching.contains(&it.name))
+                })
+                .map(|package| package.name.to_string())
+                .filter(|name| !reaching.contains(name))
+                .collect();
+            if more.is_empty() {
+                break;
+            }
+            reaching.extend(more);
+        }
+        let chooses = |package: &&Package| {
+            let mut needs = package.dependencies.iter();
+            needs.any(|it| {
+                it.name == "k8s-openapi"
+                    && it.kind == DependencyKind::Normal
+                    && !it.features.is_empty()
+            })
+        };
+        let published = published.into_iter().filter(|it| !chooses(it));
+        published.map(|it| it.name.to_string()).filter(|name| reaching.contains(name)).collect()
+    }
+
+    #[test]
+    fn crate_without_a_kubernetes_version_names_one_for_docs_rs() {
+        let workspace = Workspace::load().unwrap();
+        let found = without_kubernetes_version(&workspace);
+        assert_eq!(found.iter().collect::<Vec<_>>(), ["broker-embed", "broker-kube"]);
+        let version = format!("env.{}='{}'", KUBERNETES.0, KUBERNETES.1);
+        for package in workspace.packages().filter(|it| found.contains(it.name.as_str())) {
+            let arguments = &package.metadata["docs"]["rs"]["cargo-args"];
+            assert_eq!(*arguments, serde_json::json!(["--config", version]), "{}", package.name);
+        }
+    }
+
+    #[test]
+    fn release_page_names_each_published_crate_and_the_kubernetes_version() {
+        let workspace = Workspace::load().unwrap();
+        let page = std::fs::read_to_string(workspace.root().join("docs/release.md")).unwrap();
+        let (_, publish) = page.split_once("\n## Publish\n").unwrap();
+        for package in workspace.packages().filter(|it| is_published(it)) {
+            assert!(publish.contains(&format!("`{}`", package.name)), "{}", package.name);
+        }
+        assert!(
+            publish.contains(&format!("export {}={}\n", KUBERNETES.0, KUBERNETES.1)),
+            "{publish}"
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `cargo xtask`: see `cargo xtask --help`.
+//! `cargo xtask`: the binary over [`xtask::run`].
 
 use std::process::ExitCode;
 

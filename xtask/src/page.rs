@@ -1,4 +1,4 @@
-//! Pages that people write, with tables between marks that tasks write.
+//! Reads and writes the generated tables on hand-written pages, between marks.
 
 use std::fs;
 use std::path::Path;
@@ -10,10 +10,10 @@ pub(crate) fn read(root: &Path, path: &str) -> Result<String> {
     fs::read_to_string(root.join(path)).with_context(cannot("read", path))
 }
 
-/// Writes a text between two marks of a page, and leaves the rest as it is.
+/// Replaces the text between two marks of a page.
 pub(crate) fn write(root: &Path, path: &str, marks: (&str, &str), text: &str) -> Result<()> {
     let new = with_text(&read(root, path)?, marks, text);
-    let new = new.with_context(|| format!("{path} has no place between {marks:?}"))?;
+    let new = new.with_context(|| format!("{path} does not have the marks {marks:?}"))?;
     fs::write(root.join(path), new).with_context(cannot("write", path))
 }
 
@@ -22,7 +22,7 @@ fn with_text(page: &str, marks: (&str, &str), text: &str) -> Option<String> {
     Some(format!("{before}{}{text}{}{after}", marks.0, marks.1))
 }
 
-/// What stands between two marks of a page; nothing where they are not there.
+/// The text between two marks of a page; empty without them.
 pub(crate) fn between<'a>(page: &'a str, marks: (&str, &str)) -> &'a str {
     parts(page, marks).map_or("", |(_, text, _)| text)
 }
@@ -33,7 +33,7 @@ fn parts<'a>(page: &'a str, (begin, end): (&str, &str)) -> Option<(&'a str, &'a 
     Some((before, text, after))
 }
 
-/// The cells of each row of the tables in a text. What stands below a table is no row of it.
+/// The cells of every table row in a text.
 pub(crate) fn rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
     let cells = |row| str::trim_end_matches(row, '|').split('|').map(str::trim).collect();
     text.lines().filter_map(|line| line.strip_prefix('|')).map(cells)
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_replaces_what_is_between_its_marks_only() {
+    fn write_replaces_only_the_text_between_the_marks() {
         let page = "a\n<x>\n| one | 1,000 |\n- a | 7 |\n</x>\nb\n<y>\n</y>\n";
         let (x, y, z) = (("<x>\n", "</x>\n"), ("<y>\n", "</y>\n"), ("<z>\n", "</z>\n"));
         assert_eq!(with_text(page, x, "new\n").unwrap(), "a\n<x>\nnew\n</x>\nb\n<y>\n</y>\n");

@@ -1,4 +1,4 @@
-//! The public surface of each published library: one committed listing per crate, and its comparison with the code.
+//! The public surface of each published library: one committed listing per crate, compared with the code.
 
 use std::collections::HashSet;
 use std::fs;
@@ -10,17 +10,16 @@ use public_api::{Builder, PublicItem};
 
 use crate::workspace::{Workspace, is_published, run};
 
-/// Where the listings are, one per crate.
 const LISTINGS: &str = "docs/api";
 
-/// Every published library; they are what the listings are of.
+/// Every published library; each has a listing.
 pub(crate) fn libraries(workspace: &Workspace) -> impl Iterator<Item = &Package> {
     let is_library =
         |package: &&Package| package.targets.iter().any(|it| it.is_kind(TargetKind::Lib));
     workspace.packages().filter(|package| is_published(package)).filter(is_library)
 }
 
-/// Documents the workspace with all features; every warning is an error. Answers the path and the content of each listing.
+/// Documents the workspace with all features, warnings as errors. Returns path and content of each listing.
 pub(crate) fn listings(workspace: &Workspace) -> Result<Vec<(String, String)>> {
     let mut doc = workspace.cargo(&["doc", "--workspace", "--no-deps", "--all-features"]);
     doc.env("RUSTDOC", workspace.root().join(".ci/rustdoc"));
@@ -35,7 +34,7 @@ pub(crate) fn listings(workspace: &Workspace) -> Result<Vec<(String, String)>> {
     libraries(workspace).map(listing).collect()
 }
 
-/// Every public item on a line of its own. Methods of a trait's implementation are left out: the trait lists them.
+/// One public item per line. Excludes trait implementations' methods: the trait lists them.
 fn listing(json: &Path) -> Result<String> {
     let builder = Builder::from_rustdoc_json(json).omit_blanket_impls(true);
     let items = builder.omit_auto_trait_impls(true).build()?;
@@ -59,7 +58,7 @@ fn listing(json: &Path) -> Result<String> {
     Ok(listing)
 }
 
-/// Compares the committed listings with the code, and prints a line per crate that differs; answers how many do.
+/// Compares the committed listings with the code, prints a line per stale crate, and returns their number.
 pub(crate) fn check(workspace: &Workspace) -> Result<usize> {
     let mut differing = 0;
     for (path, content) in listings(workspace)? {
@@ -72,7 +71,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<usize> {
     Ok(differing)
 }
 
-/// The first item that is listed and gone, and the first that is new.
+/// The first removed and the first added item.
 fn difference(committed: &str, current: &str) -> Option<String> {
     let only = |one: &str, other: &str| {
         let other: HashSet<_> = other.lines().collect();
@@ -81,7 +80,7 @@ fn difference(committed: &str, current: &str) -> Option<String> {
     let gone = only(committed, current).map(|item| format!("`{item}` is gone"));
     let new = only(current, committed).map(|item| format!("`{item}` is new"));
     let found: Vec<_> = gone.into_iter().chain(new).collect();
-    let moved = || (committed != current).then(|| "its lines are in another order".to_owned());
+    let moved = || (committed != current).then(|| "the order of its lines".to_owned());
     if found.is_empty() { moved() } else { Some(found.join(", ")) }
 }
 
@@ -90,12 +89,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn difference_names_the_first_item_that_is_gone_and_the_first_that_is_new() {
+    fn difference_names_the_first_removed_and_added_item() {
         let rows = [
             ("b\nc\n", Some("`a` is gone, `c` is new")),
             ("b\n", Some("`a` is gone")),
             ("a\nb\nd\nc\n", Some("`d` is new")),
-            ("b\na\n", Some("its lines are in another order")),
+            ("b\na\n", Some("the order of its lines")),
             ("a\nb\n", None),
         ];
         for (current, expected) in rows {

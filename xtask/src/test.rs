@@ -1,8 +1,8 @@
-//! `cargo xtask test`: set-up, then every test of the workspace.
+//! `cargo xtask test`: sets up, then runs every test of the workspace.
 //!
 //! ```text
-//! plan ─ which tiers there are, and which are wanted          (pure)
-//! suite ─ one binary or all examples: build, list, run, and what was promised against what was done
+//! plan ─ the tiers, and the selected ones                    (pure)
+//! suite ─ one binary or all examples: build, list, run, and compare listed with executed tests
 //! ```
 
 mod plan;
@@ -25,17 +25,17 @@ use crate::workspace::{Workspace, run as run_command};
 use plan::Plan;
 pub(crate) use suite::{Outcome, Suite, watch};
 
-/// Tells tests that they have all night.
+/// Tells tests to use their nightly counts.
 pub(crate) const NIGHTLY: &str = "BROKER_NIGHTLY";
 
-/// Builds what the test of the image runs.
+/// Builds the static binary for the image test.
 const STATIC: &str = ".ci/static";
 
 pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
     let TestArguments { filters, tier, nightly, quick } = arguments;
     let workspace = Workspace::load()?;
     let plan = Plan::new(workspace.packages(), tier.as_deref(), *quick)?;
-    // Before the long build: a missing server is better learnt at once.
+    // Before the long build, so that a missing server fails at once.
     let tools = plan.needs_servers().then(Tools::find_or_build).transpose()?;
     if tools.is_some() {
         cloud_init_schema()?;
@@ -46,17 +46,17 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
 
     let mut listed = Vec::new();
     for suite in suite::build(&workspace, &plan, &plan.targets())? {
-        let promised = suite.list(filters)?;
-        listed.push((suite, promised));
+        let tests = suite.list(filters)?;
+        listed.push((suite, tests));
     }
-    listed.retain(|(_, promised)| *promised > 0);
+    listed.retain(|(_, tests)| *tests > 0);
     if !filters.is_empty() && listed.is_empty() {
         bail!("no test's name contains {}", filters.join(" or "));
     }
 
     if tools.is_some() && filters.is_empty() {
         say("building the static binary");
-        // Now, because builds that tests start would wait for it. Its own test reports a failure.
+        // Before the tests, because builds that tests start would wait for it. The image test reports a failure.
         let _ =
             run_command(workspace.command(&workspace.root().join(STATIC)).stdout(Stdio::null()));
     }
@@ -89,32 +89,31 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
     Ok(())
 }
 
-/// Every test binary of a build with these arguments.
+/// The test binaries of a build with these arguments.
 pub(crate) fn binaries(workspace: &Workspace, arguments: &[&str]) -> Result<Vec<Suite>> {
     let plan = Plan::new(workspace.packages(), None, false)?;
     let arguments: Vec<_> = arguments.iter().copied().map(str::to_owned).collect();
     suite::build(workspace, &plan, &arguments)
 }
 
-/// A program of the workspace, as a test target of its package runs it: built with the same features as the tests are,
-/// so that no crate is compiled a second time for it.
+/// A program of the workspace, built with the features of the test build so that cargo compiles no crate twice.
 pub(crate) fn program(workspace: &Workspace, name: &str, tested_by: &str) -> Result<PathBuf> {
     let artifacts = suite::compile(workspace, &["--test".to_owned(), tested_by.to_owned()])?;
-    // The same target is built once more as a test of its own.
+    // The same target is also built as a test binary.
     let mut built = artifacts.into_iter().filter(|artifact| {
         let target = &artifact.target;
         target.name == name && target.is_kind(TargetKind::Bin) && !artifact.profile.test
     });
     let program = built.find_map(|artifact| artifact.executable);
-    program.map(Into::into).with_context(|| format!("no program {name} came out of the build"))
+    program.map(Into::into).with_context(|| format!("the build produced no program {name}"))
 }
 
-/// Suites that run one after the other, on servers of their own if they need any: what Crossplane installs for a whole
-/// cluster is not for the tests of others to meet.
+/// Suites that run one after the other, on their own servers if they need any: cluster-wide objects of Crossplane must
+/// not affect other tests.
 struct Lane<'a> {
     suites: Vec<&'a (Suite, usize)>,
     environment: Vec<(String, String)>,
-    /// Until the lane is dropped.
+    /// Dropped with the lane.
     _servers: Option<SharedServers>,
 }
 
@@ -130,48 +129,48 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// Starts the servers that tests share.
+/// Starts the shared servers of the tests.
 pub(crate) fn start(tools: &Tools) -> Result<SharedServers> {
     say("starting Postgres, etcd, kube-apiserver and kube-controller-manager");
     start_shared(tools)
 }
 
-/// A suite that ran, what became of it, and how many tests it had promised.
+/// An executed suite, its outcome, and its number of listed tests.
 type Row<'a> = (&'a Suite, Outcome, usize);
 
-/// Runs them all: a failure in one is no reason to hide one in the next.
+/// Runs both lanes completely, even after a failure.
 ///
-/// What runs on Crossplane mostly waits for it, whatever else the machine does. So it runs beside the others, and says
-/// what it has to say when they are done.
+/// Crossplane tests mostly wait for Crossplane. Their lane therefore runs concurrently, and its output is printed at
+/// the end.
 fn perform<'a>(busy: &Lane<'a>, waiting: &Lane<'a>, filters: &[String]) -> Result<Vec<Row<'a>>> {
     if busy.suites.is_empty() {
         return in_turn(waiting, filters, &mut io::stdout());
     }
-    let mut said_beside = Vec::new();
-    let (rows, beside) = thread::scope(|scope| {
-        let beside = scope.spawn(|| in_turn(waiting, filters, &mut said_beside));
+    let mut waiting_output = Vec::new();
+    let (rows, waiting_rows) = thread::scope(|scope| {
+        let background = scope.spawn(|| in_turn(waiting, filters, &mut waiting_output));
         let rows = in_turn(busy, filters, &mut io::stdout());
-        (rows, beside.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        (rows, background.join().unwrap_or_else(|panic| resume_unwind(panic)))
     });
-    io::stdout().write_all(&said_beside)?;
+    io::stdout().write_all(&waiting_output)?;
     let mut rows = rows?;
-    rows.extend(beside?);
+    rows.extend(waiting_rows?);
     Ok(rows)
 }
 
-/// Runs one after the other, and shows what each prints.
+/// Runs the suites of a lane in order and shows their output.
 fn in_turn<'a>(
     lane: &Lane<'a>,
     filters: &[String],
     screen: &mut impl Write,
 ) -> Result<Vec<Row<'a>>> {
     let mut rows = Vec::new();
-    for (suite, promised) in &lane.suites {
-        writeln!(screen, "\n{}: {} ({promised} tests)", suite.tier.name, suite.title)?;
+    for (suite, listed) in &lane.suites {
+        writeln!(screen, "\n{}: {} ({listed} tests)", suite.tier.name, suite.title)?;
         let mut environment = lane.environment.clone();
-        // What tries millions of histories does so optimised, in `prove --nightly`.
+        // `prove --nightly` runs the big counts of this tier, optimised.
         environment.retain(|(name, _)| name != NIGHTLY || !suite.tier.is_proof());
-        rows.push((suite, suite.run(filters, &environment, screen)?, *promised));
+        rows.push((suite, suite.run(filters, &environment, screen)?, *listed));
     }
     Ok(rows)
 }

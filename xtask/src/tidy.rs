@@ -1,13 +1,15 @@
-//! `cargo xtask tidy`: what the compiler cannot check.
+//! `cargo xtask tidy`: checks what the compiler cannot.
 //!
-//! Most rules are pure functions from a [`Tree`] to findings, so that each can be broken in a test on a
-//! few lines of text.
+//! Most rules are pure functions from a [`Tree`] to findings, so a unit test can break each of them on a few lines of
+//! text.
 
 mod checks;
 mod edges;
+mod language;
+mod links;
+mod mutations;
 mod pages;
 mod proof;
-mod mutations;
 mod semver;
 mod sources;
 mod tree;
@@ -22,11 +24,10 @@ use crate::workspace::Workspace;
 pub(crate) use mutations::variants_fit;
 use tree::Tree;
 
-/// A place that breaks a rule.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     path: String,
-    /// Counted from 1.
+    /// 1-based.
     line: usize,
     rule: &'static str,
     problem: String,
@@ -58,18 +59,21 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Prints every finding; answers how many there are.
+/// Prints every finding; returns their number.
 pub(crate) fn run() -> Result<usize> {
     let workspace = Workspace::load()?;
     let tree = Tree::load(workspace.root())?;
     let mut findings = edges::check(&workspace);
     findings.extend(sources::check(&tree));
+    findings.extend(language::words(&tree));
+    findings.extend(language::sentences(&tree));
+    findings.extend(links::resolve(&tree, workspace.root()));
     findings.extend(semver::types_can_grow(&tree));
     findings.extend(pages::runbook_has_every_verdict(&tree));
     findings.extend(proof::promises_have_their_checks(&tree));
     findings.extend(proof::has_run_in_full(&tree));
     findings.extend(mutations::still_fits(&tree));
-    // It takes a build, and what the other rules find may be why there is none.
+    // The build may fail because of what the other rules report, so its error comes after their findings.
     let generated = docs::generated(&workspace);
     findings.extend(pages::are_current(&tree, generated.as_deref().unwrap_or_default()));
     findings.sort();

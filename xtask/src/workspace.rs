@@ -1,4 +1,4 @@
-//! The workspace as cargo knows it, and calls of cargo itself.
+//! The cargo workspace: its metadata, its files, and cargo commands.
 
 use std::ffi::{OsStr, OsString};
 use std::io::BufReader;
@@ -9,14 +9,14 @@ use anyhow::{Context as _, Result};
 use broker_test_servers::failure::{cannot, cannot_run};
 use cargo_metadata::{Artifact, Message, Metadata, MetadataCommand, Package};
 
-/// The workspace around the current directory.
+/// The workspace of the current directory.
 pub(crate) struct Workspace {
     metadata: Metadata,
 }
 
 impl Workspace {
     pub(crate) fn load() -> Result<Self> {
-        // Only the members: what they depend on is not resolved, so this needs no network and no lock.
+        // Without dependencies, so this needs no network and no lock.
         let metadata = MetadataCommand::new().no_deps().exec();
         Ok(Self { metadata: metadata.context("cannot read the workspace's metadata")? })
     }
@@ -25,7 +25,6 @@ impl Workspace {
         self.metadata.workspace_root.as_std_path()
     }
 
-    /// Where cargo builds.
     pub(crate) fn target(&self) -> &Path {
         self.metadata.target_directory.as_std_path()
     }
@@ -39,13 +38,13 @@ impl Workspace {
         cargo_in(self.root(), arguments)
     }
 
-    /// A command of another program at the root.
+    /// Another command at the root.
     pub(crate) fn command(&self, program: &Path) -> Command {
         command_in(self.root(), program.as_os_str())
     }
 }
 
-/// The cargo that runs this task, so that a toolchain chosen on the command line stays chosen.
+/// The cargo that runs this task: it keeps the toolchain chosen on the command line.
 pub(crate) fn cargo_in(directory: &Path, arguments: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = command_in(directory, &cargo);
@@ -56,25 +55,25 @@ pub(crate) fn cargo_in(directory: &Path, arguments: &[&str]) -> Command {
 fn command_in(directory: &Path, program: &OsStr) -> Command {
     let mut command = Command::new(program);
     command.current_dir(directory);
-    // `cargo xtask` was itself run by cargo, which told us about our own package. A build script that looks at
-    // these would run again, with all that depends on it, whenever somebody calls cargo without us.
-    for (name, _) in std::env::vars_os().filter(|(name, _)| tells_of_a_package(name)) {
+    // `cargo xtask` runs under cargo, which set variables for the package xtask. Build scripts that read them would run
+    // again whenever a developer calls cargo directly.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_package_variable(name)) {
         command.env_remove(name);
     }
     command
 }
 
-/// Whether cargo sets this variable for the package that it builds or runs, and for nothing else.
-fn tells_of_a_package(name: &OsStr) -> bool {
+/// Whether cargo sets this variable for the package that it builds or runs.
+fn is_package_variable(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     let one = ["CARGO_CRATE_NAME", "CARGO_BIN_NAME", "CARGO_PRIMARY_PACKAGE", "OUT_DIR"];
     one.contains(&&*name) || ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|it| name.starts_with(it))
 }
 
-/// Hidden directories are somebody's tools, except these.
+/// Hidden directories that are part of the project; others belong to tools.
 const OWN_HIDDEN_DIRECTORIES: [&str; 3] = [".cargo", ".ci", ".github"];
 
-/// Every file below a root but those that cargo and others make: from the root, with slashes, sorted.
+/// Every file below a root except build output and tool directories: relative, with slashes, sorted.
 pub(crate) fn files(root: &Path) -> Result<Vec<String>> {
     let mut files = Vec::new();
     let mut unread = vec![String::new()];
@@ -98,17 +97,16 @@ pub(crate) fn files(root: &Path) -> Result<Vec<String>> {
     Ok(files)
 }
 
-/// Whether it is ever published.
 pub(crate) fn is_published(package: &Package) -> bool {
     package.publish.as_ref().is_none_or(|registries| !registries.is_empty())
 }
 
-/// Runs a command whose output is the person's to read.
+/// Runs a command with inherited output.
 pub(crate) fn run(command: &mut Command) -> Result<ExitStatus> {
     command.status().with_context(cannot_run(command))
 }
 
-/// Everything that a command of cargo's builds, and how the command ended.
+/// The artifacts of a cargo build, and its exit status.
 pub(crate) fn artifacts(command: &mut Command) -> Result<(Vec<Artifact>, ExitStatus)> {
     command.arg("--message-format=json-render-diagnostics").stdout(Stdio::piped());
     let mut cargo = command.spawn().with_context(cannot_run(command))?;

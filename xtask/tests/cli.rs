@@ -1,12 +1,11 @@
-//! The binary as a person meets it: exit codes, and the one line of an error. A failure with exit code 0 would go
-//! unnoticed in CI.
+//! The built binary: exit codes and one-line errors. CI would miss a failure with exit code 0.
 
 use std::process::Command;
 
 #[test]
-fn failure_is_exit_code_1_and_one_line_and_bad_usage_is_2() {
+fn failure_exits_with_1_and_bad_usage_with_2() {
     for (arguments, code, beginning) in [
-        (["bench", "nosuch"], 1, "error: \"nosuch\" is none of the benchmarks"),
+        (["bench", "nosuch"], 1, "error: \"nosuch\" is not a benchmark"),
         (["test", "--teir"], 2, "error: unexpected argument '--teir'"),
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_xtask")).args(arguments).output().unwrap();

@@ -1,4 +1,4 @@
-//! A catalog on disk: one directory per blueprint, read within bounds and checked before anybody uses it.
+//! Reads a catalog from disk: one directory per blueprint, with a size limit per file, checked before use.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -16,7 +16,7 @@ pub(crate) struct Catalog {
     pub(crate) blueprints: Vec<Checked>,
 }
 
-/// A blueprint that was checked, and the bytes that it was read from.
+/// A checked blueprint with its source bytes.
 pub(crate) struct Checked {
     pub(crate) blueprint: Blueprint,
     pub(crate) metadata: Vec<u8>,
@@ -24,7 +24,7 @@ pub(crate) struct Checked {
     pub(crate) composition: Vec<u8>,
 }
 
-/// One problem, in the form of one line.
+/// One problem, printed as one line.
 struct Line {
     severity: Severity,
     slug: String,
@@ -32,18 +32,16 @@ struct Line {
     message: String,
 }
 
-/// Everything that was found in a directory.
 #[derive(Default)]
 struct Findings {
     blueprints: Vec<Checked>,
     lines: Vec<Line>,
 }
 
-/// The files of a blueprint.
 const FILES: [catalog::File; 3] =
     [catalog::File::Metadata, catalog::File::Xrd, catalog::File::Composition];
 
-/// Checks a directory and prints every problem.
+/// Checks a catalog and prints every problem.
 pub(crate) fn check(directory: &Path, output: &mut Output<'_>) -> Result<(), Failure> {
     let findings = examine(directory)?;
     if output.is_human() {
@@ -84,17 +82,17 @@ pub(crate) fn check(directory: &Path, output: &mut Output<'_>) -> Result<(), Fai
     findings.without_errors(directory).map(drop)
 }
 
-/// Reads a directory, for a command that needs all of its blueprints.
+/// Reads a catalog for a command that needs all of its blueprints.
 ///
 /// # Errors
 ///
-/// [`Failure::Catalog`] when there is any error; `told` gets every problem first.
+/// [`Failure::Catalog`] if there is any error; `report` receives every problem first.
 pub(crate) fn read(
     directory: &Path,
-    told: &mut dyn FnMut(&str) -> io::Result<()>,
+    report: &mut dyn FnMut(&str) -> io::Result<()>,
 ) -> Result<Catalog, Failure> {
     let findings = examine(directory)?;
-    findings.lines.iter().try_for_each(|line| told(&line.text()))?;
+    findings.lines.iter().try_for_each(|line| report(&line.text()))?;
     findings.without_errors(directory)
 }
 
@@ -158,7 +156,7 @@ impl Findings {
     }
 }
 
-/// Every directory in it that is not hidden, in the order of their names. Other files are somebody else's.
+/// Examines every visible subdirectory in name order; other files are not part of the catalog.
 fn examine(directory: &Path) -> Result<Findings, Failure> {
     let unreadable = |source| Failure::File { path: directory.to_owned(), source };
     let mut slugs = Vec::new();
@@ -182,7 +180,8 @@ fn examine(directory: &Path) -> Result<Findings, Failure> {
     Ok(findings)
 }
 
-/// A file's bytes, one more than a document may have at the most; `None` if there is none.
+/// The bytes of a file, at most one more than a document may have so that the check rejects it; `None` if it is
+/// missing.
 fn contents(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     let unreadable = |source| Failure::File { path: path.to_owned(), source };
     let file = match File::open(path) {

@@ -1,4 +1,4 @@
-//! The command line: what can be asked for. Everything that it says is also in docs/cli.md.
+//! The command line, as clap definitions. The doc comments are the help texts and generate docs/cli.md.
 
 mod reference;
 mod values;
@@ -21,11 +21,10 @@ pub(crate) use verbs::{
 use crate::demo::Pace;
 use crate::failure::Failure;
 
-/// The Provisioning Broker: hands out infrastructure through Crossplane, and takes it down again.
+/// The Provisioning Broker: provisions infrastructure through Crossplane and tears it down again.
 ///
-/// Exit codes: 0 when everything went well, 1 for an error, 2 for a command line that cannot be
-/// understood, 3 when what was waited for did not come within the deadline, 4 when it never will.
-/// Whatever is not 0 has one line on the standard error: `error[REASON]: MESSAGE`.
+/// Exit codes: 0 success, 1 an error, 2 an invalid command line, 3 `--wait` timed out, 4 the awaited phase can no
+/// longer be reached. Every code except 0 prints one line on standard error: `error[REASON]: MESSAGE`.
 #[derive(Debug, Parser)]
 #[command(name = "provisioning-broker", version, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -33,29 +32,27 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What can be asked for.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Watch the broker at work, without Postgres, a cluster or a cloud.
+    /// Run the broker over a simulated world, without Postgres, a cluster or a cloud.
     ///
-    /// Service, reconciler and sweep are the real ones; around them everything is simulated in this
-    /// process: the store, the management cluster with Crossplane, the mesh, and agents that enrol
-    /// with the token that they find on their machine. Nothing outside is read or written.
+    /// Service, reconciler and sweep are the real ones. The demo simulates everything around them in this process: the
+    /// store, the management cluster with Crossplane, the mesh, and agents that enrol with the token on their machine.
+    /// It reads and writes nothing outside the process.
     ///
-    /// Six stories are told side by side: a node, something without a node, a blueprint with
-    /// parameters, one that fails for good and is rolled back, one that waits for the namespace of
-    /// its Project, and one that is torn down. It takes less than 20 seconds. The exit code is 0
-    /// if each of them ended as it should.
+    /// Six stories run at the same time: a node, a resource without a node, a blueprint with parameters, a terminal
+    /// failure with rollback, a wait for the Project's namespace, and a teardown. The demo takes less than 20 seconds.
+    /// It exits with 0 if every story ends as expected.
     ///
-    /// In a terminal it is a live table, elsewhere one line per change of phase. Times are those of
-    /// the simulation; at normal speed they are real.
+    /// A terminal shows a live table; other outputs get one line per phase change. Times are simulated; at normal speed
+    /// they are real.
     Demo(DemoArguments),
-    /// Run a replica of the broker until it is told to stop.
+    /// Run a replica of the broker until SIGTERM or SIGINT.
     ///
-    /// Sweeps once, then works: what is due, what changed on the cluster, and every interval
-    /// everything. Any number of replicas run side by side. Serves `/livez`, `/readyz` and
-    /// `/metrics`, and logs one JSON object per line to the standard output. SIGTERM and SIGINT stop
-    /// it cleanly. Without `PLEXSPHERE_DSN` it is inert: it serves, and does nothing else.
+    /// The replica sweeps once, then works on resources that are due and on cluster changes, and sweeps again every
+    /// interval. Any number of replicas can run concurrently. It serves `/livez`, `/readyz` and `/metrics`, and logs
+    /// one JSON object per line to standard output. Without `PLEXSPHERE_DSN` it is inert: it serves these paths and
+    /// does nothing else.
     Run(RunArguments),
     /// Change or show the schema of the store.
     #[command(subcommand)]
@@ -65,13 +62,13 @@ pub(crate) enum Command {
     Catalog(Catalog),
     /// Print the Kubernetes roles that a replica needs for the blueprints of a catalog.
     ///
-    /// YAML, to be reviewed and applied by whoever administers the cluster.
+    /// The output is YAML for a cluster administrator to review and apply.
     Rbac(RbacArguments),
     #[command(flatten)]
     Verb(Verb),
     /// Print a completion script.
     Completions {
-        /// For which shell.
+        /// The shell.
         shell: Shell,
     },
     /// Print generated documentation.
@@ -79,155 +76,143 @@ pub(crate) enum Command {
     Docs(Docs),
 }
 
-/// What the demo can be asked for.
 #[derive(Args, Debug)]
 pub(crate) struct DemoArguments {
-    /// Repeats a run exactly: the same ids, the same order, the same output.
+    /// Makes a run repeatable: the same seed gives the same ids, order and output.
     ///
-    /// Another seed gives other ids and lets things take longer or shorter.
+    /// Another seed gives other ids and other durations.
     #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = values::seed)]
     pub(crate) seed: u32,
-    /// How many resources, 1 to 200: the six stories in turn.
+    /// The number of resources, 1 to 200; the six stories take turns.
     #[arg(long, value_name = "N", default_value = "6", allow_negative_numbers = true, value_parser = values::resources)]
     pub(crate) resources: u16,
-    /// How fast time passes: 0.5 is half as fast, 10 ten times; `max` does not wait at all.
+    /// The speed of time: 0.5 is half, 10 is ten times; `max` does not wait.
     #[arg(long, value_name = "X", default_value = "1", allow_negative_numbers = true, value_parser = values::pace)]
     pub(crate) speed: Pace,
-    /// Prints lines where it would show a live table.
+    /// Prints lines instead of a live table.
     #[arg(long, conflicts_with = "json")]
     pub(crate) plain: bool,
     /// Prints one JSON object per line.
     ///
-    /// Each has a `type`: `phase` (a resource changed its phase; `from` is null for a new one),
-    /// `event` (a lifecycle event; `event` is what the outbox gave), `namespace` (the namespace of
-    /// a Project became ready), `explanation` (why a resource is where it is; as of `explain`) and,
-    /// at the end, `outcome` for each resource. All but the last have `elapsed_ms`, all but
-    /// `namespace` the `resource`'s name. Keys are added, never changed.
+    /// `type` is `phase` (a phase change; `from` is null for a new resource), `event` (a lifecycle event; `event` is
+    /// the outbox payload), `namespace` (a Project's namespace became ready), `explanation` (the output of `explain`)
+    /// or, at the end, `outcome` (one per resource). All except `outcome` have `elapsed_ms`; all except `namespace`
+    /// have `resource`, a name. Keys are added, never changed.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// What a replica can be asked for beyond what the environment says.
 #[derive(Args, Debug)]
 pub(crate) struct RunArguments {
-    /// What is logged, in the syntax of tracing's filters, such as `info` or `warn,broker_app=debug`.
+    /// The log filter in tracing's syntax, such as `info` or `warn,broker_app=debug`.
     #[arg(long, value_name = "FILTER", default_value = "info", value_parser = values::log_filter)]
     pub(crate) log: String,
-    /// Refuses to start when the boot sweep cannot examine one of the resources, and not only when
-    /// store or cluster fail. The sweep runs no pass: a pass may still fail after the start.
+    /// Refuses to start if the boot sweep cannot examine one of the resources. Without it, only a failure of the store
+    /// or the cluster prevents the start. The boot sweep runs no pass, so a pass may still fail after the start.
     #[arg(long)]
     pub(crate) strict: bool,
-    /// For how long resources that are Deleted and events that were delivered are kept; for ever if
-    /// left out. At least as long as the longest outage after which callers still ask.
+    /// How long to keep Deleted resources and delivered events; without it they are never purged. Use at least the
+    /// longest outage after which callers still ask.
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = values::retention)]
     pub(crate) retention: Option<Duration>,
 }
 
-/// What can be done to the schema.
 #[derive(Debug, Clone, Copy, Subcommand)]
 pub(crate) enum Migrate {
-    /// Bring the schema up to what this release needs.
+    /// Migrate the schema to the version of this release.
     ///
-    /// Safe to run at any time and by several at once; the previous release runs on the new schema.
+    /// Idempotent, and safe to run concurrently. The previous release runs on the new schema.
     Up {
-        /// Also creates minimal tables of the neighbours, for whoever has none.
+        /// Also creates minimal tables of the neighbouring parts, for a database without them.
         #[arg(long)]
         reference: bool,
         #[command(flatten)]
         output: OutputArguments,
     },
-    /// Take the schema back. What newer columns and tables hold is lost.
+    /// Revert the schema. Data in newer columns and tables is lost.
     Down {
-        /// The last migration that stays; 0 removes all of them.
+        /// The last migration to keep; 0 reverts all of them.
         #[arg(long, value_name = "VERSION", allow_negative_numbers = true, value_parser = values::migration)]
         to: u32,
         #[command(flatten)]
         output: OutputArguments,
     },
-    /// Print the schema as SQL, for a tool that applies schemas. Reads no environment.
+    /// Print the schema as SQL, for an external migration tool. Reads no environment.
     ///
-    /// Applying it again changes nothing. On a database with many resources `migrate up` holds locks
-    /// for a shorter time.
+    /// The SQL is idempotent. On a large database, `migrate up` holds locks for a shorter time.
     Sql {
-        /// Prints the minimal tables of the neighbours instead.
+        /// Prints the minimal tables of the neighbouring parts instead.
         #[arg(long)]
         reference: bool,
     },
-    /// Show which migrations are applied.
+    /// Show every migration and when it was applied.
     Status {
         #[command(flatten)]
         output: OutputArguments,
     },
 }
 
-/// What can be done with a catalog: a directory with one directory per blueprint, each of which holds
-/// `metadata.json`, `xrd.yaml` and `composition.yaml`.
+/// The commands on a catalog: a directory with one directory per blueprint, each with `metadata.json`, `xrd.yaml` and
+/// `composition.yaml`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Catalog {
-    /// Check every blueprint of a directory, without Postgres or a cluster.
+    /// Check every blueprint of a catalog, without Postgres or a cluster.
     ///
-    /// Prints one line per problem. Warnings alone are no failure.
+    /// Prints one line per problem. Warnings do not fail the check.
     Check(CatalogArguments),
-    /// Publish every blueprint of a directory, all or nothing.
+    /// Publish every blueprint of a catalog, all or nothing.
     ///
-    /// A version that was published before with the same bytes is left as it is; with others, it is
-    /// refused.
+    /// A published version with the same bytes is unchanged; one with other bytes is refused.
     Import(CatalogArguments),
 }
 
-/// Which catalog.
 #[derive(Args, Debug)]
 pub(crate) struct CatalogArguments {
-    /// The directory.
+    /// The catalog.
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
     #[command(flatten)]
     pub(crate) output: OutputArguments,
 }
 
-/// Which roles.
 #[derive(Args, Debug)]
 pub(crate) struct RbacArguments {
-    /// The catalog whose kinds the roles are for.
+    /// The catalog whose kinds the roles cover.
     #[arg(long, value_name = "DIR")]
     pub(crate) catalog: PathBuf,
 }
 
-/// Documentation that follows from this program.
 #[derive(Debug, Clone, Copy, Subcommand)]
 pub(crate) enum Docs {
     /// docs/cli.md.
     Cli,
 }
 
-/// How a command answers.
 #[derive(Args, Debug, Clone, Copy)]
 pub(crate) struct OutputArguments {
-    /// For people, or for programs: JSON whose keys are added, never changed.
+    /// The format: `human`, or `json` with keys that are added, never changed.
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Human)]
     pub(crate) output: Format,
 }
 
-/// Whom a command answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// People.
+    /// For people; may change.
     Human,
-    /// Programs.
+    /// For programs; stable.
     Json,
 }
 
-/// What the parser makes of a command line.
+/// The result of parsing a command line.
 pub(crate) enum Parsed {
-    /// A command to be run.
     Command(Box<Command>),
-    /// Help or version: text that was asked for.
+    /// Help or version, on request: exit code 0.
     Answer(String),
-    /// No command at all: help that was not asked for.
+    /// The help for a command line without a command: exit code 2.
     Help(String),
 }
 
-/// Reads a command line; the first argument is the program's own name.
+/// Parses a command line; the first argument is the program's name.
 ///
 /// # Errors
 ///
@@ -235,11 +220,11 @@ pub(crate) enum Parsed {
 pub(crate) fn parse(
     arguments: impl IntoIterator<Item = std::ffi::OsString>,
 ) -> Result<Parsed, Failure> {
-    let told = match Cli::try_parse_from(arguments) {
+    let error = match Cli::try_parse_from(arguments) {
         Ok(cli) => return Ok(Parsed::Command(Box::new(cli.command))),
-        Err(told) => told,
+        Err(error) => error,
     };
-    let (kind, text) = (told.kind(), told.render().to_string());
+    let (kind, text) = (error.kind(), error.render().to_string());
     if matches!(kind, ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         Ok(Parsed::Answer(text))
     } else if kind == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
@@ -249,23 +234,23 @@ pub(crate) fn parse(
     }
 }
 
-/// The parser's paragraphs up to the usage, as one line. The usage itself is a `--help` away.
+/// Joins the parser's message into one line and drops its usage section, which `--help` prints.
 fn in_one_line(rendered: &str) -> String {
     let paragraphs = rendered.split("\n\n").map(|paragraph| {
         let words: Vec<_> = paragraph.split_whitespace().collect();
         words.join(" ")
     });
-    let told: Vec<_> = paragraphs
+    let kept: Vec<_> = paragraphs
         .take_while(|paragraph| {
             !paragraph.starts_with("Usage:") && !paragraph.starts_with("For more information")
         })
         .filter(|paragraph| !paragraph.is_empty())
         .collect();
-    let told = told.join("; ");
-    told.strip_prefix("error: ").map_or_else(|| told.clone(), str::to_owned)
+    let message = kept.join("; ");
+    message.strip_prefix("error: ").map_or_else(|| message.clone(), str::to_owned)
 }
 
-/// The whole definition, for help, completions and the reference.
+/// The clap definition that parsing, completions and docs/cli.md share.
 pub(crate) fn definition() -> clap::Command {
     Cli::command()
 }
@@ -275,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_definition_is_consistent() {
+    fn definition_is_consistent() {
         definition().debug_assert();
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use broker_app::{BrokerConfig, Error, Service};
-use broker_embed::Broker;
+use broker_embed::{Broker, BrokerError};
 use broker_pg::migrate;
 use broker_ports::{EventSink, WorkerId};
 use broker_render::ProviderProfiles;
@@ -35,10 +35,11 @@ impl Composition for Servers {
         // A command delivers no events: the replicas do.
         let builder = Broker::configured(config).postgres(pool);
         // Most commands never ask the cluster, and should work where it cannot be reached.
-        Ok(match kubernetes::client(settings).await {
+        let service = match kubernetes::client(settings).await {
             Ok(client) => builder.kubernetes(client).service(),
             Err(failure) => builder.cluster(NoCluster::because(&failure)).service(),
-        })
+        };
+        Ok(service.map_err(BrokerError::from)?)
     }
 
     async fn replica(

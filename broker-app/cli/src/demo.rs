@@ -1,7 +1,7 @@
-//! `provisioning-broker demo`: the real broker over a simulated world, in a story that checks itself.
+//! `provisioning-broker demo`: the real broker over a simulated world; the demo checks its own result.
 //!
-//! One loop owns everything, and a round of it is always the same: people act, the broker sweeps and passes,
-//! time goes on. Nothing runs beside it, so a seed gives the same run again.
+//! One loop runs every round in the same order: users act, the broker sweeps and passes, time advances. Nothing runs
+//! concurrently, so a seed repeats a run exactly.
 
 mod agents;
 mod catalog;
@@ -20,7 +20,7 @@ use broker_ports::{ClaimEvents, Outbox, PageSize, PortError, Repository, WorkerI
 
 use agents::{AgentError, Agents};
 use journal::{Entry, Happening, note};
-use show::{Bill, Json, Live, Plain, Show};
+use show::{Header, Json, Live, Plain, Show};
 use story::{REST_AT_READY, Role, Script};
 use verdict::{Ending, Outcome};
 use world::{LATE_PROJECT, World};
@@ -28,87 +28,67 @@ use world::{LATE_PROJECT, World};
 use crate::cli::DemoArguments;
 use crate::terminal::{Size, Terminal};
 
-/// How fast the story is told.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Pace {
-    /// So many times as fast as in life.
+    /// This many times real time.
     Times(f64),
-    /// Without waiting.
     Max,
 }
 
-/// Why the demo did not come to its end.
+/// Why the demo failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DemoError {
-    /// It could not be shown.
     #[error("cannot write the output")]
     Output(#[from] io::Error),
-    /// There is no runtime to be had.
     #[error("cannot start the runtime")]
     Runtime(#[source] io::Error),
-    /// The simulated world could not be set up.
     #[error("cannot set up the simulated world")]
     World(#[from] broker_domain::Error),
-    /// The broker could not do something.
+    /// The service or a pass failed.
     #[error("cannot {doing} {resource}")]
     Broker {
-        /// What.
+        /// The operation, as a verb.
         doing: &'static str,
-        /// With which resource.
         resource: String,
-        /// Why.
         #[source]
         source: Error,
     },
-    /// The sweep failed.
     #[error("cannot sweep")]
     Sweep(#[source] Error),
-    /// The sweep could not look at a resource.
-    #[error("the sweep cannot look at {resource}: {message}")]
-    ResourceError {
-        /// Which.
-        resource: String,
-        /// Why.
-        message: String,
-    },
-    /// Audit or outbox could not be read.
+    /// The sweep could not read a resource.
+    #[error("the sweep cannot read {resource}: {message}")]
+    ResourceError { resource: String, message: String },
     #[error("cannot follow what happens")]
     Follow(#[from] PortError),
-    /// An agent was not let in.
+    /// An agent could not enrol or join.
     #[error("{resource} does not become a Node")]
     Agent {
-        /// Which resource's.
         resource: String,
-        /// Why.
         #[source]
         source: AgentError,
     },
-    /// An event is not what the outbox promises.
+    /// An event payload is not JSON.
     #[error("event {sequence} of {resource} is not JSON")]
     Payload {
-        /// Whose.
         resource: String,
-        /// Which.
         sequence: u64,
-        /// Why.
         #[source]
         source: serde_json::Error,
     },
-    /// Everything worked, and yet it is another story.
-    #[error("the story did not end as told: {0}")]
+    /// The run ended without an error, but not as the script expects.
+    #[error("the demo did not end as expected: {0}")]
     Story(String),
 }
 
-/// The time between two rounds; at normal speed one waits so long for real.
+/// Simulated time per round; at normal speed also real time.
 const ROUND: Duration = Duration::from_millis(500);
 
-/// The round in which somebody asks why a resource that waits for its namespace does not move.
+/// The round in which the demo explains the resource that waits for its namespace.
 const ASKED_IN: u32 = 8;
 
-/// A story that takes longer than this is not going to end: 19.5 seconds.
+/// The limit for a run: 19.5 seconds.
 const MOST_ROUNDS: u32 = 39;
 
-/// Runs the demo.
 pub(crate) fn run(arguments: &DemoArguments, terminal: Option<Terminal>) -> Result<(), DemoError> {
     let DemoArguments { seed, resources, speed, plain, json } = *arguments;
     let out = stdout().lock();
@@ -123,7 +103,7 @@ pub(crate) fn run(arguments: &DemoArguments, terminal: Option<Terminal>) -> Resu
         .map_err(DemoError::Runtime)?;
     runtime.block_on(async {
         let mut demo = Demo::new(seed, resources)?;
-        show.begin(Bill { seed, resources })?;
+        show.begin(Header { seed, resources })?;
         while demo.round(&mut *show).await? == Story::GoesOn {
             pause(speed).await;
         }
@@ -140,20 +120,20 @@ async fn pause(speed: Pace) {
     }
 }
 
-/// The demo under way.
+/// The state of a run.
 struct Demo {
     world: World,
     script: Script,
     agents: Agents,
     entries: Vec<Entry>,
-    /// How many lines of each entry's audit were read.
+    /// How many audit lines of each entry were read.
     read: Vec<usize>,
     round: u32,
-    /// Whose place was explained.
+    /// The roles that were explained.
     explained: Vec<Role>,
 }
 
-/// Whether there is more to tell.
+/// Whether another round follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Story {
     GoesOn,
@@ -173,7 +153,7 @@ impl Demo {
         })
     }
 
-    /// One round: people act, the broker works, time goes on.
+    /// Runs one round: users act, the broker works, time advances.
     async fn round(&mut self, show: &mut dyn Show) -> Result<Story, DemoError> {
         self.declare(show).await?;
         if self.round == self.script.namespace_ready_in {
@@ -213,7 +193,7 @@ impl Demo {
         Ok(())
     }
 
-    /// Asks for the deletion of what was Ready for long enough, if it is its part to be torn down.
+    /// Requests the deletion of each teardown resource that was Ready for long enough.
     async fn tear_down(&mut self, show: &mut dyn Show) -> Result<(), DemoError> {
         for index in 0..self.entries.len() {
             let entry = &self.entries[index];
@@ -228,18 +208,18 @@ impl Demo {
         Ok(())
     }
 
-    /// Somebody wonders about a resource that waits, one that failed and one that is going: one of each.
+    /// Explains one resource that waits, one that failed and one that is being deleted.
     async fn explain(&mut self, show: &mut dyn Show) -> Result<(), DemoError> {
-        let wonders = |entry: &Entry| match (entry.role, entry.now().1) {
+        let is_due = |entry: &Entry| match (entry.role, entry.now().1) {
             (Role::Namespace, Phase::Pending) => self.round == ASKED_IN,
             (Role::Rollback, Phase::Failed) | (Role::Teardown, Phase::Deprovisioning) => true,
             _ => false,
         };
-        let told = &self.explained;
+        let explained = &self.explained;
         let asked: Vec<_> = self
             .entries
             .iter()
-            .filter(|entry| !told.contains(&entry.role) && wonders(entry))
+            .filter(|entry| !explained.contains(&entry.role) && is_due(entry))
             .cloned()
             .collect();
         for entry in asked {
@@ -254,11 +234,11 @@ impl Demo {
         Ok(())
     }
 
-    /// One sweep, and a pass over everything that it found.
+    /// Runs one sweep, and a pass over every resource that it returns.
     async fn reconcile(&mut self, show: &mut dyn Show) -> Result<(), DemoError> {
         let (work, report) = self.world.sweeper.sweep().await.map_err(DemoError::Sweep)?;
-        if let Some((id, trouble)) = report.errors.first_key_value() {
-            let (resource, message) = (self.name_of(*id), trouble.message.clone());
+        if let Some((id, error)) = report.errors.first_key_value() {
+            let (resource, message) = (self.name_of(*id), error.message.clone());
             return Err(DemoError::ResourceError { resource, message });
         }
         for work in work {
@@ -271,25 +251,25 @@ impl Demo {
         Ok(())
     }
 
-    /// Reads what the broker committed about a resource: its audit, and the events in the outbox.
+    /// Reads what the broker committed about a resource: its audit and its events.
     async fn follow(&mut self, index: usize, show: &mut dyn Show) -> Result<(), DemoError> {
         let (id, role) = (self.entries[index].id, self.entries[index].role);
         let resource = self.world.get(id).await;
         let resource =
-            resource.map_err(|source| broker("look at", &self.entries[index].name, source))?;
+            resource.map_err(|source| broker("read", &self.entries[index].name, source))?;
         let history = self.world.store.history(id).await?;
         let seen = std::mem::replace(&mut self.read[index], history.len());
         for line in history.into_iter().skip(seen) {
             let (from, to) = (line.entry.previous_phase, line.entry.new_phase);
             if let Some(to) = to.filter(|_| from != to) {
                 let note = note(role, from, to, &resource);
-                self.tell(index, &Happening::Phase { from, to, note }, show)?;
+                self.record(index, &Happening::Phase { from, to, note }, show)?;
             }
         }
         self.relay(show).await
     }
 
-    /// Empties the outbox. It hands out one event of each resource at a time, so that they stay in order.
+    /// Empties the outbox. Each claim returns at most one event per resource, which keeps the order.
     async fn relay(&mut self, show: &mut dyn Show) -> Result<(), DemoError> {
         let request = ClaimEvents::new(WorkerId::new("demo-relay")?, PageSize::MAX, ROUND);
         loop {
@@ -303,14 +283,14 @@ impl Demo {
                     DemoError::Payload { resource: self.name_of(event.resource), sequence, source }
                 })?;
                 if let Some(index) = self.index_of(event.resource) {
-                    self.tell(index, &Happening::Event { event_type, sequence, payload }, show)?;
+                    self.record(index, &Happening::Event { event_type, sequence, payload }, show)?;
                 }
                 self.world.store.acknowledge_event(&event.claim).await?;
             }
         }
     }
 
-    fn tell(
+    fn record(
         &mut self,
         index: usize,
         happening: &Happening,
@@ -323,7 +303,7 @@ impl Demo {
 
     fn boot_agents(&mut self) -> Result<(), DemoError> {
         let Self { world, script, entries, agents, .. } = self;
-        // Parts are declared in their order, so a part and its entry have the same place.
+        // Parts are declared in order, so a part and its entry have the same index.
         let boots_for = |id| {
             let entry = entries.iter().position(|entry| entry.id == id);
             entry.map_or(1, |index| script.parts[index].boots_for)
@@ -332,15 +312,15 @@ impl Demo {
         refused.map_err(|(id, source)| DemoError::Agent { resource: self.name_of(id), source })
     }
 
-    /// What became of everything, and whether a last sweep finds something to do.
+    /// The outcome of every resource, and how much work a last sweep finds.
     async fn ending(&self) -> Result<Ending, DemoError> {
         let mut outcomes = Vec::new();
         for entry in &self.entries {
             let resource = self.world.get(entry.id).await;
-            let resource = resource.map_err(|source| broker("look at", &entry.name, source))?;
+            let resource = resource.map_err(|source| broker("read", &entry.name, source))?;
             outcomes.push(Outcome {
                 entry: entry.clone(),
-                standing: self.world.standing(&resource),
+                objects_left: self.world.standing(&resource),
                 live_node: self.world.has_live_node(&resource),
             });
         }

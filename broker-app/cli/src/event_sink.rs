@@ -1,4 +1,4 @@
-//! Emit: events over HTTP. Each envelope is one POST, and a 2xx acknowledges it.
+//! Emit: delivers events over HTTP. The sink posts each envelope; a 2xx status acknowledges it.
 
 #[cfg(test)]
 mod tests;
@@ -26,13 +26,12 @@ use crate::settings::EventUrl;
 /// The media type of an envelope in structured mode.
 const CLOUD_EVENT: &str = "application/cloudevents+json; charset=utf-8";
 
-/// The sink reads this much of an answer's body, for the only purpose of keeping the connection.
-const MOST_ANSWER_BYTES: usize = 64 * 1024;
+/// The sink reads at most this much of a response body, only to keep the connection reusable.
+const MAX_BODY_BYTES: usize = 64 * 1024;
 
-/// It waits at most this long for that body.
-const BODY_WITHIN: Duration = Duration::from_secs(1);
+/// The timeout for reading that body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Posts envelopes to a URL.
 pub(crate) struct HttpEventSink {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     url: EventUrl,
@@ -40,11 +39,11 @@ pub(crate) struct HttpEventSink {
 }
 
 impl HttpEventSink {
-    /// A sink that waits no longer than the deadline for each delivery.
+    /// A sink with a timeout per delivery.
     ///
     /// # Errors
     ///
-    /// When the URL is `https` and the machine has no certificates to trust.
+    /// The URL is `https` and the machine has no certificates to trust.
     pub(crate) fn new(url: EventUrl, deadline: Duration) -> io::Result<Self> {
         let mut trusted = RootCertStore::empty();
         // Plain `http` needs no certificates, and a machine may have none.
@@ -64,8 +63,9 @@ impl HttpEventSink {
             .with_root_certificates(trusted)
             .with_no_client_auth();
         let mut http = HttpConnector::new();
-        http.enforce_http(false); // The connector around it knows both.
-        // A connection that is not there in half of the time is known not to have delivered anything.
+        http.enforce_http(false); // The TLS connector handles both schemes.
+        // A connect timeout is `Transient`: nothing was sent. It must therefore end before the whole deadline, which is
+        // `Unknown`.
         http.set_connect_timeout(Some(deadline / 2));
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(config)
@@ -76,13 +76,13 @@ impl HttpEventSink {
         Ok(Self { client, url, deadline })
     }
 
-    /// The answer as far as its head.
+    /// Sends the envelope and returns the response without its body.
     async fn post(&self, envelope: &Envelope) -> Result<Response<Incoming>, PortError> {
         let request = Request::post(self.url.uri())
             .header(CONTENT_TYPE, CLOUD_EVENT)
             .body(Full::new(Bytes::copy_from_slice(&envelope.json)))
             .map_err(|error| {
-                // URL and header are the same for every event: the event is not to blame.
+                // URL and headers are the same for every event, so the failure is not a rejection of this one.
                 PortError::transient("no request can be made").with_source(error)
             })?;
         self.client.request(request).await.map_err(|error| {
@@ -117,20 +117,20 @@ impl EventSink for HttpEventSink {
     async fn deliver(&self, envelope: &Envelope) -> Result<(), PortError> {
         let started = Instant::now();
         let answer = timeout(self.deadline, self.post(envelope)).await.unwrap_or_else(|_| {
-            let patience = humantime::format_duration(self.deadline);
-            Err(PortError::unknown(format!("{} did not answer within {patience}", self.url)))
+            let waited = humantime::format_duration(self.deadline);
+            Err(PortError::unknown(format!("{} did not answer within {waited}", self.url)))
         })?;
         let verdict = self.verdict(&answer);
-        // The status decides. The caller has the same deadline, so the body may only use a part of what is left of it.
+        // The status decides. The relay has the same deadline, so the body gets only part of the remaining time.
         let left = self.deadline.saturating_sub(started.elapsed()) / 2;
-        let body = Limited::new(answer.into_body(), MOST_ANSWER_BYTES).collect();
-        let _ = timeout(left.min(BODY_WITHIN), body).await;
+        let body = Limited::new(answer.into_body(), MAX_BODY_BYTES).collect();
+        let _ = timeout(left.min(BODY_TIMEOUT), body).await;
         verdict
     }
 }
 
-/// Whether a status is about the event that was sent. Every other failure is about the receiver, its address or our
-/// permission: the same event is taken once that is repaired.
+/// Whether the status rejects the event itself. Every other failure concerns the receiver, its address or our
+/// permission: a retry succeeds once that is repaired.
 fn rejects_the_event(status: StatusCode) -> bool {
     matches!(
         status,
@@ -141,7 +141,7 @@ fn rejects_the_event(status: StatusCode) -> bool {
     )
 }
 
-/// Seconds; a date is not worth a clock.
+/// Only the seconds form: the date form would need a clock.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
     Some(Duration::from_secs(seconds))

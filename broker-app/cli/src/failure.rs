@@ -1,4 +1,4 @@
-//! How a command ends that does not end well: one line with a reason code, and an exit code.
+//! How a command fails: one line with a reason code, and an exit code.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,47 +13,42 @@ use crate::demo::DemoError;
 use crate::parameters::ValuesError;
 use crate::settings::SettingsError;
 
-/// How a command ended, for whoever called it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// As it should.
     Done,
-    /// With an error.
     Error,
-    /// The command line cannot be understood.
+    /// The command line is invalid.
     Usage,
-    /// What was waited for did not come within the deadline; it still may.
+    /// `--wait` timed out; the replicas continue.
     NotFinished,
-    /// What was waited for will never come.
+    /// The awaited phase can no longer be reached.
     FailedTerminally,
 }
 
-/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The command line cannot be understood.
+    /// The command line is invalid.
     #[error("{0}")]
     Usage(String),
-    /// The environment cannot be used.
+    /// The environment is invalid.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// The broker refused, or could not.
+    /// An error of the service.
     #[error(transparent)]
     Broker(#[from] broker_app::Error),
     /// A replica did not start.
     #[error(transparent)]
     Boot(#[from] BootError),
-    /// Postgres or the cluster could not be set up to be asked.
+    /// Postgres or the cluster cannot be used with the configured settings.
     #[error("cannot use {what}")]
     Compose {
         what: &'static str,
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The parameter values cannot be used.
+    /// The parameter values are invalid.
     #[error(transparent)]
     Values(#[from] ValuesError),
-    /// A file or directory cannot be read.
     #[error("cannot read {path}")]
     File {
         path: PathBuf,
@@ -63,22 +58,20 @@ pub(crate) enum Failure {
     /// A catalog has errors; each was printed.
     #[error("{path} cannot be published: {errors} of its problems are errors")]
     Catalog { path: PathBuf, errors: usize },
-    /// A catalog has no blueprint.
     #[error("{path} holds no blueprint; use a directory with one directory per blueprint")]
     EmptyCatalog { path: PathBuf },
-    /// A catalog contradicts what was published before.
+    /// A published version has other bytes.
     #[error("the catalog was refused")]
     CatalogRefused {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// Time was up first.
+    /// `--wait` timed out.
     #[error("{id} is {phase} after {}; it goes on without this command", humantime::format_duration(*.within))]
     NotFinished { id: ProvisionedResourceId, phase: Phase, within: Duration },
-    /// It will never be what was waited for.
+    /// The awaited phase can no longer be reached.
     #[error("{id} is {phase} and will not become {wanted}{}", why(.failure.as_deref()))]
     Never { id: ProvisionedResourceId, phase: Phase, wanted: Phase, failure: Option<String> },
-    /// Health and metrics cannot be served.
     #[error("cannot listen on {address}")]
     Listen {
         address: std::net::SocketAddr,
@@ -92,10 +85,9 @@ pub(crate) enum Failure {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The demo failed.
     #[error(transparent)]
     Demo(#[from] DemoError),
-    /// Nobody takes the output.
+    /// Writing to standard output failed.
     #[error("cannot write the output")]
     Output(#[from] io::Error),
 }
@@ -105,7 +97,6 @@ fn why(failure: Option<&str>) -> String {
 }
 
 impl Exit {
-    /// The number that the process ends with.
     pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -140,7 +131,7 @@ impl From<Exit> for ExitCode {
 }
 
 impl Failure {
-    /// What was waited for will never come.
+    /// The resource can no longer reach `wanted`.
     pub(crate) fn never(resource: &ProvisionedResource, wanted: Phase) -> Self {
         let failure = resource.failure();
         Self::Never {
@@ -152,7 +143,7 @@ impl Failure {
         }
     }
 
-    /// The stable code that programs branch on. Those of the broker are its own.
+    /// The stable reason code. Errors of the broker keep their own.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Usage(_) => "usage",
@@ -175,10 +166,9 @@ impl Failure {
         }
     }
 
-    /// What the process ends with.
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            // Whoever read along has seen enough, as in `… | head`.
+            // The reader closed the pipe, as `… | head` does.
             Self::Output(gone) | Self::Demo(DemoError::Output(gone))
                 if gone.kind() == io::ErrorKind::BrokenPipe =>
             {
@@ -204,13 +194,12 @@ impl Failure {
         }
     }
 
-    /// The line for the standard error.
     pub(crate) fn line(&self) -> String {
         format!("error[{}]: {}", self.reason(), in_one_line(self))
     }
 }
 
-/// An error with its sources. Not every library leaves it to its source to say what that says.
+/// An error with its sources, without repetition: some libraries include the source in their message.
 pub(crate) fn in_one_line(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();
     let mut source = error.source();

@@ -1,4 +1,4 @@
-//! `provisioning-broker`: see `provisioning-broker --help`, or docs/cli.md.
+//! The program `provisioning-broker`: `main`, the process environment and the panic hook.
 
 mod catalog;
 mod cli;
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     let exit = program::run(
         std::env::args_os(),
         Environment {
-            environment: &settings::environment,
+            variables: &settings::environment,
             composition: &Servers,
             stdin: &mut stdin(),
             stdout: &mut stdout(),
@@ -40,9 +40,9 @@ fn main() -> ExitCode {
     exit.into()
 }
 
-/// Says where a thread panicked, and not with which words: a payload may quote a token or a connection string.
+/// Reports where a thread panicked, without the payload: it may quote a token or a connection string.
 fn report_panic(panic: &PanicHookInfo<'_>) {
     let place = panic.location().map_or_else(String::new, |place| format!(" at {place}"));
-    // If the standard error is gone, there is nowhere to say so.
+    // If standard error is closed, the report is lost.
     let _ = writeln!(stderr(), "error[panicked]: the program panicked{place}");
 }

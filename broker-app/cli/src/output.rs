@@ -1,4 +1,4 @@
-//! How commands answer: tables for people, JSON for programs. No colour, so that a pipe gets what one sees.
+//! Prints command output: tables for people, JSON for programs. No colour, so a pipe gets the same text as a terminal.
 
 mod resource;
 
@@ -14,19 +14,17 @@ pub(crate) use resource::line;
 
 use crate::cli::Format;
 
-/// Where answers go, and in which form.
+/// The output stream and its format.
 pub(crate) struct Output<'a> {
     format: Format,
     out: &'a mut dyn Write,
 }
 
 impl<'a> Output<'a> {
-    /// Answers in a form.
     pub(crate) fn new(format: Format, out: &'a mut dyn Write) -> Self {
         Self { format, out }
     }
 
-    /// One resource, with everything that is known of it.
     pub(crate) fn resource(&mut self, resource: &ProvisionedResource) -> io::Result<()> {
         match self.format {
             Format::Human => self.table(&resource::details(resource)),
@@ -34,7 +32,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Resources, and the moment to ask for changes since.
+    /// A list of resources, with the watermark for the next one.
     pub(crate) fn resources(
         &mut self,
         resources: &[ProvisionedResource],
@@ -50,7 +48,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// One resource in one line, among others that come over time. `elapsed` leads it for people.
+    /// One resource per line, for `--watch` and `--wait`. `lead` precedes the line in human format.
     pub(crate) fn change(&mut self, lead: &str, resource: &ProvisionedResource) -> io::Result<()> {
         match self.format {
             Format::Human => self.text(&format!("{lead}{}", line(resource))),
@@ -58,7 +56,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// What was done: a sentence, or an object.
+    /// The result of a command: a sentence, or an object.
     pub(crate) fn done(&mut self, sentence: &str, object: &Value) -> io::Result<()> {
         match self.format {
             Format::Human => self.text(sentence),
@@ -66,7 +64,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// A text of several lines that ends by itself, or an object.
+    /// A text that ends with its own newline, or an object.
     pub(crate) fn page(&mut self, text: &str, object: &Value) -> io::Result<()> {
         match self.format {
             Format::Human => self.text(text.trim_end()),
@@ -74,7 +72,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Rows under headings, or an object.
+    /// A table, or an object.
     pub(crate) fn rows(
         &mut self,
         headings: &[&str],
@@ -92,12 +90,10 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Whether people read this.
     pub(crate) fn is_human(&self) -> bool {
         self.format == Format::Human
     }
 
-    /// A line of text.
     pub(crate) fn text(&mut self, line: &str) -> io::Result<()> {
         writeln!(self.out, "{line}")?;
         self.out.flush()
@@ -116,7 +112,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// A table without lines or padding on its left.
+/// A table without borders and without padding on the left.
 fn plain_table() -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);

@@ -1,8 +1,7 @@
-//! Declare: parameter values as a command line gives them, by `--values` and `--set`.
+//! Declare: combines `--values` and `--set` into parameter values.
 //!
-//! The file is the ground, `--set` goes on top of it. A value may replace a value; what would silently drop
-//! or bend a part of the structure is refused by its path. No message repeats a value: it may have been
-//! meant for a Secret.
+//! `--set` is applied on top of the file. A scalar may replace a scalar; an assignment that would drop or change a list
+//! or an object is refused by its path. No message repeats a value: it may be a secret.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,41 +11,38 @@ use broker_domain::Error as DomainError;
 use broker_render::read_document;
 use serde_json::{Map, Value};
 
-/// One `--set PATH=VALUE`.
 struct Assignment {
     path: Path,
     value: Value,
 }
 
-/// Names from the outermost to the innermost.
+/// Field names from the outermost to the innermost.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Path(Vec<String>);
 
-/// Values that do not add up to an object.
+/// The values do not form an object.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ValuesError {
-    /// The file cannot be read as a document.
+    /// The file is not a document.
     #[error(transparent)]
     Document(#[from] DomainError),
-    /// The document is a list or a scalar.
     #[error("--values: holds {found}; use an object of parameters")]
     NotAnObject { found: &'static str },
-    /// An assignment that cannot be read; by its place, because its text may be a value.
+    /// The assignment cannot be parsed; identified by its position, because its text may be a value.
     #[error("--set number {place}: {problem}")]
     Unreadable { place: usize, problem: &'static str },
-    /// Two assignments of one path.
     #[error("--set {path}: is set twice; set it once")]
     Twice { path: String },
-    /// An assignment below something that is no object.
+    /// The assignment sets a field of a value that is not an object.
     #[error("--set {path}: {above} is {found}; set the whole of it, or leave it out of the values")]
     Below { path: String, above: String, found: &'static str },
-    /// An assignment on top of an object or a list.
+    /// The assignment replaces an object or a list.
     #[error("--set {path}: is {found} already; set one of its fields, or change the values")]
     OnTop { path: String, found: &'static str },
 }
 
 impl ValuesError {
-    /// The command line is at fault, and not a file.
+    /// Whether the command line is at fault, not a file.
     pub(crate) const fn is_usage(&self) -> bool {
         match self {
             Self::Document(_) | Self::NotAnObject { .. } => false,
@@ -58,11 +54,11 @@ impl ValuesError {
     }
 }
 
-/// The text of a JSON object: the document, if there is one, with the assignments on top.
+/// The JSON text of an object: the document, if any, with the assignments on top.
 ///
 /// # Errors
 ///
-/// [`ValuesError`] that names the path.
+/// [`ValuesError`], with the path.
 pub(crate) fn assemble(
     document: Option<&[u8]>,
     assignments: &[String],
@@ -135,7 +131,7 @@ impl FromStr for Path {
                 '[' | ']' => return Err(BY_INDEX),
                 '\\' => match (characters.next(), names.last_mut()) {
                     (Some(escaped @ ('.' | '\\')), Some(name)) => name.push(escaped),
-                    _ => return Err("a backslash stands before a dot or a backslash"),
+                    _ => return Err("a backslash must precede a dot or a backslash"),
                 },
                 other => {
                     if let Some(name) = names.last_mut() {
@@ -156,13 +152,13 @@ impl FromStr for Path {
 
 const BY_INDEX: &str = "a list cannot be set by index; give the whole list by --values";
 
-/// A JSON scalar where the text is one, else the text itself.
+/// A JSON scalar if the text is one, else the text itself.
 fn scalar(text: &str) -> Result<Value, &'static str> {
     match serde_json::from_str(text) {
         Ok(Value::Array(_) | Value::Object(_)) => {
             Err("the value is a list or an object; give it by --values")
         }
-        // Without a point or an exponent it was meant as an integer, and was rounded.
+        // An integer literal that parses as a float does not fit into 64 bits and was rounded.
         Ok(Value::Number(number)) if number.is_f64() && !text.contains(['.', 'e', 'E']) => {
             Err("the number does not fit into 64 bits; put it into quotation marks to send text")
         }
@@ -188,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_a_json_scalar_or_text() {
+    fn value_is_a_json_scalar_or_text() {
         let rows = [
             ("a=1", r#"{"a":1}"#),
             ("a=-0.5", r#"{"a":-0.5}"#),
@@ -210,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn assignments_go_on_top_of_the_file() {
+    fn assignments_override_the_file() {
         let file = b"size: small\ndisk:\n  gb: 10\n  kind: ssd\n";
         let values = assemble(Some(file), &set(&["disk.gb=20", "size=large", "zone=eu"])).unwrap();
         assert_eq!(values, r#"{"disk":{"gb":20,"kind":"ssd"},"size":"large","zone":"eu"}"#);
@@ -218,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_with_what_is_allowed() {
+    fn unparsable_assignment_names_what_is_allowed() {
         let rows = [
             ("a", "use PATH=VALUE, such as size.disk=20"),
             ("=1", "the path holds an empty name; use PATH=VALUE, such as size.disk=20"),
@@ -227,7 +223,7 @@ mod tests {
             ("a[0]=1", "a list cannot be set by index; give the whole list by --values"),
             ("a=[1]", "the value is a list or an object; give it by --values"),
             ("a={}", "the value is a list or an object; give it by --values"),
-            (r"a\b=1", "a backslash stands before a dot or a backslash"),
+            (r"a\b=1", "a backslash must precede a dot or a backslash"),
             (
                 "a=99999999999999999999",
                 "the number does not fit into 64 bits; put it into quotation marks to send text",
@@ -241,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn conflicts_are_named_and_no_value_is_repeated() {
+    fn conflict_names_its_path_and_no_value() {
         let rows: &[(&[u8], &[&str], &str)] = &[
             (b"{}", &["a=hush", "a=hush"], "--set a: is set twice; set it once"),
             (

@@ -1,4 +1,4 @@
-//! From a command line to an exit code, over an environment that a test can replace.
+//! Runs a command line and returns its exit code, over an environment that tests replace.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -22,18 +22,18 @@ use crate::terminal::Terminal;
 use crate::verbs::{self, CommandContext};
 use crate::{catalog, demo};
 
-/// What a command finds around it.
+/// The process environment of a command.
 pub(crate) struct Environment<'a> {
-    /// The environment, for the commands that read it.
-    pub(crate) environment: &'a dyn Fn() -> Result<BTreeMap<String, String>, SettingsError>,
-    /// Who composes service and replica.
+    /// Reads the environment variables; only commands that need them call it.
+    pub(crate) variables: &'a dyn Fn() -> Result<BTreeMap<String, String>, SettingsError>,
+    /// Builds the service and the replica.
     pub(crate) composition: &'a dyn Composition,
     pub(crate) stdin: &'a mut dyn Read,
     pub(crate) stdout: &'a mut dyn Write,
     pub(crate) stderr: &'a mut dyn Write,
 }
 
-/// Runs the command that the arguments name; the first of them is the program's own name.
+/// Runs a command line; the first argument is the program's name.
 pub(crate) fn run(
     arguments: impl IntoIterator<Item = OsString>,
     mut environment: Environment<'_>,
@@ -43,7 +43,7 @@ pub(crate) fn run(
         Err(failure) => {
             let exit = failure.exit();
             if exit != Exit::Done {
-                // If the standard error is gone, there is nowhere to say so.
+                // If standard error is closed, the line is lost.
                 let _ = writeln!(environment.stderr, "{}", failure.line());
             }
             exit
@@ -88,8 +88,8 @@ fn perform(command: Command, environment: &mut Environment<'_>) -> Result<(), Fa
         }
         Command::Catalog(command) => on_catalog(&command, environment),
         Command::Rbac(arguments) => {
-            let mut told = |line: &str| writeln!(environment.stderr, "{line}");
-            let catalog = catalog::read(&arguments.catalog, &mut told)?;
+            let mut report = |line: &str| writeln!(environment.stderr, "{line}");
+            let catalog = catalog::read(&arguments.catalog, &mut report)?;
             let roles = environment.composition.rbac(&catalog)?;
             Ok(write!(environment.stdout, "{roles}")?)
         }
@@ -103,7 +103,7 @@ fn perform(command: Command, environment: &mut Environment<'_>) -> Result<(), Fa
     }
 }
 
-/// The verbs of the service.
+/// Runs a verb over a service.
 fn on_service(verb: &Verb, environment: &mut Environment<'_>) -> Result<(), Failure> {
     let settings = environment.settings()?;
     settings.store()?;
@@ -174,8 +174,8 @@ fn on_catalog(command: &Catalog, environment: &mut Environment<'_>) -> Result<()
     };
     let settings = environment.settings()?;
     settings.store()?;
-    let mut told = |line: &str| writeln!(environment.stderr, "{line}");
-    let catalog = catalog::read(&arguments.directory, &mut told)?;
+    let mut report = |line: &str| writeln!(environment.stderr, "{line}");
+    let catalog = catalog::read(&arguments.directory, &mut report)?;
     let published = runtime(Builder::new_current_thread())?
         .block_on(environment.composition.import(&settings, &catalog))?;
     let state = |new: bool| if new { "published" } else { "unchanged" };
@@ -203,7 +203,7 @@ fn on_catalog(command: &Catalog, environment: &mut Environment<'_>) -> Result<()
 
 impl Environment<'_> {
     fn settings(&self) -> Result<Settings, SettingsError> {
-        Settings::read(&(self.environment)()?)
+        Settings::read(&(self.variables)()?)
     }
 }
 
@@ -212,7 +212,7 @@ fn runtime(mut builder: Builder) -> Result<Runtime, Failure> {
     runtime.map_err(|source| Failure::Process { doing: "start the runtime", source: source.into() })
 }
 
-/// Ready when somebody presses Ctrl-C; never, if that cannot be heard.
+/// Resolves at Ctrl-C; never if the handler cannot be installed.
 async fn interrupted() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;

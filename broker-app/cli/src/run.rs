@@ -1,4 +1,4 @@
-//! `run`: a replica, from its first line of log to its last.
+//! Runs a replica: logging, metrics, the health server and the broker, until a stop signal.
 
 mod counters;
 #[cfg(test)]
@@ -27,29 +27,29 @@ use crate::failure::Failure;
 use crate::serve::{Health, ReplicaState, serve};
 use crate::settings::Settings;
 
-/// How long requests that are under way at the end may take.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// The timeout for requests in flight at shutdown.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Measured values are folded into their buckets this often, so that they do not pile up between scrapes.
+/// How often measured values are folded into buckets; without it they pile up between scrapes.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
-/// Seconds, from a statement to a machine that boots.
+/// Histogram buckets in seconds: from one SQL statement to the boot of a machine.
 const BUCKETS: [f64; 12] =
     [0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 1800.0, 3600.0];
 
-/// Runs a replica until the process is told to stop.
+/// Runs a replica until SIGTERM or SIGINT.
 pub(crate) async fn run(
     settings: &Settings,
     arguments: &RunArguments,
     composition: &dyn Composition,
 ) -> Result<(), Failure> {
-    let stop = told_to_stop()?;
+    let stop = stop_signal()?;
     let metrics = install(arguments)?;
     let listener = listen(settings.listen).await?;
     work(settings, arguments, composition, Serving { listener, metrics }, stop).await
 }
 
-/// What health and metrics are served with.
+/// The listener and the metrics that the health server needs.
 struct Serving {
     listener: TcpListener,
     metrics: PrometheusHandle,
@@ -65,7 +65,7 @@ async fn work(
     let health = Health::starting();
     let (end, ended) = oneshot::channel::<()>();
     let server = serve(listener, health.clone(), metrics.clone(), async {
-        // Said, or dropped with whoever would have said it: the end either way.
+        // A sent value and a dropped sender both mean shutdown.
         let _ = ended.await;
     });
     let mut server = pin!(server);
@@ -79,8 +79,8 @@ async fn work(
         never = upkeep(&metrics) => match never {},
     };
     drop(end);
-    // A client that keeps its connection does not keep the replica.
-    let _ = timeout(ANSWER_WITHIN, server).await;
+    // A client that keeps its connection open must not block the shutdown.
+    let _ = timeout(DRAIN_TIMEOUT, server).await;
     worked
 }
 
@@ -105,7 +105,7 @@ async fn replicate(
     let mut stop = pin!(stop);
     let broker = tokio::select! {
         biased;
-        // Nothing is under way yet, so there is nothing to finish.
+        // No work has started, so there is nothing to finish.
         () = &mut stop => return Ok(()),
         built = composition.replica(replica, arguments, sink(settings)?) => built?,
     };
@@ -129,13 +129,13 @@ fn sink(settings: &Settings) -> Result<Arc<dyn EventSink>, Failure> {
 async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     let listener = TcpListener::bind(address).await;
     let listener = listener.map_err(|source| Failure::Listen { address, source })?;
-    // The port may have been left to the system.
+    // With port 0, the operating system chose the port.
     let address = listener.local_addr().unwrap_or(address);
     tracing::info!(%address, "serving /livez, /readyz and /metrics");
     Ok(listener)
 }
 
-/// Logs and metrics of this process.
+/// Installs logging and metrics of this process.
 fn install(arguments: &RunArguments) -> Result<PrometheusHandle, Failure> {
     let process = |doing, source| Failure::Process { doing, source };
     let filter = EnvFilter::builder().parse(&arguments.log);
@@ -150,12 +150,12 @@ fn install(arguments: &RunArguments) -> Result<PrometheusHandle, Failure> {
     let metrics = builder
         .and_then(PrometheusBuilder::install_recorder)
         .map_err(|error| process("start metrics", error.into()))?;
-    counters::begin_at_zero();
+    counters::register_at_zero();
     Ok(metrics)
 }
 
-/// Ready at the first SIGTERM or SIGINT.
-fn told_to_stop() -> Result<impl Future<Output = ()> + Send, Failure> {
+/// Resolves at the first SIGTERM or SIGINT.
+fn stop_signal() -> Result<impl Future<Output = ()> + Send, Failure> {
     let listen = |kind| {
         signal(kind).map_err(|source| Failure::Process {
             doing: "listen for signals",

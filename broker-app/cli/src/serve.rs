@@ -1,7 +1,7 @@
-//! Health and metrics over HTTP, for the supervisor of the replicas and for Prometheus.
+//! Serves health and metrics over HTTP.
 //!
-//! The port may be reachable by strangers. Connections are limited in number and in time, and no answer quotes an error
-//! of a dependency.
+//! The port may be reachable by untrusted clients: connections are limited in number and time, and no response quotes
+//! an error of a dependency.
 
 #[cfg(test)]
 mod tests;
@@ -27,53 +27,49 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// Connections at once. Later ones wait in the queue of the operating system.
-const MOST_CONNECTIONS: usize = 64;
+/// Concurrent connections. Later ones wait in the queue of the operating system.
+const MAX_CONNECTIONS: usize = 64;
 
-/// How long a client may take to send the head of a request, and how long it may be idle before the next one.
-const REQUEST_WITHIN: Duration = Duration::from_secs(10);
+/// The timeout for the head of a request, and the idle timeout between two requests.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection that is older is closed after the request that is under way.
-const RENEW_AFTER: Duration = Duration::from_mins(1);
+/// The server closes an older connection after its current request.
+const MAX_CONNECTION_AGE: Duration = Duration::from_mins(1);
 
-/// How long that request may take then: a client that does not read its answer ends here.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// The timeout for that request: it disconnects a client that does not read its response.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// After a connection could not be accepted, such as for want of file descriptors.
+/// The pause after a failed accept, such as without free file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
-/// What a replica is doing, as far as its readiness goes.
+/// The state of a replica, for its readiness.
 #[derive(Clone)]
 pub(crate) enum ReplicaState {
-    /// Not at work yet.
     Starting,
-    /// There is no store, so there is nothing to do: ready at once, and for ever.
+    /// Without a store there is no work: always ready.
     Inert,
-    /// At work; its probe knows how well.
+    /// Readiness comes from the probe.
     Working(Probe),
-    /// On its way out: no new work should be counted on.
     Stopping,
 }
 
-/// Where a replica's standing is said and asked for. Clones are handles on the same one.
+/// The shared replica state. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Health(Arc<Mutex<ReplicaState>>);
 
 impl Health {
-    /// The health of a replica that starts.
     pub(crate) fn starting() -> Self {
         Self(Arc::new(Mutex::new(ReplicaState::Starting)))
     }
 
-    /// Says what the replica does now.
-    pub(crate) fn set(&self, standing: ReplicaState) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = standing;
+    pub(crate) fn set(&self, state: ReplicaState) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
 
-    /// Whether the replica is ready: what to say, either way.
+    /// The body of `/readyz`: `Ok` means 200, `Err` means 503.
     fn readiness(&self) -> Result<&'static str, &'static str> {
-        let standing = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match standing {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match state {
             ReplicaState::Inert => Ok("ok: inert, PLEXSPHERE_DSN is empty"),
             ReplicaState::Working(probe) => {
                 probe.check().map(|()| "ok").map_err(|failure| failure.reason())
@@ -84,7 +80,7 @@ impl Health {
     }
 }
 
-/// Serves until `stop` is ready and the requests under way are answered.
+/// Serves until `stop` resolves and the requests in flight are done.
 pub(crate) async fn serve(
     listener: TcpListener,
     health: Health,
@@ -92,9 +88,9 @@ pub(crate) async fn serve(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
     let service = TowerToHyperService::new(router(health, metrics));
-    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let stopping = watch::Sender::new(false);
-    // Dropped with this future, and its connections with it.
+    // Dropping this future drops the connections.
     let mut connections = JoinSet::new();
     let accept = async {
         loop {
@@ -120,7 +116,7 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-/// Answers the requests of one connection.
+/// Serves one connection.
 async fn answer(
     stream: TcpStream,
     service: TowerToHyperService<Router>,
@@ -129,17 +125,17 @@ async fn answer(
 ) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(REQUEST_WITHIN)
+        .header_read_timeout(REQUEST_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     tokio::select! {
-        // An error is the client's, and it knows.
+        // The client caused the error and sees it.
         _ = connection.as_mut() => return,
         _ = stopping.wait_for(|stopping| *stopping) => {}
-        () = sleep(RENEW_AFTER) => {}
+        () = sleep(MAX_CONNECTION_AGE) => {}
     }
     connection.as_mut().graceful_shutdown();
-    let _ = timeout(ANSWER_WITHIN, connection).await;
+    let _ = timeout(RESPONSE_TIMEOUT, connection).await;
 }
 
 fn router(health: Health, metrics: PrometheusHandle) -> Router {

@@ -7,14 +7,17 @@ mod event_url;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use broker_app::BrokerConfig;
 use broker_app::decide::Mode;
 use broker_render::ApiUrl;
+use humantime::format_duration;
 use secrecy::SecretString;
 
 pub(crate) use event_url::EventUrl;
@@ -40,14 +43,8 @@ pub(crate) const KUBECONFIG: &str = "KUBECONFIG";
 pub(crate) const VARIABLES: [&str; 8] =
     [DSN, RECONCILE_INTERVAL, TOKEN_TTL, ENABLED, API_URL, LISTEN, EVENT_URL, KUBECONFIG];
 
-const DEFAULT_RECONCILE_INTERVAL: Duration = Duration::from_secs(30);
-const DEFAULT_TOKEN_TTL: Duration = Duration::from_hours(1);
 const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8090);
-
-/// A sweep more often than this never ends; one more seldom is no backstop.
-const RECONCILE_INTERVALS: std::ops::RangeInclusive<Duration> =
-    Duration::from_millis(100)..=Duration::from_hours(1);
 
 /// A value that is longer is cut in messages.
 const MOST_SHOWN_BYTES: usize = 128;
@@ -82,7 +79,7 @@ pub(crate) struct Replica<'a> {
 pub(crate) enum SettingsError {
     /// It holds what is not allowed.
     #[error("{variable} is {value:?}; use {allowed}")]
-    Value { variable: &'static str, value: String, allowed: &'static str },
+    Value { variable: &'static str, value: String, allowed: Cow<'static, str> },
     /// The same, where the value may hold a password.
     #[error("{variable} {problem}; use {allowed}")]
     Hidden { variable: &'static str, problem: &'static str, allowed: &'static str },
@@ -92,9 +89,9 @@ pub(crate) enum SettingsError {
     /// The issuer does not allow it.
     #[error(
         "{TOKEN_TTL} is {}; the issuer of the tokens allows {} to {}",
-        humantime::format_duration(*.ttl),
-        humantime::format_duration(*.min),
-        humantime::format_duration(*.max)
+        format_duration(*.ttl),
+        format_duration(*.min),
+        format_duration(*.max)
     )]
     TokenTtl { ttl: Duration, min: Duration, max: Duration },
     /// Its bytes are no text.
@@ -137,12 +134,13 @@ impl Settings {
     /// [`SettingsError`] about the first variable, in the order of [`VARIABLES`], that cannot be used.
     pub(crate) fn read(environment: &BTreeMap<String, String>) -> Result<Self, SettingsError> {
         let set = |name| environment.get(name).map(String::as_str).filter(|text| !text.is_empty());
+        let default = BrokerConfig::default();
         Ok(Self {
             dsn: set(DSN).map(dsn).transpose()?,
             reconcile_interval: set(RECONCILE_INTERVAL)
-                .map_or(Ok(DEFAULT_RECONCILE_INTERVAL), reconcile_interval)?,
-            token_ttl: set(TOKEN_TTL).map_or(Ok(DEFAULT_TOKEN_TTL), token_ttl)?,
-            mode: set(ENABLED).map_or(Ok(Mode::Live), mode)?,
+                .map_or(Ok(default.sweep_interval), reconcile_interval)?,
+            token_ttl: set(TOKEN_TTL).map_or(Ok(default.token_ttl), token_ttl)?,
+            mode: set(ENABLED).map_or(Ok(default.mode), mode)?,
             api_url: set(API_URL).map(api_url).transpose()?,
             listen: set(LISTEN).map_or(Ok(DEFAULT_LISTEN), listen)?,
             event_url: set(EVENT_URL).map(EventUrl::parse).transpose()?,
@@ -198,13 +196,17 @@ impl fmt::Debug for Dsn {
     }
 }
 
-fn refused(variable: &'static str, value: &str, allowed: &'static str) -> SettingsError {
+fn refused(
+    variable: &'static str,
+    value: &str,
+    allowed: impl Into<Cow<'static, str>>,
+) -> SettingsError {
     let mut value = value.to_owned();
     if value.len() > MOST_SHOWN_BYTES {
         value.truncate(value.floor_char_boundary(MOST_SHOWN_BYTES));
         value.push('…');
     }
-    SettingsError::Value { variable, value, allowed }
+    SettingsError::Value { variable, value, allowed: allowed.into() }
 }
 
 fn dsn(text: &str) -> Result<Dsn, SettingsError> {
@@ -217,16 +219,27 @@ fn dsn(text: &str) -> Result<Dsn, SettingsError> {
 }
 
 fn reconcile_interval(text: &str) -> Result<Duration, SettingsError> {
+    let allowed = BrokerConfig::SWEEP_INTERVALS;
     let interval = humantime::parse_duration(text).ok();
-    interval.filter(|interval| RECONCILE_INTERVALS.contains(interval)).ok_or_else(|| {
-        refused(RECONCILE_INTERVAL, text, "a duration from 100ms to 1h, such as 30s")
+    interval.filter(|interval| allowed.contains(interval)).ok_or_else(|| {
+        let [least, most, default] =
+            [*allowed.start(), *allowed.end(), BrokerConfig::default().sweep_interval]
+                .map(format_duration);
+        refused(
+            RECONCILE_INTERVAL,
+            text,
+            format!("a duration from {least} to {most}, such as {default}"),
+        )
     })
 }
 
 /// The issuer's own window is checked when there is an issuer to be asked.
 fn token_ttl(text: &str) -> Result<Duration, SettingsError> {
     let ttl = humantime::parse_duration(text).ok().filter(|ttl| !ttl.is_zero());
-    ttl.ok_or_else(|| refused(TOKEN_TTL, text, "a duration of more than zero, such as 1h"))
+    ttl.ok_or_else(|| {
+        let default = format_duration(BrokerConfig::default().token_ttl);
+        refused(TOKEN_TTL, text, format!("a duration of more than zero, such as {default}"))
+    })
 }
 
 fn mode(text: &str) -> Result<Mode, SettingsError> {

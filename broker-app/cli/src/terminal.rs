@@ -1,4 +1,4 @@
-//! The terminal that the standard output may be: whether it can be drawn on, and how large it is.
+//! The terminal behind standard output: whether the demo can draw on it, and its size.
 
 use std::io::{IsTerminal, stdout};
 
@@ -7,11 +7,10 @@ use terminal_size::{Height, Width, terminal_size};
 /// A terminal that can move its cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terminal {
-    /// Whether its reader wants colours.
     pub(crate) colour: bool,
 }
 
-/// Characters across and down.
+/// In characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) columns: usize,
@@ -19,13 +18,13 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// What a terminal had before it could be asked.
+    /// The size of a terminal that does not report one.
     const CLASSIC: Self = Self { columns: 80, rows: 24 };
 
-    /// A live table in less than this is unreadable.
+    /// A live table needs at least this size.
     const LEAST: Self = Self { columns: 50, rows: 12 };
 
-    /// The terminal's size now: people resize windows.
+    /// The current size; users resize windows.
     pub(crate) fn now() -> Self {
         terminal_size().map_or(Self::CLASSIC, |(Width(columns), Height(rows))| Self {
             columns: columns.into(),
@@ -39,19 +38,18 @@ impl Size {
 }
 
 impl Terminal {
-    /// The one behind the standard output; `None` for a pipe, a file, a terminal that cannot move its
-    /// cursor, or a very small one.
+    /// `None` for a pipe, a file, a terminal without cursor movement, or one smaller than [`Size::LEAST`].
     pub(crate) fn of_stdout() -> Option<Self> {
         let movable = is_set("TERM") && !is("TERM", "dumb");
         let usable = stdout().is_terminal() && movable && Size::now().is_enough();
-        // The convention of https://no-color.org: any value but an empty one.
+        // See https://no-color.org: any value except an empty one.
         usable.then(|| Self { colour: !is_set("NO_COLOR") })
     }
 }
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the binary is the composition root: what its terminal can do stands in the environment"
+    reason = "the binary is the composition root: what its terminal can do is in the environment"
 )]
 fn variable(name: &str) -> Option<std::ffi::OsString> {
     std::env::var_os(name)

@@ -1,4 +1,4 @@
-//! A world for tests: the real service and reconciler over in-memory adapters, and command lines on it.
+//! The world of the program's tests: the real service and reconciler over in-memory adapters.
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -35,8 +35,7 @@ use crate::failure::{Exit, Failure};
 use crate::program::{self, Environment};
 use crate::settings::{self, Replica, Settings};
 
-/// What declarations refer to, as flags: a standalone blueprint with a required parameter `size` and an
-/// optional object `disk`.
+/// The flags of a declaration: a standalone blueprint with a required parameter `size` and an optional object `disk`.
 pub(crate) const DECLARATION: [&str; 8] = [
     "--project=00000000-0000-0000-0000-000000000001",
     "--resource=00000000-0000-0000-0000-000000000002",
@@ -50,7 +49,7 @@ pub(crate) const DECLARATION: [&str; 8] = [
 
 const BLUEPRINT: u128 = 0xb1;
 
-/// Everything, wired together.
+/// Service, reconciler and in-memory adapters, wired together.
 pub(crate) struct World {
     pub(crate) clock: ManualClock,
     pub(crate) store: MemoryStore,
@@ -60,33 +59,36 @@ pub(crate) struct World {
     ports: Ports,
 }
 
-/// What a command said, and how it ended.
+/// The output and exit code of a command.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     pub(crate) exit: Exit,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
 impl World {
-    /// A world whose Crossplane behaves in one way.
+    /// A world whose Crossplane behaves this way for every resource.
     pub(crate) fn new(behaviour: Behaviour) -> Self {
         let adapters = MemoryAdapters::new(7, second(0), ClusterId::new("cluster-1").unwrap());
         let ports = adapters.ports();
         let MemoryAdapters { clock, store, cluster, neighbours, .. } = adapters;
         furnish(&cluster, &neighbours, behaviour);
-        let built = Broker::configured(config().unwrap()).ports(ports.clone()).parts().unwrap();
+        // `--wait` looks often: a test waits in real time.
+        let mut config = config().unwrap();
+        config.wait_interval = Duration::from_millis(50);
+        let built = Broker::configured(config).ports(ports.clone()).parts().unwrap();
         Self { service: built.service, reconciler: built.reconciler, ports, clock, store, cluster }
     }
 
-    /// One pass over a resource, and one round of Crossplane.
+    /// Runs one pass over a resource and one round of Crossplane.
     pub(crate) async fn round(&self, id: ProvisionedResourceId) {
         self.reconciler.reconcile(id).await.unwrap();
         self.clock.advance(Duration::from_secs(1));
         self.cluster.tick();
     }
 
-    /// As many rounds as everything needs to come to its end.
+    /// Runs rounds until the resource is settled.
     pub(crate) fn settle(&self, id: ProvisionedResourceId) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
@@ -96,37 +98,37 @@ impl World {
         });
     }
 
-    /// Declares the world's resource, from within a runtime.
+    /// Declares the world's resource, inside a runtime.
     pub(crate) async fn declare_now(&self) -> ProvisionedResourceId {
         let declaration = Declaration::new(project(1), id(2), id(BLUEPRINT), id(4))
             .with_parameters(r#"{"size": "small"}"#);
         self.service.provision(&operator(), &declaration).await.unwrap().id()
     }
 
-    /// A resource as it is stored, from within a runtime.
+    /// Reads the stored resource, inside a runtime.
     pub(crate) async fn now(&self, id: ProvisionedResourceId) -> ProvisionedResource {
         self.service.get(&operator(), id).await.unwrap()
     }
 
-    /// Runs a command line in this world.
-    pub(crate) fn broker(&self, arguments: &[&str]) -> Said {
+    /// Runs a command line.
+    pub(crate) fn broker(&self, arguments: &[&str]) -> CommandOutput {
         self.broker_in(&[(settings::DSN, "postgres://broker@localhost/broker")], "", arguments)
     }
 
-    /// The same, with an environment and a standard input.
+    /// Runs a command line with an environment and a standard input.
     pub(crate) fn broker_in(
         &self,
         environment: &[(&str, &str)],
         stdin: &str,
         arguments: &[&str],
-    ) -> Said {
+    ) -> CommandOutput {
         let environment: BTreeMap<_, _> = environment
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let environment = Environment {
-            environment: &|| Ok(environment.clone()),
+            variables: &|| Ok(environment.clone()),
             composition: self,
             stdin: &mut Cursor::new(stdin.to_owned()),
             stdout: &mut out,
@@ -135,18 +137,18 @@ impl World {
         let arguments = ["provisioning-broker"].iter().chain(arguments).map(Into::into);
         let exit = program::run(arguments, environment);
         let text = |bytes| String::from_utf8(bytes).unwrap();
-        Said { exit, out: text(out), err: text(err) }
+        CommandOutput { exit, out: text(out), err: text(err) }
     }
 
-    /// Declares the world's resource and answers its id.
+    /// Declares the world's resource and returns its id.
     pub(crate) fn declare(&self) -> ProvisionedResourceId {
-        let said = self.broker(&[&["provision", "--output=json"], &DECLARATION[..]].concat());
-        said.json()["id"].as_str().unwrap().parse().unwrap()
+        let declared = self.broker(&[&["provision", "--output=json"], &DECLARATION[..]].concat());
+        declared.json()["id"].as_str().unwrap().parse().unwrap()
     }
 }
 
-impl Said {
-    /// The answer, of a command that went well and answered in JSON.
+impl CommandOutput {
+    /// The JSON output of a successful command.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         assert_eq!((self.exit, self.err.as_str()), (Exit::Done, ""));
@@ -206,7 +208,7 @@ impl Composition for World {
     }
 }
 
-/// Asks a server for a path: the status and the body of its answer.
+/// Sends a GET request; returns status and body.
 pub(crate) async fn ask(address: SocketAddr, path: &str) -> (u16, String) {
     let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
     let answer = client.get(format!("http://{address}{path}").parse().unwrap()).await.unwrap();
@@ -215,7 +217,6 @@ pub(crate) async fn ask(address: SocketAddr, path: &str) -> (u16, String) {
     (status, String::from_utf8(body.to_vec()).unwrap())
 }
 
-/// An operator of the platform.
 pub(crate) fn operator() -> RequestContext {
     let correlation_id = CorrelationId::new("test").unwrap();
     RequestContext::new(Actor::new("user:test").unwrap(), AccessScope::All, correlation_id)

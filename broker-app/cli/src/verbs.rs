@@ -1,4 +1,4 @@
-//! The verbs over the service, whoever composed it: each asks, answers on the output, and fails in one line.
+//! The verbs over the service: each makes one request, prints the result and fails with one error.
 
 mod brake;
 mod explain;
@@ -28,18 +28,17 @@ pub(crate) use provision::{deprovision, get, provision, replace};
 use crate::cli::Common;
 use crate::output::Output;
 
-/// What every verb works with.
 pub(crate) struct CommandContext<'a> {
     pub(crate) service: &'a Service,
     pub(crate) context: RequestContext,
     pub(crate) output: Output<'a>,
 }
 
-/// Who asks: an operator of the platform, whose scope is everybody's.
+/// The request context of an operator: access to every Project.
 ///
 /// # Errors
 ///
-/// [`DomainError::InvalidInput`] never: a UUID is a correlation id.
+/// Never in practice: a UUID is a valid correlation id.
 pub(crate) fn context(common: &Common) -> Result<RequestContext, DomainError> {
     let correlation_id = match &common.correlation_id {
         Some(given) => given.clone(),

@@ -1,4 +1,4 @@
-//! The demo as a person or a program meets it: the built binary, its output in a pipe, its exit codes.
+//! The demo through the built binary: its piped output and its exit codes.
 
 use std::process::{Command, Output, Stdio};
 
@@ -15,7 +15,7 @@ fn text(output: Vec<u8>) -> String {
     String::from_utf8(output).expect("UTF-8")
 }
 
-/// Runs the demo without waiting, and answers what it printed.
+/// Runs the demo at maximum speed; returns its output.
 #[track_caller]
 fn demo(arguments: &[&str]) -> String {
     let output = broker(&[&["demo", "--speed", "max"], arguments].concat());
@@ -34,7 +34,7 @@ fn of_type<'a>(lines: &'a [Value], wanted: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn six_stories_end_as_told() {
+fn six_stories_end_as_expected() {
     let output = demo(&[]);
     let ends = [
         "web-1        Ready           Pending -> Provisioning -> Enrolling -> Ready",
@@ -55,7 +55,7 @@ fn six_stories_end_as_told() {
 }
 
 #[test]
-fn a_seed_repeats_a_run_to_the_byte_and_another_seed_has_other_ids() {
+fn seed_repeats_a_run_byte_for_byte() {
     for way in ["--plain", "--json"] {
         assert_eq!(demo(&[way, "--seed", "7"]), demo(&[way, "--seed", "7"]), "{way}");
     }
@@ -70,7 +70,7 @@ fn a_seed_repeats_a_run_to_the_byte_and_another_seed_has_other_ids() {
 }
 
 #[test]
-fn the_keys_of_every_type_are_pinned() {
+fn json_keys_of_every_type_are_pinned() {
     let lines = json(&[]);
     let keys = |wanted| -> Vec<&String> {
         of_type(&lines, wanted)[0].as_object().unwrap().keys().collect()
@@ -102,7 +102,7 @@ fn the_keys_of_every_type_are_pinned() {
 }
 
 #[test]
-fn a_reader_who_has_seen_enough_is_no_error() {
+fn closed_pipe_is_not_an_error() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_provisioning-broker"))
         .args(["demo", "--speed", "max", "--resources", "30"])
         .stdout(Stdio::piped())
@@ -116,7 +116,7 @@ fn a_reader_who_has_seen_enough_is_no_error() {
 }
 
 #[test]
-fn no_command_is_a_question() {
+fn missing_command_prints_help() {
     let nothing = broker(&[]);
     assert_eq!(nothing.status.code(), Some(2));
     assert!(text(nothing.stderr).contains("Usage: provisioning-broker"));

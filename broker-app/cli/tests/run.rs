@@ -1,4 +1,4 @@
-//! `run` as a process, without a store: what it logs and serves, and how it ends.
+//! `run` as a process without a store: its log, its endpoints and its exit.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// The binary, in an environment of nothing but these variables.
+/// The binary with exactly these environment variables.
 fn broker(environment: &[(&str, &OsStr)], arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_provisioning-broker"));
     command.args(arguments).env_clear().envs(environment.iter().copied());
@@ -23,7 +23,7 @@ fn ended(environment: &[(&str, &OsStr)], arguments: &[&str]) -> (Option<i32>, St
     (status.code(), text(stdout), text(stderr))
 }
 
-/// A replica that runs, and what it logged so far. Ended with the test, however that ends.
+/// A running replica and its log. Dropping it kills the process, even after a test failure.
 struct Running {
     child: Child,
     log: BufReader<ChildStdout>,
@@ -41,7 +41,7 @@ impl Running {
         Self { child, log }
     }
 
-    /// The next line of the log with that message.
+    /// The next log line with this message.
     fn logged(&mut self, message: &str) -> Value {
         loop {
             let mut line = String::new();
@@ -64,7 +64,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Fails when it ended by itself, which is what most tests are about.
+        // The kill fails if the replica has already exited, which most tests expect.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -80,7 +80,7 @@ fn get(address: SocketAddr, path: &str) -> String {
 }
 
 #[test]
-fn without_a_store_it_serves_and_stops_when_it_is_told() {
+fn replica_without_a_store_serves_until_a_signal() {
     for signal in [Signal::TERM, Signal::INT] {
         let mut replica = Running::start();
         let line = replica.logged("serving /livez, /readyz and /metrics");
@@ -105,7 +105,7 @@ fn without_a_store_it_serves_and_stops_when_it_is_told() {
 }
 
 #[test]
-fn a_bad_environment_is_one_line_and_exit_code_one() {
+fn bad_environment_prints_one_line_and_exits_with_1() {
     let listen = ("PLEXSPHERE_PROVISIONING_BROKER_LISTEN", OsStr::new("127.0.0.1:0"));
     let (code, _, errors) =
         ended(&[listen, ("KUBECONFIG", OsStr::from_bytes(b"\xff\xfe"))], &["run"]);
@@ -114,7 +114,7 @@ fn a_bad_environment_is_one_line_and_exit_code_one() {
 }
 
 #[test]
-fn commands_that_read_no_environment_work_in_any() {
+fn command_without_environment_ignores_bad_variables() {
     let broken = [("PLEXSPHERE_DSN", OsStr::from_bytes(b"\xff"))];
     let (code, out, errors) = ended(&broken, &["completions", "bash"]);
     assert_eq!((code, errors.as_str()), (Some(0), ""));

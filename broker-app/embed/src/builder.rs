@@ -15,6 +15,9 @@ use broker_app::{
     SystemIds,
 };
 
+#[cfg(feature = "kubernetes")]
+use broker_kube::cache::CacheOptions;
+
 use crate::broker::{Broker, BrokerError};
 
 /// A broker to be. Without a store and a cluster it has no `build`, so a missing one does not compile.
@@ -39,9 +42,9 @@ pub struct BrokerBuilder<S, C> {
     config: BrokerConfig,
     store: S,
     cluster: C,
-    sink: Arc<dyn EventSink>,
-    clock: Arc<dyn Clock>,
-    ids: Arc<dyn IdSource>,
+    sink: Option<Arc<dyn EventSink>>,
+    clock: Option<Arc<dyn Clock>>,
+    ids: Option<Arc<dyn IdSource>>,
 }
 
 /// The place of a port that was not given yet.
@@ -63,6 +66,8 @@ pub struct StorePorts {
     pub(crate) labels: Arc<dyn LabelTagResolver>,
     /// Looks whether this release can run on the store as it is.
     pub(crate) check: Option<Check>,
+    /// How many connections the store's pool opens at most.
+    pub(crate) max_connections: Option<u32>,
 }
 
 /// The cluster, made from the configuration as it is when the broker is built.
@@ -89,6 +94,14 @@ pub struct Parts {
     pub relay: Relay,
 }
 
+/// Every port, and what `build` checks of the store.
+struct Wired {
+    ports: Ports,
+    config: Arc<BrokerConfig>,
+    check: Option<Check>,
+    max_connections: Option<u32>,
+}
+
 impl Parts {
     pub(crate) fn new(ports: Ports, config: &Arc<BrokerConfig>) -> Result<Self, ConfigError> {
         Ok(Self {
@@ -103,17 +116,10 @@ impl Parts {
 
 impl BrokerBuilder<Missing, Missing> {
     pub(crate) fn new(config: BrokerConfig) -> Self {
-        Self {
-            config,
-            store: Missing,
-            cluster: Missing,
-            sink: Arc::new(LogEventSink),
-            clock: Arc::new(SystemClock),
-            ids: Arc::new(SystemIds),
-        }
+        Self { config, store: Missing, cluster: Missing, sink: None, clock: None, ids: None }
     }
 
-    /// Every port, wired by the caller.
+    /// Every port, wired by the caller. An event sink, clock or id source that was set on the builder before stays.
     pub fn ports(self, ports: Ports) -> BrokerBuilder<StorePorts, ClusterPort> {
         let cluster = ports.cluster;
         let store = StorePorts {
@@ -129,23 +135,24 @@ impl BrokerBuilder<Missing, Missing> {
             assignments: ports.assignments,
             labels: ports.labels,
             check: None,
+            max_connections: None,
         };
-        let Self { config, .. } = self;
-        let cluster = ClusterPort(Box::new(|_| cluster));
+        let Self { config, sink, clock, ids, .. } = self;
         BrokerBuilder {
             config,
             store,
-            cluster,
-            sink: ports.sink,
-            clock: ports.clock,
-            ids: ports.ids,
+            cluster: ClusterPort(Box::new(|_| cluster)),
+            sink: sink.or(Some(ports.sink)),
+            clock: clock.or(Some(ports.clock)),
+            ids: ids.or(Some(ports.ids)),
         }
     }
 }
 
 impl<C> BrokerBuilder<Missing, C> {
     /// Postgres behind store, schedule, outbox, audit, resolvers, tokens and mesh. [`build`](BrokerBuilder::build)
-    /// refuses a schema that this release cannot run on; see [`migrate`](broker_pg::migrate).
+    /// refuses a schema that this release cannot run on; see [`migrate`](broker_pg::migrate). It also refuses a pool with
+    /// fewer connections than [`BrokerConfig::connections`].
     ///
     /// A pool survives a database that stops answering if it was made with [`resilient`](broker_pg::resilient).
     #[cfg(feature = "postgres")]
@@ -162,11 +169,24 @@ impl<S> BrokerBuilder<S, Missing> {
     /// The client has to send each request once: make it from [`client_config`](broker_kube::client_config).
     #[cfg(feature = "kubernetes")]
     pub fn kubernetes(self, client: kube::Client) -> BrokerBuilder<S, ClusterPort> {
-        use broker_kube::cache::{Cache, CacheOptions};
+        self.kubernetes_with(client, CacheOptions::default())
+    }
+
+    /// As [`kubernetes`](Self::kubernetes), with other options of the watch cache. The cache keeps a kind for at least
+    /// three times [`BrokerConfig::sweep_interval`], even if [`CacheOptions::unused_after`] is shorter: otherwise every
+    /// sweep would list it again.
+    #[cfg(feature = "kubernetes")]
+    pub fn kubernetes_with(
+        self,
+        client: kube::Client,
+        options: CacheOptions,
+    ) -> BrokerBuilder<S, ClusterPort> {
+        use broker_kube::cache::Cache;
         use broker_kube::{KubeCluster, KubeOptions};
 
         self.with_cluster(Box::new(|config| {
-            let cache = Arc::new(Cache::new(client.clone(), CacheOptions::default()));
+            let options = kept_between_sweeps(options, config);
+            let cache = Arc::new(Cache::new(client.clone(), options));
             let options =
                 KubeOptions::new(config.deadlines.cluster_read, config.deadlines.cluster_write);
             Arc::new(KubeCluster::new(client, options, cache))
@@ -182,6 +202,13 @@ impl<S> BrokerBuilder<S, Missing> {
         let Self { config, store, sink, clock, ids, .. } = self;
         BrokerBuilder { config, store, cluster: ClusterPort(cluster), sink, clock, ids }
     }
+}
+
+/// The options, with kinds that stay in the cache from one sweep to the next.
+#[cfg(feature = "kubernetes")]
+fn kept_between_sweeps(options: CacheOptions, config: &BrokerConfig) -> CacheOptions {
+    let unused_after = options.unused_after.max(config.sweep_interval.saturating_mul(3));
+    options.with_unused_after(unused_after)
 }
 
 /// Puts a port in the place of the one that the store brought, which it is given.
@@ -236,19 +263,19 @@ impl<S, C> BrokerBuilder<S, C> {
 
     /// Where events are delivered to. Without it they are logged.
     pub fn event_sink(mut self, sink: impl EventSink + 'static) -> Self {
-        self.sink = Arc::new(sink);
+        self.sink = Some(Arc::new(sink));
         self
     }
 
     /// Another clock than the machine's.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Arc::new(clock);
+        self.clock = Some(Arc::new(clock));
         self
     }
 
     /// Another source of ids than version 7 UUIDs.
     pub fn id_source(mut self, ids: impl IdSource + 'static) -> Self {
-        self.ids = Arc::new(ids);
+        self.ids = Some(Arc::new(ids));
         self
     }
 }
@@ -267,20 +294,26 @@ impl<S> BrokerBuilder<S, ClusterPort> {
 }
 
 impl BrokerBuilder<StorePorts, ClusterPort> {
-    /// The service alone, for a process that calls the broker and does not run it. Nothing is checked.
-    pub fn service(self) -> Service {
-        let (ports, config, _) = self.wire();
-        Service::new(ports, config)
+    /// The service alone, for a process that calls the broker and does not run it. Store and cluster are not asked, the
+    /// API URL may be missing, and any pool is large enough.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`].
+    pub fn service(self) -> Result<Service, ConfigError> {
+        self.config.validate_service()?;
+        let Wired { ports, config, .. } = self.wire();
+        Ok(Service::new(ports, config))
     }
 
-    /// The parts, for a process that steps through them by itself instead of running them. Nothing is checked but the
-    /// configuration.
+    /// The parts, for a process that steps through them by itself instead of running them. Only the configuration is
+    /// validated.
     ///
     /// # Errors
     ///
     /// [`ConfigError`].
     pub fn parts(self) -> Result<Parts, ConfigError> {
-        let (ports, config, _) = self.wire();
+        let Wired { ports, config, .. } = self.wire();
         Parts::new(ports, &config)
     }
 
@@ -303,11 +336,15 @@ impl BrokerBuilder<StorePorts, ClusterPort> {
     ///
     /// [`ConfigError`].
     pub fn build_unchecked(self) -> Result<Broker, ConfigError> {
-        let (ports, config, check) = self.wire();
-        Broker::new(Parts::new(ports, &config)?, check)
+        let Wired { ports, config, check, max_connections } = self.wire();
+        let parts = Parts::new(ports, &config)?;
+        if let Some(max_connections) = max_connections {
+            config.validate_pool(max_connections)?;
+        }
+        Broker::new(parts, check)
     }
 
-    fn wire(self) -> (Ports, Arc<BrokerConfig>, Option<Check>) {
+    fn wire(self) -> Wired {
         let Self { config, store, cluster, sink, clock, ids } = self;
         let ports = Ports {
             repository: store.repository,
@@ -322,10 +359,33 @@ impl BrokerBuilder<StorePorts, ClusterPort> {
             assignments: store.assignments,
             labels: store.labels,
             audit: store.audit,
-            sink,
-            clock,
-            ids,
+            sink: sink.unwrap_or_else(|| Arc::new(LogEventSink)),
+            clock: clock.unwrap_or_else(|| Arc::new(SystemClock)),
+            ids: ids.unwrap_or_else(|| Arc::new(SystemIds)),
         };
-        (ports, Arc::new(config), store.check)
+        let StorePorts { check, max_connections, .. } = store;
+        Wired { ports, config: Arc::new(config), check, max_connections }
+    }
+}
+
+#[cfg(all(test, feature = "kubernetes"))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn cache_keeps_a_kind_from_one_sweep_to_the_next() {
+        const HOUR: Duration = Duration::from_hours(1);
+        for (unused_after, sweep_interval, expected) in [
+            (HOUR, Duration::from_secs(30), HOUR),
+            (HOUR, HOUR, 3 * HOUR),
+            (Duration::from_secs(1), Duration::from_secs(30), Duration::from_secs(90)),
+        ] {
+            let mut config = BrokerConfig::default();
+            config.sweep_interval = sweep_interval;
+            let options = CacheOptions::default().with_unused_after(unused_after);
+            assert_eq!(kept_between_sweeps(options, &config).unused_after, expected);
+        }
     }
 }

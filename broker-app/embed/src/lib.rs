@@ -10,7 +10,10 @@
 //! | `postgres` | [`BrokerBuilder::postgres`], and the adapter crate as [`postgres`] |
 //! | `kubernetes` | [`BrokerBuilder::kubernetes`], and the adapter crate as [`kubernetes`] |
 //! | `memory` | [`Broker::in_memory`], and the adapter crate as [`memory`] |
-//! | `serde` | serde for resources, ids, phases, actions, roles and policies |
+//! | `serde` | [serde](https://serde.rs) for the ids, [`Phase`], [`Action`](domain::Action), [`MeshRole`](domain::MeshRole) and [`OnFailure`](domain::OnFailure) |
+//!
+//! [`ProvisionedResource`], [`Status`], [`explain::Explanation`] and [`plan::Plan`] need no feature: each has a `to_json`,
+//! which for the first one is a method of [`ToJson`].
 //!
 //! # On Postgres and Kubernetes
 //!
@@ -49,8 +52,15 @@ pub use broker_app::ports::{
 };
 pub use broker_app::render::ApiUrl;
 pub use broker_app::{
-    BootError, BrokerConfig, ConfigError, Error, ErrorKind, LogEventSink, Probe, Service,
-    StartError, SystemClock, SystemIds, Waited, domain, explain, one_line, plan, ports, render,
+    Absence, Basis, BootError, BrakeLosses, BrakeStatus, BrokerConfig, ConfigError, Error,
+    ErrorKind, HoldUp, Label, LogEventSink, METRICS, Metric, MetricKind, Probe, ProbeFailure,
+    Service, StartError, Status, SystemClock, SystemIds, ToJson, Unread, Waited, describe_metrics,
+    domain, explain, one_line, plan, ports, render,
+};
+// The types of `Parts`, and what they return.
+pub use broker_app::{
+    Orphan, OrphanState, PassResult, Reconciler, Relay, RelayReport, ResourceError, SweepReport,
+    Sweeper, Work, decide,
 };
 
 #[cfg(feature = "kubernetes")]

@@ -10,6 +10,7 @@ use crate::builder::StorePorts;
 pub(crate) fn store_ports(pool: PgPool) -> StorePorts {
     let store = Arc::new(PgStore::new(pool.clone()));
     let neighbours = Arc::new(PgPlatform::new(pool.clone()));
+    let max_connections = Some(pool.options().get_max_connections());
     StorePorts {
         repository: store.clone(),
         schedule: store.clone(),
@@ -22,6 +23,7 @@ pub(crate) fn store_ports(pool: PgPool) -> StorePorts {
         credentials: neighbours.clone(),
         assignments: neighbours.clone(),
         labels: neighbours,
+        max_connections,
         check: Some(Box::new(move || {
             let pool = pool.clone();
             Box::pin(async move { Ok(migrate::ensure_current(&pool).await?) })

@@ -4,14 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use broker_embed::domain::EventId;
 use broker_embed::memory::MemoryPlatform;
 use broker_embed::ports::{
-    Envelope, Issue, IssueRequest, PortError, TokenIssuer, TokenIssuerWrapper, TtlWindow,
+    Clock, Envelope, IdSource, Issue, IssueRequest, PortError, TokenIssuer, TokenIssuerWrapper,
+    TtlWindow,
 };
 use broker_embed::{
-    ApiUrl, BootError, Broker, BrokerConfig, BrokerError, EventSink, Phase, RequestContext, Waited,
-    one_line,
+    ApiUrl, BootError, Broker, BrokerConfig, BrokerError, EventSink, Phase, ProvisionedResourceId,
+    RequestContext, ToJson, Waited, one_line,
 };
+use time::OffsetDateTime;
+use uuid::Uuid;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -32,7 +36,7 @@ async fn refusal(platform: &MemoryPlatform, change: impl FnOnce(&mut BrokerConfi
 #[tokio::test]
 async fn configuration_that_cannot_work_is_refused_in_one_line() {
     type Change = fn(&mut BrokerConfig);
-    let rows: [(Change, &str); 5] = [
+    let rows: [(Change, &str); 6] = [
         (|it| it.api_url = None, "api_url is missing; give the URL where agents enrol"),
         (
             |it| it.deadlines.store = MINUTE,
@@ -45,6 +49,10 @@ async fn configuration_that_cannot_work_is_refused_in_one_line() {
         (
             |it| it.retention = Some(MINUTE),
             "retention is 60s; give more than the lease, which is 60s",
+        ),
+        (
+            |it| it.sweep_interval = Duration::MAX,
+            "sweep_interval is 18446744073709551615.999999999s; give at most 3600s",
         ),
         (
             |it| it.token_ttl = Duration::from_hours(48),
@@ -149,6 +157,63 @@ async fn replaced_ports_are_the_ones_that_a_machine_is_made_with() {
     assert_eq!(delivered.load(Ordering::Relaxed), 2, "it was declared, and it is Ready");
 }
 
+/// Stands still.
+struct Stopped;
+
+impl Clock for Stopped {
+    fn now(&self) -> OffsetDateTime {
+        OffsetDateTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000)
+    }
+}
+
+/// Always the same ids.
+struct Fixed;
+
+impl IdSource for Fixed {
+    fn provisioned_resource_id(&self) -> ProvisionedResourceId {
+        Uuid::from_u128(7).try_into().expect("an id")
+    }
+
+    fn event_id(&self) -> EventId {
+        Uuid::from_u128(8).try_into().expect("an id")
+    }
+}
+
+#[tokio::test]
+async fn ports_keep_the_sink_clock_and_ids_that_the_builder_has() {
+    let platform = MemoryPlatform::new();
+    let delivered = Arc::<AtomicUsize>::default();
+    let parts = Broker::builder(url())
+        .event_sink(Counting(Arc::clone(&delivered)))
+        .clock(Stopped)
+        .id_source(Fixed)
+        .ports(platform.ports())
+        .parts()
+        .unwrap();
+    let machine = parts.service.provision(&operator(), &platform.declaration()).await.unwrap();
+    assert_eq!(machine.id(), Fixed.provisioned_resource_id());
+    assert_eq!(machine.created_at(), Stopped.now());
+    parts.relay.deliver_batch().await.unwrap();
+    assert_eq!(delivered.load(Ordering::Relaxed), 1);
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test]
+async fn pool_that_is_too_small_is_refused_in_one_line() {
+    let cluster = MemoryPlatform::new().adapters.cluster;
+    let pool = sqlx::postgres::PgPoolOptions::new().max_connections(19);
+    let pool = pool.connect_lazy("postgres://nobody@127.0.0.1:1/none").unwrap();
+    let builder = || Broker::builder(url()).postgres(pool.clone()).cluster(cluster.clone());
+    let refused = builder().build().await.err().expect("a refusal");
+    assert_eq!(
+        one_line(&refused),
+        "max_connections of the pool is 19; give at least 20, which is 2 * workers_per_lane + 4, \
+         or fewer than 8 workers"
+    );
+    assert!(builder().configure(|it| it.workers_per_lane = 7).build_unchecked().is_ok());
+    assert!(builder().service().is_ok(), "a process without passes needs no such pool");
+}
+
 /// A wrapper passes on what it does not change.
 #[tokio::test]
 async fn wrapper_passes_on_the_methods_that_it_leaves_out() {
@@ -162,7 +227,12 @@ async fn wrapper_passes_on_the_methods_that_it_leaves_out() {
 async fn service_alone_needs_neither_an_api_url_nor_a_cluster_that_answers() {
     let platform = MemoryPlatform::new();
     platform.adapters.cluster.take_down();
-    let service = Broker::configured(BrokerConfig::default()).ports(platform.ports()).service();
+    let configured = || Broker::configured(BrokerConfig::default()).ports(platform.ports());
+    let refused = configured().configure(|it| it.deadlines.store = MINUTE).service();
+    let refused = refused.err().expect("a refusal").to_string();
+    assert!(refused.starts_with("deadlines.store is 60s; "), "{refused}");
+    let service = configured().service().unwrap();
     let declared = service.provision(&operator(), &platform.declaration()).await.unwrap();
+    assert_eq!(declared.to_json()["phase"], "Pending");
     assert_eq!(service.status(&operator(), declared.id()).await.unwrap().phase, Phase::Pending);
 }

@@ -1,4 +1,4 @@
-//! The applies of the act stage, rendered: a pass sends what these functions return, and a plan shows it.
+//! Renders the apply requests of the act stage: a pass sends them, a plan shows them.
 
 use broker_domain::{Error as DomainError, ProvisionedResource};
 use broker_ports::{ApplyRequest, LiveObject, ObjectVersion};
@@ -9,8 +9,8 @@ use broker_render::{
 use secrecy::SecretString;
 
 use crate::declare::Views;
+use crate::error::Error;
 
-/// What the applies of one resource are rendered from.
 #[derive(Clone, Copy)]
 pub(crate) struct Requests<'a> {
     pub(crate) resource: &'a ProvisionedResource,
@@ -18,7 +18,6 @@ pub(crate) struct Requests<'a> {
     pub(crate) profiles: &'a ProviderProfiles,
 }
 
-/// A token, and what its agent enrols with.
 #[derive(Clone, Copy)]
 pub(crate) struct Enrolment<'a> {
     pub(crate) token: &'a SecretString,
@@ -46,14 +45,14 @@ impl Requests<'_> {
 
     /// # Errors
     ///
-    /// [`DomainError::InvalidInput`] when the XR is armed with a token and there is none, or when the XRD
-    /// refuses what would be injected.
+    /// [`Error::Internal`] when the XR is armed with a token and the pass has none; [`DomainError::InvalidInput`] when
+    /// the XRD refuses the injection.
     pub(crate) fn arm(
         self,
         with: Armed,
         enrolment: Option<Enrolment<'_>>,
         precondition: Precondition,
-    ) -> Result<ApplyRequest, DomainError> {
+    ) -> Result<ApplyRequest, Error> {
         let project = self.resource.project_id();
         let xr = self.views.xr(self.resource)?;
         match (with, enrolment) {
@@ -66,12 +65,12 @@ impl Requests<'_> {
                 Ok(ApplyRequest::sealed(project, sealed, precondition))
             }
             (Armed::Token(_), None) => {
-                Err(DomainError::invalid("bootstrap_token_id", "was not issued in this pass"))
+                Err(Error::Internal("an arm needs the bootstrap token of its pass"))
             }
         }
     }
 
-    /// The armed XR once more, with the injection and the Composition of the live one.
+    /// The armed XR again, with the injection and the Composition of the live one.
     pub(crate) fn reapply(
         self,
         with: Armed,

@@ -1,8 +1,7 @@
-//! The apply: ProviderConfig, then the composite resource in two steps, shell and arm.
+//! Apply: the ProviderConfig, then the composite resource in two steps, shell and arm.
 //!
-//! Both steps are conditional, so a request of a worker that was cut off can never start or change anything:
-//! a late shell composes nothing, a late arm finds the version changed, because the next worker touches every
-//! shell that it finds before it goes on.
+//! Both steps are conditional, so a late request of a worker that was cut off changes nothing. A late shell composes
+//! nothing. A late arm fails on its version, because the next worker touches every shell that it finds.
 
 use broker_domain::{MeshRole, ProvisionedResource, XrUid};
 use broker_ports::{Lost, ObjectVersion};
@@ -11,39 +10,38 @@ use broker_render::{Armed, Precondition};
 use super::{EarlyExit, Effect, NextStep, Progress, TokenProgress};
 use crate::observe::{ConfigObservation, Gate, Observation, XrObservation};
 
-/// Whether anything may be applied at all.
-pub(super) fn goes_ahead(resource: &ProvisionedResource, seen: &Observation) -> bool {
-    let config_is_leaving = matches!(seen.config, ConfigObservation::Stands { deleting: true, .. });
-    seen.gate == Gate::Open
-        && !seen.is_held(resource.project_id())
-        // What is being deleted still accepts an apply, and would come back as a zombie.
-        && !seen.xr.is_being_deleted()
+pub(super) fn may_apply(resource: &ProvisionedResource, observation: &Observation) -> bool {
+    let config_is_leaving =
+        matches!(observation.config, ConfigObservation::Stands { deleting: true, .. });
+    observation.gate == Gate::Open
+        && !observation.is_held(resource.project_id())
+        // An object that is being deleted still accepts an apply, and would reappear without its substrate.
+        && !observation.xr.is_being_deleted()
         && !config_is_leaving
 }
 
 pub(super) fn decide(
     resource: &ProvisionedResource,
-    seen: &Observation,
+    observation: &Observation,
     progress: &Progress,
 ) -> NextStep {
-    if !goes_ahead(resource, seen) || progress.finished {
+    if !may_apply(resource, observation) || progress.finished {
         return NextStep::Continue;
     }
-    if let (Some(lost), false) = (lost(seen), progress.permitted) {
+    if let (Some(lost), false) = (lost(observation), progress.permitted) {
         return NextStep::Perform(Effect::TakePermit(lost));
     }
-    if seen.config_needs_apply() && !progress.config_applied {
-        return NextStep::Perform(Effect::ApplyProviderConfig(config_precondition(seen)));
+    if observation.config_needs_apply() && !progress.config_applied {
+        return NextStep::Perform(Effect::ApplyProviderConfig(config_precondition(observation)));
     }
-    match (&seen.xr, &progress.shell) {
+    match (&observation.xr, &progress.shell) {
         (XrObservation::Armed { at, with, applied, .. }, _) => {
             keep_armed(resource, at, *with, *applied)
         }
         (XrObservation::Absent, None) => {
             NextStep::Perform(Effect::ApplyShell(Precondition::Absent))
         }
-        // A shell that an earlier pass left is touched first: whatever that pass may still have under way
-        // builds on a version that is then gone.
+        // Touch a shell of an earlier pass first: an arm of that pass still in transit then fails on its version.
         (XrObservation::Shell { at, .. }, None) => {
             NextStep::Perform(Effect::ApplyShell(at.unchanged()))
         }
@@ -53,24 +51,23 @@ pub(super) fn decide(
     }
 }
 
-/// Puts back a ProviderConfig that a provider still needs, and is done.
 pub(super) fn restore_config(
     resource: &ProvisionedResource,
-    seen: &Observation,
+    observation: &Observation,
     progress: &Progress,
 ) -> NextStep {
     let done = progress.config_applied || progress.finished;
-    if seen.restores_config(resource) && !done {
+    if observation.restores_config(resource) && !done {
         return NextStep::Perform(Effect::ApplyProviderConfig(Precondition::Absent));
     }
     NextStep::Continue
 }
 
-/// What was lost: a composite resource that was armed, or about to be, and does not stand. A shell under the uid on
-/// record was never armed. To create a lost one again can destroy a machine.
-fn lost(seen: &Observation) -> Option<Lost> {
-    let applied = seen.substrate.applied()?;
-    match &seen.xr {
+/// The loss: a composite resource that was armed, or about to be, and no longer exists. A shell under the recorded
+/// uid was never armed. Re-creating a lost one can destroy a machine.
+fn lost(observation: &Observation) -> Option<Lost> {
+    let applied = observation.substrate.applied()?;
+    match &observation.xr {
         XrObservation::Absent => Some(Lost::Xr(applied.clone())),
         XrObservation::Shell { at, .. } => {
             (applied.as_str() != at.uid).then(|| Lost::Xr(applied.clone()))
@@ -79,7 +76,7 @@ fn lost(seen: &Observation) -> Option<Lost> {
     }
 }
 
-/// The uid of the own shell, once nothing is left to be done but the arm: it is on record before that is sent.
+/// The uid of this pass's shell once only the arm is left: the row records it before the arm is sent.
 pub(super) fn about_to_arm(resource: &ProvisionedResource, progress: &Progress) -> Option<XrUid> {
     let shell = progress.shell.as_ref()?;
     match (resource.mesh_role(), &progress.token) {
@@ -94,12 +91,12 @@ pub(super) fn about_to_arm(resource: &ProvisionedResource, progress: &Progress) 
     }
 }
 
-/// A uid that cannot be kept is read by the next pass.
+/// An invalid uid is ignored here; the next pass reads it again.
 fn uid_of(version: &ObjectVersion) -> Option<XrUid> {
     XrUid::new(version.uid.clone()).ok()
 }
 
-/// An armed resource never gets another token, neither when it expired nor when the Node was lost.
+/// An armed resource never gets another token, whether it expired or its Node was lost.
 fn keep_armed(
     resource: &ProvisionedResource,
     at: &ObjectVersion,
@@ -137,8 +134,8 @@ fn arm(resource: &ProvisionedResource, shell: &ObjectVersion, progress: &Progres
     })
 }
 
-fn config_precondition(seen: &Observation) -> Precondition {
-    match &seen.config {
+fn config_precondition(observation: &Observation) -> Precondition {
+    match &observation.config {
         ConfigObservation::Absent => Precondition::Absent,
         ConfigObservation::Stands { at, .. } => at.unchanged(),
     }

@@ -1,6 +1,7 @@
-//! The deletion of substrate: the composite resource, then, when nothing that it composed is left, the
-//! ProviderConfig, which a provider needs to finalise what it made. One that is missing is put back until then. Composed
-//! objects are never deleted by us.
+//! Deletion of the substrate: first the composite resource, then the ProviderConfig, once no composed object is left.
+//!
+//! A provider needs the ProviderConfig to finalise composed objects, so a missing one is restored until then. The
+//! broker never deletes composed objects.
 
 use broker_domain::ProvisionedResource;
 
@@ -10,31 +11,31 @@ use crate::observe::{ConfigObservation, Observation, XrObservation};
 
 pub(super) fn decide(
     resource: &ProvisionedResource,
-    seen: &Observation,
+    observation: &Observation,
     progress: &Progress,
 ) -> NextStep {
     if progress.finished {
         return NextStep::Continue;
     }
-    // The observation must be younger than the closing of tokens, or a Node could have slipped in.
+    // The observation must be later than the closing of tokens; otherwise a Node could have enrolled in between.
     if !resource.token_closed() {
         return NextStep::End(EarlyExit::TokensOpen);
     }
-    match (&seen.xr, &seen.config) {
+    match (&observation.xr, &observation.config) {
         (XrObservation::Shell { at, deleting } | XrObservation::Armed { at, deleting, .. }, _) => {
-            // What is deleted in the background may vanish before the plain data that it owns, and nothing would prove
-            // that gone.
-            if *deleting && seen.plain_data.is_empty() {
-                restore_config(resource, seen, progress)
+            // A background deletion may finish before that of owned plain data, which would then have no proof of
+            // absence.
+            if *deleting && observation.plain_data.is_empty() {
+                restore_config(resource, observation, progress)
             } else {
                 NextStep::Perform(Effect::DeleteXr(at.uid.clone()))
             }
         }
         (XrObservation::Absent, ConfigObservation::Stands { at, deleting: false, .. })
-            if !seen.composed_left =>
+            if !observation.composed_left =>
         {
             NextStep::Perform(Effect::DeleteProviderConfig(at.uid.clone()))
         }
-        (XrObservation::Absent, _) => restore_config(resource, seen, progress),
+        (XrObservation::Absent, _) => restore_config(resource, observation, progress),
     }
 }

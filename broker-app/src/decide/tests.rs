@@ -1,4 +1,4 @@
-//! Conversations: what a pass does, effect by effect, in each situation that a rule exists for.
+//! The effects of each stage, in order, for every rule.
 
 mod permits;
 
@@ -43,7 +43,7 @@ fn failed(resource: &ProvisionedResource) -> ProvisionedResource {
     failed.unwrap().unwrap().into_resource()
 }
 
-/// In teardown, tokens closed, with a ProviderConfig on record.
+/// In teardown, with closed tokens and a recorded ProviderConfig.
 fn leaving_node() -> ProvisionedResource {
     let applied = ready_node();
     let substrate = applied.substrate().clone().about_to_apply(cluster(), config_reference());
@@ -76,12 +76,11 @@ fn standing_config() -> ConfigObservation {
     ConfigObservation::Stands { at: version(3), deleting: false, applied: true }
 }
 
-/// The brake of the whole cluster.
 fn brake() -> Brake {
     Brake::new(8, 8, second(1))
 }
 
-/// Nothing stands, the namespace is ready, the row is as it should be.
+/// No object exists, and the namespace is ready.
 fn nothing(resource: &ProvisionedResource) -> Observation {
     Observation {
         facts: ObservedXr {
@@ -105,17 +104,17 @@ fn nothing(resource: &ProvisionedResource) -> Observation {
     }
 }
 
-/// The ProviderConfig and this composite resource stand.
+/// The ProviderConfig and this composite resource exist.
 fn standing(resource: &ProvisionedResource, xr: XrObservation) -> Observation {
     let nothing = nothing(resource);
     let facts = ObservedXr { xr_exists: true, residue: true, ..nothing.facts };
     Observation { facts, xr, config: standing_config(), ..nothing }
 }
 
-/// The other side of the conversation: answers every effect as a world without faults would.
+/// A fake executor: every effect succeeds.
 struct World {
     version: u32,
-    /// The tokens of these ordinals were consumed.
+    /// Consumed tokens by ordinal.
     consumed: Vec<(TokenOrdinal, BootstrapTokenId)>,
 }
 
@@ -159,30 +158,29 @@ impl World {
     }
 }
 
-/// Holds a stage's conversation to its end.
 fn drive(state: &PassState, world: &mut World) -> (Vec<Effect>, PassState, NextStep) {
     let mut effects = Vec::new();
     let (mut state, mut next_step) = step(state, EffectResult::Begin);
     while let NextStep::Perform(effect) = &next_step {
-        assert!(effects.len() < 12, "a stage does not talk for ever: {effects:?}");
-        let answer = world.answer(state.resource(), effect);
+        assert!(effects.len() < 12, "a stage ends after few effects: {effects:?}");
+        let result = world.answer(state.resource(), effect);
         effects.push(effect.clone());
-        (state, next_step) = step(&state, answer);
+        (state, next_step) = step(&state, result);
     }
     (effects, state, next_step)
 }
 
-fn calm() -> World {
+fn healthy() -> World {
     World { version: 0, consumed: Vec::new() }
 }
 
 fn act(
     resource: &ProvisionedResource,
-    seen: &Observation,
+    observation: &Observation,
     action: Action,
 ) -> (Vec<Effect>, NextStep) {
-    let state = PassState::act(resource.clone(), Mode::Live, seen.clone(), action);
-    let (effects, _, next_step) = drive(&state, &mut calm());
+    let state = PassState::act(resource.clone(), Mode::Live, observation.clone(), action);
+    let (effects, _, next_step) = drive(&state, &mut healthy());
     (effects, next_step)
 }
 
@@ -191,13 +189,12 @@ fn recorded(resource: &ProvisionedResource) -> Effect {
     Effect::RecordSubstrate(substrate.about_to_apply(cluster(), config_reference()))
 }
 
-/// The uid of every composite resource here.
 fn uid() -> XrUid {
     XrUid::new("uid").unwrap()
 }
 
 #[test]
-fn a_node_is_applied_in_two_steps_around_its_token() {
+fn node_is_applied_as_shell_then_armed_with_its_token() {
     let resource = node();
     let (effects, next_step) = act(&resource, &nothing(&resource), Action::Apply);
     let token: BootstrapTokenId = id(TOKEN + 1);
@@ -216,7 +213,7 @@ fn a_node_is_applied_in_two_steps_around_its_token() {
 }
 
 #[test]
-fn a_consumed_token_is_replaced_only_after_its_node_has_left() {
+fn consumed_token_is_replaced_after_its_node_has_left() {
     let resource = ready_node();
     let mut world = World { version: 0, consumed: vec![(TokenOrdinal::FIRST, id(TOKEN))] };
     let state = PassState::act(resource.clone(), Mode::Live, nothing(&resource), Action::Apply);
@@ -244,7 +241,7 @@ fn a_consumed_token_is_replaced_only_after_its_node_has_left() {
 }
 
 #[test]
-fn an_armed_resource_is_kept_and_never_gets_another_token() {
+fn armed_resource_never_gets_another_token() {
     let resource = with_token(&node());
     let own = Armed::Token(id(TOKEN));
     let (effects, _) = act(&resource, &standing(&resource, armed(own, true)), Action::Apply);
@@ -255,7 +252,7 @@ fn an_armed_resource_is_kept_and_never_gets_another_token() {
 }
 
 #[test]
-fn nothing_is_applied_where_nothing_may_be() {
+fn nothing_is_applied_while_a_gate_is_closed() {
     let resource = node();
     let leaving = XrObservation::Shell { at: version(7), deleting: true };
     let config_leaving =
@@ -266,28 +263,28 @@ fn nothing_is_applied_where_nothing_may_be() {
         ("the composite resource is being deleted", standing(&resource, leaving)),
         ("the ProviderConfig is", Observation { config: config_leaving, ..nothing(&resource) }),
     ];
-    for (why, seen) in cases {
-        let (effects, next_step) = act(&resource, &seen, Action::Apply);
+    for (why, observation) in cases {
+        let (effects, next_step) = act(&resource, &observation, Action::Apply);
         assert_eq!((effects, next_step), (vec![], NextStep::Continue), "{why}");
     }
 }
 
 #[test]
-fn what_was_seen_is_on_record_before_anything_is_done() {
+fn observation_is_recorded_before_any_other_effect() {
     let resource = leaving_node();
     let vm = ObjectReference::new("nop/v1", "NopResource", "vm", Some("home")).unwrap();
-    let seen = Observation {
+    let observation = Observation {
         substrate: resource.substrate().clone().observed([vm], ReferencesDigest::new([1; 32])),
         ..standing(&resource, armed(Armed::Token(id(TOKEN)), true))
     };
     for action in Action::ALL {
-        let (effects, _) = act(&resource, &seen, action);
+        let (effects, _) = act(&resource, &observation, action);
         assert!(matches!(effects[0], Effect::RecordSubstrate(_)), "{action}: {effects:?}");
     }
 }
 
 #[test]
-fn teardown_deletes_the_composite_resource_and_the_provider_config_last() {
+fn teardown_deletes_the_provider_config_last() {
     let resource = leaving_node();
     let live = standing(&resource, armed(Armed::Token(id(TOKEN)), true));
     let leaving = XrObservation::Armed {
@@ -301,23 +298,27 @@ fn teardown_deletes_the_composite_resource_and_the_provider_config_last() {
         ConfigObservation::Stands { at: version(3), deleting: true, applied: true };
     let delete_config = Effect::DeleteProviderConfig("uid".to_owned());
     let rows = [
-        ("it stands", live.clone(), vec![Effect::DeleteXr("uid".to_owned())]),
-        ("it is going already", Observation { xr: leaving, ..live.clone() }, vec![]),
+        ("it exists", live.clone(), vec![Effect::DeleteXr("uid".to_owned())]),
+        ("it is already being deleted", Observation { xr: leaving, ..live.clone() }, vec![]),
         (
-            "a shell goes the same way",
+            "a shell is deleted in the same way",
             Observation { xr: shell(7), ..live.clone() },
             vec![Effect::DeleteXr("uid".to_owned())],
         ),
         (
-            "it is gone, what it composed is not",
+            "a composed object is left",
             Observation { composed_left: true, ..config_only.clone() },
             vec![],
         ),
         ("only the ProviderConfig is left", config_only.clone(), vec![delete_config]),
-        ("that is going, too", Observation { config: config_leaving, ..config_only }, vec![]),
+        (
+            "the ProviderConfig is being deleted",
+            Observation { config: config_leaving, ..config_only },
+            vec![],
+        ),
     ];
-    for (why, seen, expected) in rows {
-        let (effects, next_step) = act(&resource, &seen, Action::DeleteSubstrate);
+    for (why, observation, expected) in rows {
+        let (effects, next_step) = act(&resource, &observation, Action::DeleteSubstrate);
         assert_eq!((effects, next_step), (expected, NextStep::Continue), "{why}");
     }
 }
@@ -325,24 +326,24 @@ fn teardown_deletes_the_composite_resource_and_the_provider_config_last() {
 #[test]
 fn substrate_is_not_deleted_while_tokens_are_open() {
     let resource = ready_node().request_deletion(stamp(4)).unwrap().into_resource();
-    let seen = standing(&resource, armed(Armed::Token(id(TOKEN)), true));
-    let (effects, next_step) = act(&resource, &seen, Action::DeleteSubstrate);
+    let observation = standing(&resource, armed(Armed::Token(id(TOKEN)), true));
+    let (effects, next_step) = act(&resource, &observation, Action::DeleteSubstrate);
     assert_eq!((effects, next_step), (vec![], NextStep::End(EarlyExit::TokensOpen)));
 }
 
 #[test]
-fn the_node_of_the_row_is_drained() {
+fn deregistration_drains_the_node_of_the_row() {
     let resource = leaving_node();
-    let seen = standing(&resource, armed(Armed::Token(id(TOKEN)), true));
-    let (effects, next_step) = act(&resource, &seen, Action::DeregisterNode);
+    let observation = standing(&resource, armed(Armed::Token(id(TOKEN)), true));
+    let (effects, next_step) = act(&resource, &observation, Action::DeregisterNode);
     assert_eq!(effects, [Effect::DeregisterNode(id(TOKEN))]);
     assert_eq!(next_step, NextStep::Continue);
 }
 
 #[test]
-fn a_failure_that_is_to_be_rolled_back_becomes_a_deletion_and_tokens_are_closed_first() {
+fn rollback_requests_deletion_and_closes_tokens() {
     let state = PassState::prepare(failed(&rolling_back()), Mode::Live);
-    let (effects, state, next_step) = drive(&state, &mut calm());
+    let (effects, state, next_step) = drive(&state, &mut healthy());
     let deleted = [Effect::RequestDeletion, Effect::CloseTokens, Effect::RecordClosed];
     assert_eq!(effects, [&[Effect::CheckBrake], &deleted[..]].concat());
     assert_eq!(next_step, NextStep::Continue);
@@ -351,64 +352,75 @@ fn a_failure_that_is_to_be_rolled_back_becomes_a_deletion_and_tokens_are_closed_
 }
 
 #[test]
-fn prepare_has_nothing_to_do_on_the_way_up_nor_twice() {
+fn prepare_is_a_no_op_outside_teardown_and_when_repeated() {
     for resource in [node(), ready_node(), leaving_node(), failed(&node())] {
-        let (effects, _, next_step) = drive(&PassState::prepare(resource, Mode::Live), &mut calm());
+        let (effects, _, next_step) =
+            drive(&PassState::prepare(resource, Mode::Live), &mut healthy());
         assert_eq!((effects, next_step), (vec![], NextStep::Continue));
     }
 }
 
 #[test]
-fn persisting_writes_what_changed_and_nothing_else() {
+fn persist_writes_only_a_changed_phase() {
     let resource = with_token(&node());
-    let seen = nothing(&resource);
+    let observation = nothing(&resource);
     let reason = FailureReason::from_message("quota");
-    let failed = Observation { failure: Some(reason.clone()), ..seen.clone() };
+    let failed = Observation { failure: Some(reason.clone()), ..observation.clone() };
     let rows = [
-        ("it stays", seen.clone(), Phase::Pending, vec![]),
-        ("it moves", seen.clone(), Phase::Enrolling, vec![Effect::UpdatePhase(Phase::Enrolling)]),
+        ("it stays", observation.clone(), Phase::Pending, vec![]),
+        (
+            "it moves",
+            observation.clone(),
+            Phase::Enrolling,
+            vec![Effect::UpdatePhase(Phase::Enrolling)],
+        ),
         ("it fails with a reason", failed, Phase::Failed, vec![Effect::Fail(reason)]),
         (
-            "it fails in silence",
-            seen,
+            "it fails without a reason",
+            observation,
             Phase::Failed,
             vec![Effect::Fail(FailureReason::from_message(""))],
         ),
     ];
-    for (why, seen, to, expected) in rows {
-        let state = PassState::persist(resource.clone(), Mode::Live, seen, to);
-        let (effects, _, next_step) = drive(&state, &mut calm());
+    for (why, observation, to, expected) in rows {
+        let state = PassState::persist(resource.clone(), Mode::Live, observation, to);
+        let (effects, _, next_step) = drive(&state, &mut healthy());
         assert_eq!((effects, next_step), (expected, NextStep::Continue), "{why}");
     }
 }
 
 #[test]
-fn a_lost_race_ends_the_pass_wherever_it_happens() {
+fn lost_race_ends_the_pass_after_any_effect() {
     let resource = node();
     let state = PassState::act(resource.clone(), Mode::Live, nothing(&resource), Action::Apply);
     let (mut state, mut next_step) = step(&state, EffectResult::Begin);
-    let mut world = calm();
+    let mut world = healthy();
     let mut asked = 0;
     while let NextStep::Perform(effect) = &next_step {
         asked += 1;
         let (_, lost) = step(&state, EffectResult::LostRace);
         assert_eq!(lost, NextStep::End(EarlyExit::LostRace), "{effect:?}");
-        let answer = world.answer(state.resource(), effect);
-        (state, next_step) = step(&state, answer);
+        let result = world.answer(state.resource(), effect);
+        (state, next_step) = step(&state, result);
     }
     assert_eq!(asked, 6);
 }
 
 #[test]
-fn a_dry_run_performs_nothing() {
+fn dry_run_performs_no_effect() {
     let resource = leaving_node();
-    let seen = standing(&resource, armed(Armed::Token(id(TOKEN)), true));
+    let observation = standing(&resource, armed(Armed::Token(id(TOKEN)), true));
     let states = [
         PassState::prepare(failed(&rolling_back()), Mode::DryRun),
-        PassState::act(resource.clone(), Mode::DryRun, seen.clone(), Action::DeleteSubstrate),
-        PassState::persist(resource, Mode::DryRun, seen, Phase::Deprovisioning),
+        PassState::act(
+            resource.clone(),
+            Mode::DryRun,
+            observation.clone(),
+            Action::DeleteSubstrate,
+        ),
+        PassState::persist(resource, Mode::DryRun, observation, Phase::Deprovisioning),
     ];
     for state in states {
-        assert_eq!(drive(&state, &mut calm()).0, []);
+        assert_eq!(drive(&state, &mut healthy()).0, []);
     }
 }

@@ -1,4 +1,4 @@
-//! Declare, and again in every pass: what a resource is rendered from.
+//! The references of a resource, resolved for rendering: by the declaration, and again by every pass.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,6 @@ use broker_render::{
 use crate::deadline::TimedPorts;
 use crate::error::Error;
 
-/// What a resource, stored or only declared, refers to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct References {
     pub(crate) project: ProjectId,
@@ -26,7 +25,6 @@ pub(crate) struct References {
     pub(crate) credential: CloudCredentialId,
 }
 
-/// Everything that a resource's objects are rendered from, resolved.
 #[derive(Debug)]
 pub(crate) struct Views {
     pub(crate) blueprint: Arc<BlueprintVersionView>,
@@ -35,9 +33,8 @@ pub(crate) struct Views {
     tags: CloudTags,
 }
 
-/// What the neighbours know of what a resource is rendered from.
+/// Queries to the platform's other contexts.
 impl TimedPorts {
-    /// The blueprint version of that id.
     pub(crate) async fn blueprint(
         &self,
         id: BlueprintVersionId,
@@ -46,7 +43,7 @@ impl TimedPorts {
         Ok(found.ok_or_else(|| id.not_found())?)
     }
 
-    /// Where the Project lives: always in its own namespace.
+    /// The Project's assignment; checks that it names the Project's own namespace.
     pub(crate) async fn assignment(
         &self,
         project: ProjectId,
@@ -57,12 +54,11 @@ impl TimedPorts {
         Ok(assignment)
     }
 
-    /// Whether the Project's namespace takes objects, on whichever cluster it is.
+    /// Whether the Project's namespace takes objects, on any cluster.
     pub(crate) async fn namespace_is_ready(&self, project: ProjectId) -> Result<bool, Error> {
         Ok(self.assignment(project).await?.ready)
     }
 
-    /// Whether the Project's namespace takes objects on this cluster.
     pub(crate) async fn namespace_is_ready_on(
         &self,
         project: ProjectId,
@@ -73,7 +69,6 @@ impl TimedPorts {
         Ok(assignment.ready)
     }
 
-    /// A credential that the Project was assigned.
     pub(crate) async fn credential(
         &self,
         project: ProjectId,
@@ -83,13 +78,11 @@ impl TimedPorts {
         Ok(found.ok_or_else(|| id.not_found())?)
     }
 
-    /// The cloud of that id.
     pub(crate) async fn cloud(&self, id: CloudId) -> Result<CloudView, Error> {
         let found = self.clouds.read(|it| it.resolve(id)).await?;
         Ok(found.ok_or_else(|| id.not_found())?)
     }
 
-    /// The labels of a Project's Resource that become tags.
     pub(crate) async fn labels(
         &self,
         project: ProjectId,
@@ -99,7 +92,7 @@ impl TimedPorts {
         Ok(found.ok_or_else(|| resource.not_found())?.labels)
     }
 
-    /// The labels of many, in their order.
+    /// The labels of many Resources, in request order.
     pub(crate) async fn labels_of_many(
         &self,
         resources: &[(ProjectId, ResourceId)],
@@ -113,7 +106,6 @@ impl TimedPorts {
         Ok(answers.into_iter().zip(resources).map(named).collect())
     }
 
-    /// Everything else: the credential, its cloud, and the labels that become tags.
     pub(crate) async fn views(
         &self,
         references: References,
@@ -126,7 +118,7 @@ impl TimedPorts {
     }
 }
 
-/// Refuses a Project that is assigned to another cluster. A platform that names no cluster has only one.
+/// Refuses a Project that is assigned to another cluster. A platform with one cluster names none.
 pub(crate) fn expect_here(
     project: ProjectId,
     assignment: &NamespaceObservation,
@@ -175,7 +167,6 @@ impl Views {
         self.render(identity(resource), resource.mesh_role(), resource.parameters())
     }
 
-    /// The same, from the parts of a compact row.
     pub(crate) fn render<'a>(
         &'a self,
         identity: Identity,
@@ -193,7 +184,6 @@ impl Views {
         })
     }
 
-    /// The ProviderConfig.
     pub(crate) fn provider_config(
         &self,
         resource: &ProvisionedResource,

@@ -1,25 +1,28 @@
-//! How long the relay waits after a failed delivery: with one event, and as a whole.
+//! Back-off after a failed delivery, per event and for the whole relay.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use broker_domain::ProvisionedResourceId;
 
-/// The wait after the first failure. Each further failure doubles it.
+// The waits below are no settings: a receiver that wants other ones answers with `Retry-After`.
+
+/// Wait after the first failure; each further failure doubles it.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
-/// The longest wait that the relay chooses. After an outage, a delivery is tried within twice this time.
+/// Longest wait that the relay chooses. After an outage, it retries within twice this time.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
-/// The longest wait that a receiver can ask for.
+/// Longest `Retry-After` that the relay obeys.
 const LONGEST_ASKED_FOR: Duration = Duration::from_mins(5);
 
-/// So many resources without a success in between are an outage. Fewer may have events that the receiver fails on.
+/// Failures of this many resources without a success in between are an outage. Fewer may be events that the receiver
+/// cannot process.
 const OUTAGE: usize = 3;
 
-/// How long an event waits after a delivery failed.
+/// The wait after a failed delivery.
 ///
-/// The exponent is the number of the event's claim, which the store keeps: every replica continues the back-off.
+/// The exponent is the number of the event's claim. The store keeps it, so every replica continues the back-off.
 pub(super) fn event_wait(claim: u64, asked_for: Option<Duration>) -> Duration {
     wait(claim.saturating_sub(1), asked_for)
 }
@@ -31,10 +34,10 @@ fn wait(failures_before: u64, asked_for: Option<Duration>) -> Duration {
     own.max(asked_for.unwrap_or_default().min(LONGEST_ASKED_FOR))
 }
 
-/// Whether the receiver as a whole is in trouble.
+/// Detects an outage of the receiver.
 ///
-/// An outage begins with failures of several resources and ends with any answer about an event. While it lasts, one
-/// event at a time is sent as a probe.
+/// An outage starts with failures of several resources and ends with any answer about an event. During an outage the
+/// relay sends one event at a time as a probe.
 #[derive(Debug, Default)]
 pub(super) struct ReceiverOutage {
     failing: BTreeSet<ProvisionedResourceId>,
@@ -43,21 +46,21 @@ pub(super) struct ReceiverOutage {
 }
 
 impl ReceiverOutage {
-    /// A delivery failed, and not because of its event.
+    /// Records a failure that the event did not cause.
     pub(super) fn failed(&mut self, resource: ProvisionedResourceId, asked_for: Option<Duration>) {
         self.asked_for = asked_for;
-        // Bounded: what is known to be an outage needs no further names.
+        // Keeps the set bounded: an outage needs no further names.
         if !self.is_on() {
             self.failing.insert(resource);
         }
     }
 
-    /// The receiver took or rejected an event.
+    /// The receiver accepted or rejected an event.
     pub(super) fn answered(&mut self) {
         *self = Self::default();
     }
 
-    /// Events are sent; if there is an outage, as a probe. Answers how long to wait for what becomes of it.
+    /// Records that events are sent. During an outage they are a probe; returns how long to wait for its outcome.
     pub(super) fn probed(&mut self) -> Option<Duration> {
         self.is_on().then(|| {
             self.probes = self.probes.saturating_add(1);
@@ -69,7 +72,7 @@ impl ReceiverOutage {
         self.failing.len() >= OUTAGE
     }
 
-    /// How long the whole relay waits, if it has to.
+    /// The wait of the whole relay during an outage.
     pub(super) fn wait(&self) -> Option<Duration> {
         self.is_on().then(|| wait(self.probes, self.asked_for))
     }
@@ -101,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn outage_begins_with_the_third_resource_and_ends_with_an_answer() {
+    fn outage_starts_at_the_third_resource_and_ends_on_an_answer() {
         let mut outage = ReceiverOutage::default();
         for resource in [1, 1, 1, 2, 2] {
             outage.failed(id(resource), None);

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 
-/// The event in its envelope. Its data is what was committed, unchanged.
+/// The event in its envelope, with the committed data unchanged.
 ///
 /// # Errors
 ///
-/// `event_sink_rejected`: the same event fails the same way however often it is tried.
+/// `event_sink_rejected`: a retry of the same event fails in the same way.
 pub(super) fn envelope(source: &str, event: &ClaimedEvent) -> Result<Envelope, Error> {
     let unfit = |what: &str| {
         let source =
@@ -18,7 +18,7 @@ pub(super) fn envelope(source: &str, event: &ClaimedEvent) -> Result<Envelope, E
     };
     let data: Value = serde_json::from_slice(&event.payload).map_err(|_| unfit("payload"))?;
     let time = wire::rfc3339(event.occurred_at);
-    // CloudEvents wants a source, and a time that RFC 3339 can spell.
+    // CloudEvents requires a source, and a time that RFC 3339 can express.
     if source.is_empty() || time.starts_with('@') {
         return Err(unfit("attributes"));
     }

@@ -1,9 +1,9 @@
-//! The sink for embedders that have none yet: one line of log per event.
+//! The sink for embedders without one of their own: one log line per event.
 
 use async_trait::async_trait;
 use broker_ports::{Envelope, EventSink, PortError};
 
-/// Writes each envelope as a line of the host's log, under the target `broker.event`.
+/// Logs each envelope as one line, under the target `broker.event`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LogEventSink;
 

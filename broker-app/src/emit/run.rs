@@ -1,4 +1,4 @@
-//! The relay at work: claims an event for each free delivery slot, until it is dropped.
+//! The delivery loop of the relay: it claims an event for each free slot until it is dropped.
 
 use std::time::Duration;
 
@@ -15,25 +15,25 @@ use crate::error::{Error, in_words};
 use crate::telemetry;
 
 impl Relay {
-    /// Delivers until it is dropped. `poll` is the time between two claims when there is nothing to claim. `tell` is
-    /// called after every claim and every delivery.
+    /// Delivers until it is dropped. `poll` is the time between two claims of an empty outbox. `on_result` is called
+    /// after every claim and every delivery.
     ///
-    /// A slot is refilled as soon as it is free: an event on which the receiver hangs occupies one slot and delays no
+    /// A slot is refilled as soon as it is free. A receiver that hangs on one event occupies one slot and delays no
     /// other resource.
     pub(crate) async fn run(
         &self,
         poll: Duration,
-        tell: impl Fn(&Result<RelayReport, Error>) + Send,
+        on_result: impl Fn(&Result<RelayReport, Error>) + Send,
     ) {
         let mut outage = ReceiverOutage::default();
         let mut deliveries = FuturesUnordered::new();
         let mut claim = Box::pin(Fuse::terminated());
         let mut next_claim = Instant::now();
         loop {
-            let room = self.room(deliveries.len(), &outage);
+            let free_slots = self.free_slots(deliveries.len(), &outage);
             tokio::select! {
                 biased;
-                // What was delivered is looked at first: it may say that there is an outage.
+                // Finished deliveries come first: they may start or end an outage.
                 Some((resource, settled)) = deliveries.next() => {
                     let now = Instant::now();
                     next_claim = match note(&mut outage, resource, &settled) {
@@ -41,7 +41,7 @@ impl Relay {
                         Next::AsPlanned => next_claim,
                         Next::After(wait) => next_claim.max(now + wait),
                     };
-                    report(settled, &tell);
+                    report(settled, &on_result);
                 }
                 claimed = &mut claim, if !claim.is_terminated() => {
                     let now = Instant::now();
@@ -49,20 +49,20 @@ impl Relay {
                         Ok(claimed) => claimed,
                         Err(error) => {
                             next_claim = now + poll;
-                            report(Err(error), &tell);
+                            report(Err(error), &on_result);
                             continue;
                         }
                     };
-                    tell(&Ok(RelayReport::default()));
+                    on_result(&Ok(RelayReport::default()));
                     let more = events.len() == usize::from(limit.get());
-                    // During an outage the probe's answer says when to go on.
+                    // During an outage the probe's outcome sets the time of the next claim.
                     next_claim = now + if more { outage.probed().unwrap_or_default() } else { poll };
                     deliveries.extend(events.into_iter().map(|event| async move {
                         (event.resource, self.settle(&event, at).await)
                     }));
                 }
-                () = sleep_until(next_claim), if claim.is_terminated() && room.is_some() => {
-                    if let Some(limit) = room {
+                () = sleep_until(next_claim), if claim.is_terminated() && free_slots.is_some() => {
+                    if let Some(limit) = free_slots {
                         claim.set(self.claim(limit).fuse());
                     }
                 }
@@ -70,15 +70,14 @@ impl Relay {
         }
     }
 
-    /// How many events may be claimed beside those under way: never more than are delivered at once.
-    fn room(&self, under_way: usize, outage: &ReceiverOutage) -> Option<PageSize> {
+    /// Free delivery slots; one at most during an outage.
+    fn free_slots(&self, under_way: usize, outage: &ReceiverOutage) -> Option<PageSize> {
         let under_way = u16::try_from(under_way).unwrap_or(u16::MAX);
         let free = self.config.deliveries_at_once.get().saturating_sub(under_way);
         PageSize::new(if outage.is_on() { free.min(1) } else { free }).ok()
     }
 }
 
-/// When the next claim follows.
 enum Next {
     AtOnce,
     AsPlanned,
@@ -93,7 +92,7 @@ fn note(
     match settled {
         Ok(Settled::Delivered) => {
             outage.answered();
-            // The resource's next event can be claimed now.
+            // The resource's next event is available now.
             return Next::AtOnce;
         }
         Ok(Settled::Rejected(_) | Settled::DeadLetter(_)) => outage.answered(),
@@ -103,7 +102,7 @@ fn note(
     outage.wait().map_or(Next::AsPlanned, Next::After)
 }
 
-fn report(settled: Result<Settled, Error>, tell: &impl Fn(&Result<RelayReport, Error>)) {
+fn report(settled: Result<Settled, Error>, on_result: &impl Fn(&Result<RelayReport, Error>)) {
     let report = settled.map(|settled| {
         let mut report = RelayReport::default();
         report.add(settled);
@@ -113,5 +112,5 @@ fn report(settled: Result<Settled, Error>, tell: &impl Fn(&Result<RelayReport, E
     if let Err(error) = &report {
         tracing::warn!(error = in_words(error), "events could not be relayed");
     }
-    tell(&report);
+    on_result(&report);
 }

@@ -1,12 +1,11 @@
-//! How long each phase may take before an explanation says that it takes too long. It only reports: a phase
-//! follows from facts, never from time.
+//! Time budgets per phase. They only affect explanations: a phase follows from facts, never from time.
 
 use std::time::Duration;
 
 use broker_domain::Phase;
 use time::OffsetDateTime;
 
-/// What an embedder calls too long. Take the default and change what is different with you.
+/// Time limits after which an explanation reports a phase as too slow. Start from the default:
 ///
 /// ```
 /// use std::time::Duration;
@@ -21,15 +20,15 @@ use time::OffsetDateTime;
 pub struct Budgets {
     /// From the declaration to the composite resource; five minutes.
     pub pending: Duration,
-    /// Until Crossplane calls the substrate ready; half an hour.
+    /// Until Crossplane reports the substrate ready; 30 minutes.
     pub provisioning: Duration,
-    /// Until the agent enrolled: the time to live of a token, an hour.
+    /// Until the agent enrols: the time to live of a token, one hour.
     pub enrolling: Duration,
     /// Until the Node has left the mesh; ten minutes.
     pub deregistering: Duration,
-    /// Until everything is proven gone; half an hour.
+    /// Until every object is proven gone; 30 minutes.
     pub deprovisioning: Duration,
-    /// How long a provider may say nothing at all about an object that it should make; two minutes.
+    /// Time without any report of a provider about an object that it should create; two minutes.
     pub provider_silence: Duration,
 }
 
@@ -47,13 +46,13 @@ impl Default for Budgets {
 }
 
 impl Budgets {
-    /// The default, with the time to live that tokens are issued with.
+    /// The default, with this time to live of tokens.
     #[must_use]
     pub fn with_token_ttl(ttl: Duration) -> Self {
         Self { enrolling: ttl, ..Self::default() }
     }
 
-    /// The budget of a phase; a phase that nothing has to leave has none.
+    /// The budget of a phase; `None` for a phase that a resource may stay in.
     pub const fn of(&self, phase: Phase) -> Option<Duration> {
         match phase {
             Phase::Pending => Some(self.pending),
@@ -66,17 +65,17 @@ impl Budgets {
     }
 }
 
-/// How much of its budget a phase has used.
+/// The used part of a phase's budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct BudgetUse {
-    /// Of which phase.
+    /// The phase.
     pub phase: Phase,
-    /// Since when the resource is in it.
+    /// When the resource entered the phase.
     pub since: OffsetDateTime,
-    /// For how long.
+    /// Time spent in the phase.
     pub used: Duration,
-    /// How long it may take; `None` if for ever.
+    /// The limit; `None` if there is none.
     pub allowed: Option<Duration>,
 }
 
@@ -87,18 +86,18 @@ impl BudgetUse {
         since: OffsetDateTime,
         now: OffsetDateTime,
     ) -> Self {
-        // A clock that runs behind the one that wrote the row has used nothing yet.
+        // Clock skew: a local clock behind the writer's gives zero.
         let used = Duration::try_from(now - since).unwrap_or_default();
         Self { phase, since, used, allowed: budgets.of(phase) }
     }
 
-    /// It takes longer than it may.
+    /// The phase exceeds its budget.
     pub fn is_over(&self) -> bool {
         self.allowed.is_some_and(|allowed| self.used > allowed)
     }
 }
 
-/// A duration in the two largest units that are not zero.
+/// A duration in its two largest non-zero units.
 pub(super) fn in_words(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (days, hours) = (seconds / 86_400, seconds / 3_600 % 24);
@@ -122,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duration_is_told_in_two_units() {
+    fn duration_is_shown_in_two_units() {
         let rows = [
             (0, "0s"),
             (59, "59s"),
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn each_phase_that_should_end_has_a_budget_and_a_moment_before_it_has_used_nothing() {
+    fn transient_phases_have_budgets_and_clock_skew_uses_none() {
         let budgets = Budgets::with_token_ttl(Duration::from_mins(7));
         assert_eq!(budgets.of(Phase::Enrolling), Some(Duration::from_mins(7)));
         assert_eq!(budgets.of(Phase::Ready), None);

@@ -1,4 +1,4 @@
-//! The chain of facts below a verdict: what is known, what is not and why, and what is known to be old.
+//! The chain of facts below a verdict: each one known, unknown with the reason, or stale with the reason.
 
 use broker_domain::ObjectReference;
 use broker_ports::{Condition, ConditionStatus, NamespaceState, ObjectReport, TokenState, wire};
@@ -6,15 +6,15 @@ use broker_ports::{Condition, ConditionStatus, NamespaceState, ObjectReport, Tok
 use super::facts::{Fact, Facts, Reference};
 use super::shortened;
 
-/// How good a fact is.
+/// The quality of a fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FactStatus {
-    /// It was learnt just now.
+    /// It was just read.
     Known,
-    /// It could not be learnt, for this reason.
+    /// It could not be read, for this reason.
     Unknown(String),
-    /// It was learnt, and speaks of the past, for this reason.
+    /// It describes an earlier state, for this reason.
     Stale(String),
 }
 
@@ -22,11 +22,11 @@ pub enum FactStatus {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FactLine {
-    /// Where it comes from, such as `row`, `schedule` or `composed object`.
+    /// Its source, such as `row`, `schedule` or `composed object`.
     pub source: &'static str,
-    /// What it says; empty where it is not known.
+    /// The fact; empty if it is unknown.
     pub text: String,
-    /// How good it is.
+    /// Its quality.
     pub status: FactStatus,
 }
 
@@ -46,15 +46,14 @@ impl FactLine {
     }
 }
 
-/// Events that are worth showing.
 const EVENTS: usize = 3;
 
 pub(super) fn chain(facts: &Facts) -> Vec<FactLine> {
     let mut lines = vec![row(facts)];
     lines.extend(schedule(facts));
-    lines.push(fact("outbox", &facts.dead_letter, |aside| match aside {
-        Some(event) => format!("{} was set aside: {}", event.event_type, event.reason),
-        None => "nothing was set aside".to_owned(),
+    lines.push(fact("outbox", &facts.dead_letter, |dead_letter| match dead_letter {
+        Some(event) => format!("{} was dead-lettered: {}", event.event_type, event.reason),
+        None => "no dead letter".to_owned(),
     }));
     for (kind, known) in &facts.references {
         lines.push(reference(kind.as_str(), known, |()| "found".to_owned()));
@@ -90,7 +89,9 @@ fn row(facts: &Facts) -> FactLine {
 fn schedule(facts: &Facts) -> Vec<FactLine> {
     let entry = match &facts.schedule {
         Fact::Unknown(because) => return vec![FactLine::unknown("schedule", because)],
-        Fact::Known(None) => return vec![FactLine::known("schedule", "does not have it")],
+        Fact::Known(None) => {
+            return vec![FactLine::known("schedule", "no entry for this resource")];
+        }
         Fact::Known(Some(entry)) => entry,
     };
     let mut lines = Vec::new();
@@ -106,12 +107,12 @@ fn schedule(facts: &Facts) -> Vec<FactLine> {
         lines.push(if *until > entry.now {
             FactLine::known("lease", text)
         } else {
-            FactLine::stale("lease", text, "it is over and was not given back")
+            FactLine::stale("lease", text, "it expired and was not released")
         });
     }
     if let Some((reason, message)) = &entry.last_error {
         let text = format!("{reason}: {message}");
-        lines.push(FactLine::stale("last error", text, "it is of the last attempt"));
+        lines.push(FactLine::stale("last error", text, "it is from the last attempt"));
     }
     lines
 }
@@ -121,14 +122,14 @@ fn of_cluster(facts: &Facts) -> Vec<FactLine> {
     let mut lines = vec![
         fact("cluster", &cluster.identity, ToString::to_string),
         fact("brake", &facts.brake, |brake| match brake {
-            // Its counts are over all Projects, and the caller may see only one.
+            // Its counts cover all Projects, and the caller may see only one.
             Some(brake) if brake.project.is_none() => "set for the whole cluster".to_owned(),
             Some(brake) => format!("set, {} of {} were lost", brake.absent, brake.expected),
             None => "off".to_owned(),
         }),
         fact("namespace", &cluster.namespace, |state| {
             match state {
-                NamespaceState::Active => "stands",
+                NamespaceState::Active => "exists",
                 NamespaceState::Terminating => "is being deleted",
                 NamespaceState::Absent => "does not exist",
                 _ => "is in another state",
@@ -184,7 +185,7 @@ fn object(
 }
 
 fn state(object: &ObjectReport) -> String {
-    let mut words = vec!["stands".to_owned()];
+    let mut words = vec!["exists".to_owned()];
     if let Some(since) = object.deleting_since {
         let held = object.finalizers.join(", ");
         words.push(format!("being deleted since {}, held by {held}", wire::rfc3339(since)));
@@ -213,8 +214,11 @@ fn condition_line(source: &'static str, object: &ObjectReport, condition: &Condi
         text = format!("{text} {words}");
     }
     match observed_generation {
-        Some(seen) if *seen != object.generation => {
-            let because = format!("it speaks of generation {seen} of {}", object.generation);
+        Some(described) if *described != object.generation => {
+            let because = format!(
+                "it describes generation {described}, the object is at {}",
+                object.generation
+            );
             FactLine::stale(source, text, &because)
         }
         Some(_) | None => FactLine::known(source, text),
@@ -225,7 +229,7 @@ fn token_state(state: Option<&TokenState>) -> String {
     match state {
         None => "the issuer does not know it".to_owned(),
         Some(TokenState::Live { expires_at }) => {
-            format!("good until {}", wire::rfc3339(*expires_at))
+            format!("valid until {}", wire::rfc3339(*expires_at))
         }
         Some(TokenState::Consumed { at }) => format!("consumed at {}", wire::rfc3339(*at)),
         Some(TokenState::Expired { at }) => format!("expired at {}", wire::rfc3339(*at)),
@@ -253,6 +257,8 @@ fn reference<T>(
             FactLine::known(source, format!("cannot be read: {message}"))
         }
         Reference::Unanswered(because) => FactLine::unknown(source, because),
-        Reference::NotAsked => FactLine::unknown(source, "nobody could be asked for it"),
+        Reference::NotAsked => {
+            FactLine::unknown(source, "not queried, because an earlier fact is unknown")
+        }
     }
 }

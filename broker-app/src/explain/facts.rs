@@ -1,6 +1,6 @@
-//! What an explanation is made from: each fact by itself, known or with the reason why it is not.
+//! The input of an explanation: each fact is known or carries the reason why it is not.
 //!
-//! Nothing here does I/O. `Service` gathers, a test writes down, and the verdict follows from either.
+//! No I/O here: `Service` gathers the facts, tests construct them.
 
 use broker_domain::{ClusterId, ObjectReference, Phase, ProvisionedResource};
 use broker_ports::{
@@ -13,12 +13,12 @@ use time::OffsetDateTime;
 use super::budgets::Budgets;
 use crate::decide::Mode;
 
-/// A fact, or why it is not known.
+/// A fact, or the reason why it is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fact<T> {
-    /// It was learnt just now.
+    /// It was just read.
     Known(T),
-    /// It could not be learnt, for this reason.
+    /// It could not be read, for this reason.
     Unknown(String),
 }
 
@@ -43,29 +43,29 @@ impl<T> Fact<T> {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Facts {
-    /// When all of this was looked at.
+    /// When the facts were gathered.
     pub now: OffsetDateTime,
-    /// Whether replicas change anything.
+    /// Whether the replicas change anything.
     pub mode: Mode,
-    /// What is called too long.
+    /// The time budgets.
     pub budgets: Budgets,
     /// The row.
     pub resource: ProvisionedResource,
-    /// Its place in the schedule, with the last error.
+    /// Its schedule entry, with the last error.
     pub schedule: Fact<Option<ScheduleEntry>>,
-    /// The event of it that was set aside, if one was.
+    /// Its dead-lettered event, if any.
     pub dead_letter: Fact<Option<DeadLetter>>,
-    /// Its last changes of phase, newest first.
+    /// Its last phase changes, newest first.
     pub transitions: Fact<Vec<Transition>>,
-    /// What it refers to, in the order in which a pass asks.
+    /// Its references, in the order in which a pass resolves them.
     pub references: Vec<(ReferenceKind, Reference)>,
-    /// The place of its Project.
+    /// Whether the namespace of its Project is ready.
     pub assignment: Reference<bool>,
-    /// A digest of what would be applied now, or why it cannot be rendered; `None` where nothing would be.
+    /// The digest of what a pass would apply now, or the rendering error; `None` if a pass applies nothing.
     pub desired: Option<Result<Option<Digest>, String>>,
-    /// The Composition of its blueprint; `None` where nothing would be applied.
+    /// The Composition of its blueprint; `None` if a pass applies nothing.
     pub composition: Option<CompositionName>,
-    /// Labels that become no tag.
+    /// Labels that cannot become tags.
     pub skipped_tags: Vec<SkippedTag>,
     /// Its token, if it has one.
     pub token: Option<Fact<Option<TokenState>>>,
@@ -73,14 +73,14 @@ pub struct Facts {
     pub node: Option<Reference<bool>>,
     /// The brake that holds this resource.
     pub brake: Fact<Option<Brake>>,
-    /// Composed objects on record of kinds that the blueprint does not list: no generated role lets the broker read
+    /// Composed objects on record whose kind the blueprint does not list. No generated role lets the broker read
     /// them.
     pub unlisted: Vec<ObjectReference>,
-    /// The cluster.
+    /// The facts of the cluster.
     pub cluster: ClusterFacts,
 }
 
-/// What a resource refers to.
+/// The kind of a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ReferenceKind {
@@ -105,49 +105,49 @@ impl ReferenceKind {
     }
 }
 
-/// Something that another context knows.
+/// The result of resolving a reference in another context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reference<T = ()> {
-    /// It is there.
+    /// It exists.
     Found(T),
-    /// It is not there.
+    /// It does not exist.
     Missing,
-    /// It is there and cannot be read: asking again gives the same.
+    /// It exists but cannot be read; a retry gives the same result.
     Unreadable(String),
-    /// Whoever knows does not answer.
+    /// The other context does not answer.
     Unanswered(String),
-    /// Nobody asked: what it follows from is not known.
+    /// It was not queried, because an earlier fact is unknown.
     NotAsked,
 }
 
-/// What is known of a resource's objects.
+/// The facts about a resource's objects.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ClusterFacts {
-    /// Why nothing could be asked at all.
+    /// Why no request could be made at all.
     pub outage: Option<Outage>,
-    /// Which cluster was asked.
+    /// The cluster that was read.
     pub identity: Fact<ClusterId>,
     /// The Project's namespace.
     pub namespace: Fact<NamespaceState>,
     /// Whether the kind of the composite resource is installed.
     pub kind_installed: Fact<bool>,
-    /// The composite resource's name, where it is known.
+    /// The composite resource's name, if known.
     pub xr_reference: Option<ObjectReference>,
     /// The composite resource.
     pub xr: Fact<Option<ObjectReport>>,
-    /// The ProviderConfig's name, where it is known.
+    /// The ProviderConfig's name, if known.
     pub provider_config_reference: Option<ObjectReference>,
     /// The ProviderConfig.
     pub provider_config: Fact<Option<ObjectReport>>,
-    /// What it composed.
+    /// The composed objects.
     pub composed: Vec<(ObjectReference, Fact<Option<ObjectReport>>)>,
-    /// What was said about the composite resource lately, newest first.
+    /// Recent events of the composite resource, newest first.
     pub events: Fact<Vec<ClusterEvent>>,
 }
 
 impl ClusterFacts {
-    /// Nothing is known, for a reason.
+    /// All facts unknown, for one reason.
     pub fn unknown(because: &str) -> Self {
         fn unknown<T>(because: &str) -> Fact<T> {
             Fact::Unknown(because.to_owned())
@@ -167,45 +167,45 @@ impl ClusterFacts {
     }
 }
 
-/// Why the cluster could not be asked.
+/// Why the cluster could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outage {
-    /// It did not answer, as opposed to whoever asked not being able to.
+    /// The cluster does not answer; `false` if this process cannot send the request.
     pub silent: bool,
-    /// Why it refused, where that was told apart.
+    /// The kind of refusal, if known.
     pub refusal: Option<Refusal>,
-    /// In words.
+    /// The message for people.
     pub message: String,
 }
 
 impl Outage {
-    /// An outage in words.
+    /// Creates an outage.
     pub const fn new(silent: bool, refusal: Option<Refusal>, message: String) -> Self {
         Self { silent, refusal, message }
     }
 }
 
-/// A change of phase.
+/// A phase change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Transition {
-    /// When.
+    /// When it happened.
     pub at: OffsetDateTime,
-    /// From which phase; `None` for the declaration.
+    /// The phase before; `None` for the declaration.
     pub from: Option<Phase>,
-    /// Into which.
+    /// The phase after.
     pub to: Phase,
 }
 
 impl Transition {
-    /// A change of phase at a moment.
+    /// Creates a phase change.
     pub const fn new(at: OffsetDateTime, from: Option<Phase>, to: Phase) -> Self {
         Self { at, from, to }
     }
 }
 
-/// How the last pass failed, read back from the schedule.
+/// The failure of the last pass, parsed from the schedule.
 pub(super) struct LastError<'a> {
     pub(super) reason: &'a str,
     pub(super) refusal: Option<Refusal>,
@@ -213,7 +213,6 @@ pub(super) struct LastError<'a> {
 }
 
 impl Facts {
-    /// How the last pass failed, if it did.
     pub(super) fn last_error(&self) -> Option<LastError<'_>> {
         let (reason, message) = self.schedule.known()?.as_ref()?.last_error.as_ref()?;
         let (refusal, message) = match Refusal::led_by(message) {
@@ -223,7 +222,7 @@ impl Facts {
         Some(LastError { reason, refusal, message })
     }
 
-    /// The schedule, if it is known and has the resource.
+    /// The schedule entry, if known.
     pub(super) fn entry(&self) -> Option<&ScheduleEntry> {
         self.schedule.known()?.as_ref()
     }

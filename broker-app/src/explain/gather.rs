@@ -1,4 +1,4 @@
-//! Gathers what an explanation is made from: I/O, read only, each fact by itself. Nothing is judged here.
+//! Gathers the facts of an explanation by read-only I/O, each one independently. It judges nothing.
 
 use std::sync::Arc;
 
@@ -19,21 +19,23 @@ use crate::declare::{References, Views};
 use crate::error::{Error, in_words};
 use crate::observe::{is_listed, target};
 use crate::service::Service;
+use crate::telemetry::trace;
 
-/// Stands where words of others were that could not be scrubbed.
-const WITHHELD: &str = "(withheld: what was injected is not at hand to be taken out of it)";
+/// Replaces a message that could not be scrubbed.
+const WITHHELD: &str = "(withheld: the injected values are unknown, so they cannot be removed)";
 
 impl Service {
-    /// Explains one resource: what blocks it, who must act, since when, and what to do next.
+    /// Explains one resource: what blocks it, which party must act, since when, and what to do next.
     ///
-    /// Reads the row, its schedule and history, what it refers to, its token and Node, and on the cluster its
-    /// objects and what is said about them; nothing is written. What could not be learnt is in the
-    /// explanation, with the reason. A store that does not answer is an explanation, too.
+    /// Reads the row, its schedule and history, its references, its token and Node, and its objects on the cluster
+    /// with their events. Writes nothing. A fact that cannot be read is in the explanation with the reason, also if
+    /// the store does not answer.
     ///
     /// # Errors
     ///
-    /// `provisioned_resource_not_found` when there is none within the scope; `repository_rejected` when its
-    /// row cannot be read for what it holds.
+    /// `provisioned_resource_not_found` when there is none within the scope; `repository_rejected` when the content
+    /// of its row is unreadable.
+    #[tracing::instrument(name = "broker.explain", skip_all, fields(resource = %id, traceparent = trace(context)))]
     pub async fn explain(
         &self,
         context: &RequestContext,
@@ -46,7 +48,6 @@ impl Service {
         }
     }
 
-    /// Everything that is known about a resource.
     async fn facts(&self, resource: ProvisionedResource) -> Facts {
         let references = self.resolved(&resource).await;
         let inspection = match &references.target {
@@ -56,7 +57,7 @@ impl Service {
         self.completed(resource, references, inspection).await
     }
 
-    /// The same of many, where the cluster is asked once for what they have in common.
+    /// The facts of many resources, with one batch request to the cluster.
     pub(super) async fn facts_of_many(&self, resources: Vec<ProvisionedResource>) -> Vec<Facts> {
         let mut resolved = Vec::with_capacity(resources.len());
         for resource in &resources {
@@ -79,8 +80,8 @@ impl Service {
         self.ports().cluster.read(|it| it.inspect(target)).await
     }
 
-    /// One answer for each target; many may take as long as they would one by one. Where they cannot be had at once, each
-    /// is asked for by itself: one that breaks the collaborator keeps the others from nothing.
+    /// One result per target; the deadline scales with their number. If the batch request fails, each target is
+    /// inspected alone, so one bad target does not affect the others.
     async fn inspections(&self, targets: &[Target]) -> Vec<Result<Inspection, Error>> {
         let many = u32::try_from(targets.len()).unwrap_or(u32::MAX);
         let cluster = self.ports().cluster.times(many);
@@ -89,7 +90,10 @@ impl Service {
             let named = |answer: Result<_, _>| answer.map_err(cluster.failed());
             return answers.into_iter().map(named).collect();
         }
-        tracing::warn!(targets = targets.len(), "resources are inspected one by one");
+        tracing::warn!(
+            targets = targets.len(),
+            "the batch inspection failed; resources are inspected one by one"
+        );
         let mut answers = Vec::with_capacity(targets.len());
         for target in targets {
             answers.push(self.inspection(target).await);
@@ -97,37 +101,36 @@ impl Service {
         answers
     }
 
-    /// The blueprint, and so what is read from the cluster: nothing else comes before that.
+    /// Resolves the blueprint first: the target on the cluster depends on it.
     async fn resolved(&self, resource: &ProvisionedResource) -> Resolved {
         let mut references = Vec::new();
         let blueprint = self.ports().blueprint(resource.blueprint_version_id()).await;
         let blueprint = note(&mut references, ReferenceKind::Blueprint, blueprint);
         let target = match &blueprint {
             Some(blueprint) => Ok(target(resource, blueprint)),
-            None => Err("the kind follows from the blueprint".to_owned()),
+            None => Err("the kind is unknown without the blueprint".to_owned()),
         };
         Resolved { blueprint, references, target }
     }
 
-    /// The rest, and everything together.
     async fn completed(
         &self,
         resource: ProvisionedResource,
         Resolved { blueprint, mut references, target }: Resolved,
         inspection: Option<Result<Inspection, Error>>,
     ) -> Facts {
-        let asked = Asked { service: self, resource: &resource };
-        let cluster = asked.cluster(target, inspection);
-        // Only an apply needs more, and nothing is applied in a teardown.
+        let gatherer = Gatherer { service: self, resource: &resource };
+        let cluster = gatherer.cluster(target, inspection);
+        // Only an apply needs the other references, and a teardown applies nothing.
         let unlisted = blueprint.as_deref().map(|it| unlisted(&resource, it)).unwrap_or_default();
         let applied = blueprint.filter(|_| resource.phase().is_converging());
         let views = match applied {
-            Some(blueprint) => asked.views(blueprint, &mut references).await,
+            Some(blueprint) => gatherer.views(blueprint, &mut references).await,
             None => None,
         };
-        let brake = asked.brake(&cluster.identity).await;
+        let brake = gatherer.brake(&cluster.identity).await;
         let (token, node) = match resource.bootstrap_token_id() {
-            Some(token) => (Some(asked.token(token).await), Some(asked.node(token).await)),
+            Some(token) => (Some(gatherer.token(token).await), Some(gatherer.node(token).await)),
             None => (None, None),
         };
         let desired = views.as_ref().map(|views| {
@@ -141,12 +144,12 @@ impl Service {
             now: self.ports().clock.now(),
             mode: self.config().mode,
             budgets: self.config().budgets(),
-            schedule: asked.schedule().await,
-            dead_letter: asked.dead_letter().await,
-            transitions: asked.transitions().await,
+            schedule: gatherer.schedule().await,
+            dead_letter: gatherer.dead_letter().await,
+            transitions: gatherer.transitions().await,
             references,
             assignment: if resource.phase().is_converging() {
-                asked.assignment().await
+                gatherer.assignment().await
             } else {
                 Reference::NotAsked
             },
@@ -163,22 +166,21 @@ impl Service {
     }
 }
 
-/// What a resource refers to, as far as it could be had.
+/// The blueprint, and what follows from it.
 struct Resolved {
     blueprint: Option<Arc<BlueprintVersionView>>,
     references: Vec<(ReferenceKind, Reference)>,
-    /// What stands on the cluster for it, or why that cannot be said.
+    /// The objects to inspect, or why they are unknown.
     target: Result<Target, String>,
 }
 
-/// Whom to ask about one resource.
-struct Asked<'a> {
+struct Gatherer<'a> {
     service: &'a Service,
     resource: &'a ProvisionedResource,
 }
 
-/// What the store knows.
-impl Asked<'_> {
+/// Facts of the store.
+impl Gatherer<'_> {
     async fn schedule(&self) -> Fact<Option<broker_ports::ScheduleEntry>> {
         fact(self.service.ports().schedule.read(|it| it.entry(self.resource.id())).await)
     }
@@ -188,7 +190,9 @@ impl Asked<'_> {
         let events =
             self.service.ports().outbox.read(|it| it.dead_letter_events(of, PageSize::MAX)).await;
         match fact(events) {
-            Fact::Known(events) => Fact::Known(events.into_iter().next().map(|aside| aside.event)),
+            Fact::Known(events) => {
+                Fact::Known(events.into_iter().next().map(|dead_letter| dead_letter.event))
+            }
             Fact::Unknown(because) => Fact::Unknown(because),
         }
     }
@@ -222,9 +226,9 @@ impl Asked<'_> {
     }
 }
 
-/// What the neighbours know.
-impl Asked<'_> {
-    /// What an apply is rendered from, in the order of a pass; the first that fails ends it, as it ends a pass.
+/// Facts of the platform's other contexts.
+impl Gatherer<'_> {
+    /// Resolves the references of an apply in the order of a pass; the first failure ends it, as in a pass.
     async fn views(
         &self,
         blueprint: Arc<BlueprintVersionView>,
@@ -253,8 +257,8 @@ impl Asked<'_> {
     }
 }
 
-/// What the cluster knows.
-impl Asked<'_> {
+/// Facts of the cluster.
+impl Gatherer<'_> {
     fn cluster(
         &self,
         target: Result<Target, String>,
@@ -265,9 +269,9 @@ impl Asked<'_> {
             Err(because) => return ClusterFacts::unknown(&because),
         };
         let mut cluster = match inspection {
-            Some(Ok(inspection)) => taken_in(inspection, self.resource),
+            Some(Ok(inspection)) => from_inspection(inspection, self.resource),
             Some(Err(error)) => outage(&error),
-            None => ClusterFacts::unknown("nobody asked"),
+            None => ClusterFacts::unknown("not queried"),
         };
         cluster.xr_reference = target.xr.reference().ok();
         cluster.provider_config_reference = target.provider_config;
@@ -283,8 +287,8 @@ fn unlisted(
     resource.substrate().composed().iter().filter(unread).cloned().collect()
 }
 
-fn taken_in(inspection: Inspection, resource: &ProvisionedResource) -> ClusterFacts {
-    let mut cluster = ClusterFacts::unknown("nobody asked");
+fn from_inspection(inspection: Inspection, resource: &ProvisionedResource) -> ClusterFacts {
+    let mut cluster = ClusterFacts::unknown("not queried");
     let Inspection {
         cluster: identity,
         namespace,
@@ -303,8 +307,8 @@ fn taken_in(inspection: Inspection, resource: &ProvisionedResource) -> ClusterFa
     cluster.provider_config = known(provider_config);
     cluster.composed = composed.into_iter().map(|(name, report)| (name, known(report))).collect();
     cluster.events = known(events);
-    // The adapter scrubs with what the live composite resource holds. Where that was not at hand, nobody knows
-    // what the words of a provider repeat.
+    // The adapter scrubs with the values of the live composite resource. Without that object, a provider's message
+    // may repeat an injected value.
     let at_hand = matches!(cluster.xr, Fact::Known(Some(_)));
     if !at_hand && resource.mesh_role() == MeshRole::Node {
         withhold(&mut cluster);
@@ -312,7 +316,7 @@ fn taken_in(inspection: Inspection, resource: &ProvisionedResource) -> ClusterFa
     cluster
 }
 
-/// A cluster that refuses our credentials refuses everything.
+/// A cluster that rejects the broker's credentials rejects every request.
 fn outage_of_all(identity: &Result<ClusterId, PortError>) -> Option<Outage> {
     let error = identity.as_ref().err()?;
     let refusal = error.refusal().filter(|it| *it == broker_ports::Refusal::Unauthenticated)?;
@@ -341,7 +345,7 @@ fn outage(error: &Error) -> ClusterFacts {
     let mut cluster = ClusterFacts::unknown(&because);
     let refusal = match error {
         Error::Port { source, .. } => source.refusal(),
-        Error::Domain(_) | Error::LeaseRanOut => None,
+        Error::Domain(_) | Error::LeaseRanOut | Error::Internal(_) => None,
     };
     cluster.outage = Some(Outage::new(error.is_infrastructure(), refusal, because));
     cluster
@@ -383,7 +387,7 @@ const fn is_not_found(error: &DomainError) -> bool {
     )
 }
 
-/// Notes what became of a reference, and hands on what was found.
+/// Records the state of a reference and returns its value.
 fn note<T>(
     known: &mut Vec<(ReferenceKind, Reference)>,
     kind: ReferenceKind,

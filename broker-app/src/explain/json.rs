@@ -1,4 +1,4 @@
-//! An explanation for programs. The schema is in `docs/explain.md`; keys are added, never changed.
+//! An explanation as JSON. `docs/explain.md` has the schema; keys are added, never changed.
 
 use broker_domain::{ObjectReference, Phase};
 use broker_ports::wire;
@@ -51,7 +51,7 @@ fn blocker(blocker: &Blocker) -> Value {
     })
 }
 
-/// An object by its complete name.
+/// An object by its full name.
 pub(crate) fn reference(object: &ObjectReference) -> Value {
     json!({
         "api_version": object.api_version(),

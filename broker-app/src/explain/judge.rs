@@ -1,8 +1,7 @@
-//! The verdict, pure: facts in, one judgement out.
+//! The verdict: a pure function from facts to one judgement.
 //!
-//! The questions are asked in the order in which a pass meets what they are about, and the first thing that
-//! stops it is the verdict: removing anything behind it would change nothing yet. A question that cannot be
-//! answered is a doubt. With a doubt nothing is called fine, and nobody is told to act on a guess.
+//! Questions follow the order of a pass. The first obstacle is the verdict, because removing a later one changes
+//! nothing yet. An unanswered question is a doubt. With a doubt, no verdict is fine and no remedy is a guess.
 
 mod cluster;
 mod converge;
@@ -22,7 +21,6 @@ use super::facts::{Fact, Facts};
 use super::remedy::Remedy;
 use super::verdict::Verdict;
 
-/// What was found to stand in the way.
 #[derive(Debug)]
 pub(super) struct Judgement {
     pub(super) verdict: Verdict,
@@ -36,17 +34,17 @@ impl Judgement {
         Self { verdict, blocker: None, since: None, remedy }
     }
 
-    /// On its way, or at its end: nobody has to do anything.
-    fn calm(verdict: Verdict) -> Self {
+    /// In progress or terminal: no action needed.
+    fn no_action(verdict: Verdict) -> Self {
         Self::new(verdict, Remedy::Wait)
     }
 
-    fn about(mut self, object: Option<&ObjectReference>) -> Self {
+    fn with_object(mut self, object: Option<&ObjectReference>) -> Self {
         self.blocker.get_or_insert_default().object = object.cloned();
         self
     }
 
-    fn saying(mut self, message: impl Into<String>) -> Self {
+    fn with_message(mut self, message: impl Into<String>) -> Self {
         let message = message.into();
         if !message.is_empty() {
             self.blocker.get_or_insert_default().message = Some(message);
@@ -54,7 +52,7 @@ impl Judgement {
         self
     }
 
-    fn by(mut self, condition: &Condition) -> Self {
+    fn with_condition(mut self, condition: &Condition) -> Self {
         let status = match condition.status {
             ConditionStatus::True => "True",
             ConditionStatus::False => "False",
@@ -64,7 +62,7 @@ impl Judgement {
         let because = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
         self.blocker.get_or_insert_default().condition = Some(format!("{kind}={status}{because}"));
         self.since = self.since.or(condition.since);
-        self.saying(condition.message.clone())
+        self.with_message(condition.message.clone())
     }
 
     fn since(mut self, moment: Option<OffsetDateTime>) -> Self {
@@ -73,15 +71,13 @@ impl Judgement {
     }
 }
 
-/// One judgement under way.
 struct Judge<'a> {
     facts: &'a Facts,
     budget: BudgetUse,
-    /// What could not be learnt although it matters, the first first.
+    /// Unanswered questions that matter, in order.
     doubts: Vec<Doubt>,
 }
 
-/// A question that could not be answered.
 struct Doubt {
     source: &'static str,
     because: String,
@@ -89,35 +85,35 @@ struct Doubt {
 
 pub(super) fn judge(facts: &Facts, budget: BudgetUse) -> Judgement {
     let mut judge = Judge { facts, budget, doubts: Vec::new() };
-    let found = judge.look();
-    // A doubt that came up on the way to something calm means that it may not be.
+    let found = judge.evaluate();
+    // A doubt overrides a verdict that needs no action.
     match judge.doubts.into_iter().next() {
         Some(doubt) if !found.verdict.is_blocked() && !is_sure(found.verdict) => unknown(doubt),
         Some(_) | None => found,
     }
 }
 
-/// What is over is over, whatever else is not known.
+/// These verdicts hold whatever else is unknown.
 const fn is_sure(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Abandoned | Verdict::RollingBack | Verdict::PassUnderWay)
 }
 
 fn unknown(Doubt { source, because }: Doubt) -> Judgement {
     let remedy = Remedy::AskAgain { source: source.to_owned() };
-    Judgement::new(Verdict::Unknown, remedy).saying(format!("{source}: {because}"))
+    Judgement::new(Verdict::Unknown, remedy).with_message(format!("{source}: {because}"))
 }
 
 impl<'a> Judge<'a> {
-    fn look(&mut self) -> Judgement {
+    fn evaluate(&mut self) -> Judgement {
         let phase = self.facts.resource.phase();
-        if let Some(over) = self.at_its_end() {
+        if let Some(over) = self.terminal() {
             return over;
         }
-        if let Some(stopped) = self.stopped_here() {
+        if let Some(stopped) = self.disabled() {
             return stopped;
         }
         if phase == Phase::Failed {
-            return Judgement::calm(Verdict::RollingBack);
+            return Judgement::no_action(Verdict::RollingBack);
         }
         if let Some(missing) = self.blueprint() {
             return missing;
@@ -132,7 +128,7 @@ impl<'a> Judge<'a> {
         if found.verdict.is_blocked() { found } else { self.events(found) }
     }
 
-    /// Takes a fact, or notes that it is in doubt.
+    /// Returns a fact, or records a doubt.
     fn take<T>(&mut self, source: &'static str, fact: &'a Fact<T>) -> Option<&'a T> {
         match fact {
             Fact::Known(fact) => Some(fact),

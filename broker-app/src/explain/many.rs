@@ -1,7 +1,7 @@
-//! Explaining many at once, for no more than a sweep costs: what is well is answered from rows and the cache.
+//! Explains many resources at the cost of a sweep: the row and the watch cache answer for Ready, settled resources.
 //!
-//! Only what is not Ready and settled is looked at closely, as [`Service::explain`] does it: composite resources and
-//! ProviderConfigs by the page, composed objects and events one by one.
+//! Only the others are inspected, as in [`Service::explain`]: composite resources and ProviderConfigs by the page,
+//! composed objects and events one by one.
 
 use std::collections::BTreeMap;
 
@@ -18,28 +18,30 @@ use super::{Explanation, NextAttempt, explain, without_row};
 use crate::error::{Error, in_words};
 use crate::service::Service;
 use crate::sweep::settled;
+use crate::telemetry::trace;
 
 /// A page of explanations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExplainedPage {
-    /// One for each resource that is not at rest, in the order of their ids.
+    /// One per resource that is not terminal, sorted by id.
     pub explanations: Vec<Explanation>,
-    /// Where the next page begins; `None` when this was the last.
+    /// The start of the next page; `None` after the last.
     pub next: Option<ProvisionedResourceId>,
 }
 
 impl Service {
-    /// Explains everything that is not at rest, a page at a time.
+    /// Explains every resource that is not terminal, one page at a time.
     ///
-    /// Within one Project's scope only that Project's rows are read, and the pages are told apart by its own ids.
+    /// The scope of one Project reads only that Project's rows, and pages by their ids.
     ///
-    /// A resource that is Ready and well costs nothing beyond what a sweep costs. It is explained by its row
-    /// and the cache, and its facts say so; every other one is explained as [`explain`](Self::explain) does it.
+    /// A Ready, settled resource is explained from its row and the watch cache, and its facts say so. Every other one
+    /// is explained as by [`explain`](Self::explain).
     ///
     /// # Errors
     ///
-    /// `repository_…` when the rows cannot be read. A cluster that does not answer is in the explanations.
+    /// `repository_…` when the rows cannot be read. A cluster that does not answer shows in the explanations.
+    #[tracing::instrument(name = "broker.explain_all", skip_all, fields(traceparent = trace(context)))]
     pub async fn explain_all(
         &self,
         context: &RequestContext,
@@ -48,24 +50,30 @@ impl Service {
     ) -> Result<ExplainedPage, Error> {
         let page = self.rows(context.scope(), after, limit).await?;
         let next = page.next;
-        // What cannot be learnt at once is asked for one by one, and each says why it is not known.
+        // If the batch check fails, each resource is explained alone and reports its own unknown facts.
         let profiles = &self.config().profiles;
-        let well = settled(self.ports(), profiles, &page).await.unwrap_or_default();
-        let aside = self.aside().await;
-        let is_well = |row: &CompactRow| {
-            well.contains(&row.id) && !row.paused && has_no_event_aside(aside.as_ref(), row)
+        let settled_rows = settled(self.ports(), profiles, &page).await.unwrap_or_default();
+        let dead_letters = self.dead_letters().await;
+        let is_healthy = |row: &CompactRow| {
+            settled_rows.contains(&row.id)
+                && !row.paused
+                && has_no_dead_letter(dead_letters.as_ref(), row)
         };
-        let mut explained: BTreeMap<_, _> =
-            page.rows.iter().filter(|row| is_well(row)).map(|row| (row.id, of_row(row))).collect();
+        let mut explained: BTreeMap<_, _> = page
+            .rows
+            .iter()
+            .filter(|row| is_healthy(row))
+            .map(|row| (row.id, of_row(row)))
+            .collect();
         for UnreadableRow { id, error: source, .. } in page.unreadable {
             let error = Error::Port { port: PortName::Repository, source };
             explained.insert(id, without_row(id, &in_words(&error)));
         }
         let mut blocked = Vec::new();
-        for row in page.rows.iter().filter(|row| !is_well(row)) {
+        for row in page.rows.iter().filter(|row| !is_healthy(row)) {
             match self.get(context, row.id).await {
                 Ok(resource) => blocked.push(resource),
-                // It was purged since the page was read.
+                // It was purged after the page was read.
                 Err(Error::Domain(broker_domain::Error::ProvisionedResourceNotFound(_))) => {}
                 Err(error @ Error::Port { .. }) => {
                     explained.insert(row.id, without_row(row.id, &in_words(&error)));
@@ -94,22 +102,22 @@ impl Service {
         self.ports().repository.read(|it| it.sweep_page(&query)).await
     }
 
-    /// Whose events were set aside; `None` if that is not known of everybody.
-    async fn aside(&self) -> Option<BTreeMap<ProvisionedResourceId, ResourceDeadLetter>> {
+    /// The dead letters by resource; `None` if the list may be incomplete.
+    async fn dead_letters(&self) -> Option<BTreeMap<ProvisionedResourceId, ResourceDeadLetter>> {
         let of = EventsOf::All;
         let events =
             self.ports().outbox.read(|it| it.dead_letter_events(of, PageSize::MAX)).await.ok()?;
-        // A full page may not be all of them.
+        // A full page may be cut off.
         let all = events.len() < usize::from(PageSize::MAX.get());
         all.then(|| events.into_iter().map(|event| (event.resource, event)).collect())
     }
 }
 
-fn has_no_event_aside(
-    aside: Option<&BTreeMap<ProvisionedResourceId, ResourceDeadLetter>>,
+fn has_no_dead_letter(
+    dead_letters: Option<&BTreeMap<ProvisionedResourceId, ResourceDeadLetter>>,
     row: &CompactRow,
 ) -> bool {
-    aside.is_some_and(|aside| !aside.contains_key(&row.id))
+    dead_letters.is_some_and(|dead_letters| !dead_letters.contains_key(&row.id))
 }
 
 fn of_row(row: &CompactRow) -> Explanation {
@@ -117,8 +125,8 @@ fn of_row(row: &CompactRow) -> Explanation {
         |source, text: &str| FactLine { source, text: text.to_owned(), status: FactStatus::Known };
     let cached = FactLine {
         source: "composite resource",
-        text: "ready, in sync, with what was recorded".to_owned(),
-        status: FactStatus::Stale("it is what the cache shows".to_owned()),
+        text: "ready, in sync, as recorded".to_owned(),
+        status: FactStatus::Stale("it is from the watch cache".to_owned()),
     };
     Explanation {
         resource: row.id,
@@ -133,7 +141,7 @@ fn of_row(row: &CompactRow) -> Explanation {
         facts: vec![
             line("row", &format!("Ready, version {}", row.version)),
             cached,
-            line("outbox", "nothing was set aside"),
+            line("outbox", "no dead letter"),
         ],
         transitions: Vec::new(),
     }

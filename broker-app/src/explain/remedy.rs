@@ -1,54 +1,54 @@
-//! The one next action, as data: a person reads the sentence, a program the kind and what it is about.
+//! The next action, as data: a sentence for people, a kind with parameters for programs.
 
 use std::fmt;
 
 use broker_domain::{ClusterId, ObjectReference, ProjectId, ProvisionedResourceId};
 use broker_render::CompositionName;
 
-/// What to do next. One thing, and only what lets the resource go on.
+/// The next action: one step, which lets the resource continue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Remedy {
-    /// Nothing; it goes on by itself, or it is over.
+    /// No action: the resource continues on its own, or is terminal.
     Wait,
-    /// Ask again once the source that did not answer does.
+    /// Run explain again once the source answers.
     AskAgain {
-        /// What is not known.
+        /// The unknown source.
         source: String,
     },
     /// Resume it in the broker.
     Resume(ProvisionedResourceId),
     /// Release the brake of a cluster, or of a Project on it.
     ReleaseBrake(ClusterId, Option<ProjectId>),
-    /// Have the event that was set aside delivered again, or skip it.
+    /// Redrive or skip the dead-lettered event.
     RedriveEvents(ProvisionedResourceId),
-    /// Let the broker change things again.
+    /// Turn dry-run mode off.
     LeaveDryRun,
-    /// Start a replica, or look why none takes up work.
+    /// Start a replica, or find out why none claims work.
     StartReplicas,
-    /// Replace it: declare another resource in its place, and tear this one down.
+    /// Declare a replacement and tear this resource down.
     Replace(ProvisionedResourceId),
-    /// Remove by hand what a teardown that was given up left behind.
+    /// Delete by hand the objects that an abandoned teardown left.
     CleanUp(Vec<ObjectReference>),
-    /// Bring the store back.
+    /// Restore the store.
     RestoreStore,
-    /// Bring back whoever does not answer.
+    /// Restore a service that does not answer.
     RestoreCollaborator {
-        /// Who.
+        /// The service.
         who: String,
     },
-    /// Bring back a thing that the resource refers to.
+    /// Restore an object that the resource refers to.
     RestoreReference {
-        /// What.
+        /// The object.
         what: String,
     },
-    /// Mend what the message of the last pass names.
+    /// Fix what the message of the last pass names.
     MendPass,
-    /// Get the namespace of the Project ready.
+    /// Make the namespace of the Project ready.
     ReadyNamespace(String),
     /// Create the namespace of the Project.
     CreateNamespace(String),
-    /// Let the namespace go, and create it anew.
+    /// Wait for the deletion of the namespace, then create it again.
     ReplaceNamespace(String),
     /// Install a kind on the cluster.
     InstallKind {
@@ -57,76 +57,76 @@ pub enum Remedy {
         /// Its kind.
         kind: String,
     },
-    /// Bring the cluster back.
+    /// Restore the cluster.
     ReachCluster,
     /// Give the broker credentials that the cluster accepts.
     RenewCredentials,
-    /// Connect the broker to the cluster that its objects stand on.
+    /// Connect the broker to the cluster with its objects.
     ConnectTo(ClusterId),
-    /// Grant the right that the message names.
+    /// Grant the permission that the message names.
     GrantRight,
     /// Install the schema that the blueprint version was published with.
     AlignSchema,
-    /// Mend or lift the admission webhook.
+    /// Fix or remove the admission webhook.
     MendWebhook,
-    /// Stop others from writing to an object.
+    /// Stop other writers of an object.
     StopRivals {
         /// The object.
         object: ObjectReference,
         /// The field managers.
         managers: Vec<String>,
     },
-    /// Undo a change of a composite resource that is Ready, or replace the resource.
+    /// Revert a change to a Ready composite resource, or replace the resource.
     UndoChange {
         /// The composite resource.
         object: ObjectReference,
         /// The field managers that wrote to it.
         managers: Vec<String>,
     },
-    /// Delete the composite resource, so that it is made anew.
+    /// Delete the composite resource, so that the broker re-creates it.
     DeleteComposite(ObjectReference),
-    /// Name the blueprint's Composition on the composite resource again.
+    /// Set the blueprint's Composition on the composite resource again.
     PinComposition {
         /// The composite resource.
         object: ObjectReference,
         /// The blueprint's Composition.
         composition: CompositionName,
     },
-    /// Take the pause off an object.
+    /// Unpause an object.
     Unpause(ObjectReference),
-    /// Mend the Composition or the function that fails.
+    /// Fix the Composition or the failing function.
     MendComposition,
-    /// Mend what the provider says about an object.
+    /// Fix the problem that the provider reports for an object.
     MendComposed(ObjectReference),
     /// Start the provider.
     StartProvider {
         /// The provider, by its API group.
         provider: String,
     },
-    /// Let the Composition refer to the ProviderConfig that stands, or bring it back.
+    /// Make the Composition refer to this ProviderConfig.
     MendProviderConfig(ObjectReference),
-    /// Materialise the Secret that the ProviderConfig names.
+    /// Create the Secret that the ProviderConfig names.
     RestoreSecret,
-    /// Have the quota raised, or free some of it.
+    /// Raise the quota, or free some of it.
     RaiseQuota,
-    /// Look at the agent on the machine.
+    /// Check the agent on the machine.
     LookAtAgent,
-    /// Bring the mesh back.
+    /// Restore the mesh.
     ReachMesh,
-    /// Mend what keeps the Node from being drained.
+    /// Fix what prevents draining the Node.
     MendDraining,
-    /// Take the Peer out of the mesh.
+    /// Remove the Peer from the mesh.
     DrainPeer,
     /// Remove the Usage that protects an object.
     RemoveUsage(ObjectReference),
     /// Have the owner of a finalizer remove it.
     RemoveFinalizer {
-        /// From which object.
+        /// The object.
         object: ObjectReference,
-        /// Which.
+        /// The finalizer.
         finalizer: String,
     },
-    /// Let Crossplane and the garbage collector finish.
+    /// Check Crossplane and the garbage collector, which finish the deletion.
     FinishDeletion(ObjectReference),
 }
 
@@ -178,7 +178,7 @@ impl Remedy {
         }
     }
 
-    /// The command of the binary that does it, where there is one.
+    /// The command of the binary for this action, if there is one.
     pub fn command(&self) -> Option<String> {
         let of_broker = |words: &str| Some(format!("provisioning-broker {words}"));
         if let Self::Resume(id) = self {
@@ -196,94 +196,94 @@ impl Remedy {
     }
 }
 
-/// The sentence for people, as an imperative without a full stop.
+/// The sentence for people: imperative, without a full stop.
 impl fmt::Display for Remedy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Wait => f.write_str("nothing has to be done"),
+            Self::Wait => f.write_str("no action is needed"),
             Self::AskAgain { source } => {
-                write!(f, "bring back what could not be asked ({source}), and ask again")
+                write!(f, "restore access to {source}, then run explain again")
             }
             Self::Resume(_) => f.write_str("resume it"),
             Self::ReleaseBrake(..) => {
-                f.write_str("look why so much is missing; if it is really gone, release the brake")
+                f.write_str("find out why so many composite resources are missing; if they are really gone, release the brake")
             }
             Self::RedriveEvents(_) => {
-                f.write_str("mend the receiver of events, then have the event delivered again")
+                f.write_str("fix the event receiver, then redrive the event")
             }
-            Self::LeaveDryRun => f.write_str("run the replicas with writing enabled"),
+            Self::LeaveDryRun => f.write_str("run the replicas with dry-run mode off"),
             Self::StartReplicas => {
-                f.write_str("start a replica, or look why those that run take up no work")
+                f.write_str("start a replica, or find out why the running replicas claim no work")
             }
-            Self::Replace(_) => f.write_str("replace it by a new resource of the same declaration"),
-            Self::CleanUp(objects) if objects.is_empty() => f.write_str("nothing has to be done"),
+            Self::Replace(_) => f.write_str("replace it with a new resource of the same declaration"),
+            Self::CleanUp(objects) if objects.is_empty() => f.write_str("no action is needed"),
             Self::CleanUp(objects) => {
-                write!(f, "remove by hand what is left: {}", names(objects))
+                write!(f, "delete the remaining objects by hand: {}", names(objects))
             }
-            Self::RestoreStore => f.write_str("bring the store back"),
-            Self::RestoreCollaborator { who } => write!(f, "bring back the {who}"),
-            Self::RestoreReference { what } => write!(f, "bring back {what}"),
-            Self::MendPass => f.write_str("mend what the message names"),
-            Self::ReadyNamespace(name) => write!(f, "get the namespace {name} ready"),
+            Self::RestoreStore => f.write_str("restore the store"),
+            Self::RestoreCollaborator { who } => write!(f, "restore the {who}"),
+            Self::RestoreReference { what } => write!(f, "restore {what}"),
+            Self::MendPass => f.write_str("fix the problem that the message names"),
+            Self::ReadyNamespace(name) => write!(f, "make the namespace {name} ready"),
             Self::CreateNamespace(name) => write!(f, "create the namespace {name}"),
             Self::ReplaceNamespace(name) => {
-                write!(f, "let the namespace {name} finish going, and create it anew")
+                write!(f, "wait until the namespace {name} is deleted, then create it again")
             }
             Self::InstallKind { api_version, kind } => {
                 write!(f, "install the kind {kind} ({api_version})")
             }
-            Self::ReachCluster => f.write_str("bring the API server back, or the way to it"),
+            Self::ReachCluster => f.write_str("restore the API server or the connection to it"),
             Self::RenewCredentials => {
                 f.write_str("give the broker credentials that the cluster accepts")
             }
             Self::ConnectTo(cluster) => write!(f, "connect the broker to cluster {cluster}"),
-            Self::GrantRight => f.write_str("grant the right that the message names"),
+            Self::GrantRight => f.write_str("grant the permission that the message names"),
             Self::AlignSchema => {
                 f.write_str("install the XRD that the blueprint version was published with")
             }
-            Self::MendWebhook => f.write_str("mend the admission webhook"),
+            Self::MendWebhook => f.write_str("fix the admission webhook"),
             Self::StopRivals { object, managers } => {
                 write!(f, "stop {} from writing to {object}", managers.join(", "))
             }
             Self::UndoChange { object, managers } if managers.is_empty() => {
-                write!(f, "undo the change of {object}, or replace the resource")
+                write!(f, "revert the change to {object}, or replace the resource")
             }
             Self::UndoChange { object, managers } => {
                 let managers = managers.join(", ");
-                write!(f, "undo what {managers} changed in {object}, or replace the resource")
+                write!(f, "revert what {managers} changed in {object}, or replace the resource")
             }
             Self::DeleteComposite(object) => {
-                write!(f, "delete {object}; it is made anew with a token of its own")
+                write!(f, "delete {object}; the broker re-creates it with a new token")
             }
             Self::PinComposition { object, composition } => write!(
                 f,
-                "let {object} name Composition {composition} again; Crossplane then deletes what the other one composed"
+                "set the Composition of {object} back to {composition}; Crossplane then deletes what the other Composition composed"
             ),
             Self::Unpause(object) => {
                 write!(f, "remove the annotation crossplane.io/paused from {object}")
             }
-            Self::MendComposition => f.write_str("mend the Composition or the function that fails"),
-            Self::MendComposed(object) => write!(f, "mend what the provider says about {object}"),
+            Self::MendComposition => f.write_str("fix the Composition or the failing function"),
+            Self::MendComposed(object) => write!(f, "fix the problem that the provider reports for {object}"),
             Self::StartProvider { provider } => write!(f, "start the provider of {provider}"),
             Self::MendProviderConfig(object) => {
-                write!(f, "let what was composed refer to {object}, which the broker keeps applied")
+                write!(f, "make the composed objects refer to {object}, which the broker keeps applied")
             }
             Self::RestoreSecret => {
-                f.write_str("materialise the Secret that the ProviderConfig names")
+                f.write_str("create the Secret that the ProviderConfig names")
             }
-            Self::RaiseQuota => f.write_str("have the quota raised, or free some of it"),
+            Self::RaiseQuota => f.write_str("raise the quota, or free some of it"),
             Self::LookAtAgent => {
-                f.write_str("look at the agent on the machine and at its way to the control plane")
+                f.write_str("check the agent on the machine and its connection to the control plane")
             }
-            Self::ReachMesh => f.write_str("bring the mesh back"),
-            Self::MendDraining => f.write_str("mend the part of the mesh that the message names"),
-            Self::DrainPeer => f.write_str("take its Peer out of the mesh"),
+            Self::ReachMesh => f.write_str("restore the mesh"),
+            Self::MendDraining => f.write_str("fix the part of the mesh that the message names"),
+            Self::DrainPeer => f.write_str("remove its Peer from the mesh"),
             Self::RemoveUsage(object) => write!(f, "remove the Usage that protects {object}"),
             Self::RemoveFinalizer { object, finalizer } => {
                 write!(f, "have the owner of finalizer {finalizer} release {object}")
             }
             Self::FinishDeletion(object) => {
-                write!(f, "let Crossplane and the garbage collector finish {object}")
+                write!(f, "check Crossplane and the garbage collector, which finish the deletion of {object}")
             }
         }
     }

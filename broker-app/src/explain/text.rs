@@ -1,4 +1,4 @@
-//! An explanation for people: one paragraph, then a tree, both within 80 columns.
+//! An explanation as text: one paragraph, then a tree, within 80 columns.
 
 use std::fmt;
 
@@ -9,7 +9,6 @@ use super::chain::{FactLine, FactStatus};
 use super::verdict::Party;
 use super::{Explanation, NextAttempt};
 
-/// What a terminal shows without wrapping.
 const COLUMNS: usize = 80;
 
 impl fmt::Display for Explanation {
@@ -26,7 +25,7 @@ impl fmt::Display for Explanation {
 }
 
 impl Explanation {
-    /// Everything in a few sentences.
+    /// The explanation in a few sentences.
     pub fn paragraph(&self) -> String {
         let mut sentences = Vec::new();
         let place = match (self.phase, &self.budget) {
@@ -35,21 +34,23 @@ impl Explanation {
                 format!("{phase} for {}{over}", in_words(budget.used))
             }
             (Some(phase), None) => phase.to_string(),
-            (None, _) => "Its phase is not known".to_owned(),
+            (None, _) => "Its phase is unknown".to_owned(),
         };
         sentences.push(format!("{place}: {}", self.verdict.summary()));
         if let Some(blocker) = &self.blocker {
             let named = blocker.object.as_ref().map(ToString::to_string);
-            let provider = blocker.provider.as_ref().map(|provider| format!("made by {provider}"));
-            let told = blocker.message.as_ref().map(|message| format!("\u{201c}{message}\u{201d}"));
-            let parts = [named, provider, blocker.condition.clone(), told];
+            let provider =
+                blocker.provider.as_ref().map(|provider| format!("created by {provider}"));
+            let quoted =
+                blocker.message.as_ref().map(|message| format!("\u{201c}{message}\u{201d}"));
+            let parts = [named, provider, blocker.condition.clone(), quoted];
             let parts: Vec<_> = parts.into_iter().flatten().collect();
             if !parts.is_empty() {
                 sentences.push(parts.join(", "));
             }
         }
         sentences.push(match self.party {
-            Party::Nobody => "Nobody has to act".to_owned(),
+            Party::None => "No action is needed".to_owned(),
             Party::Caller | Party::Platform | Party::Cloud => {
                 format!("The {} has to act: {}", self.party, self.action)
             }
@@ -58,7 +59,6 @@ impl Explanation {
         format!("{}.", sentences.join(". "))
     }
 
-    /// The same with what it follows from.
     fn tree(&self) -> Vec<String> {
         let mut branches = vec![
             ("verdict", self.verdict.to_string()),
@@ -75,7 +75,7 @@ impl Explanation {
             branches.push((
                 "budget",
                 match budget.allowed {
-                    None => format!("{} has none", budget.phase),
+                    None => format!("no limit in {}", budget.phase),
                     Some(allowed) => {
                         let over = if budget.is_over() { ", over" } else { "" };
                         let (used, allowed) = (in_words(budget.used), in_words(allowed));
@@ -89,7 +89,7 @@ impl Explanation {
             lines.extend(node("├─ ", "│  ", &format!("{name:8} {text}")));
         }
         if !self.transitions.is_empty() {
-            lines.push("├─ was".to_owned());
+            lines.push("├─ history".to_owned());
             let last = self.transitions.len() - 1;
             for (place, transition) in self.transitions.iter().enumerate() {
                 let from = transition.from.map(|from| format!("{from} to ")).unwrap_or_default();
@@ -124,22 +124,22 @@ impl fmt::Display for FactLine {
     }
 }
 
-/// As a sentence without its full stop.
+/// A sentence without its full stop.
 impl fmt::Display for NextAttempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Now => f.write_str("It is due now"),
             Self::At(moment) => write!(f, "The next attempt is at {}", wire::rfc3339(*moment)),
             Self::OnChange => {
-                f.write_str("It is looked at when something changes, and by every sweep")
+                f.write_str("It is checked when something changes, and by every sweep")
             }
-            Self::Never => f.write_str("It is not looked at by itself"),
-            Self::Unknown => f.write_str("When it is looked at next is not known"),
+            Self::Never => f.write_str("No further pass is scheduled"),
+            Self::Unknown => f.write_str("The time of the next attempt is unknown"),
         }
     }
 }
 
-/// A line of the tree, with its continuation.
+/// A tree line with its continuation lines.
 fn node(first: &str, rest: &str, text: &str) -> Vec<String> {
     let width = COLUMNS - first.chars().count();
     let lead = |place: usize| if place == 0 { first } else { rest };
@@ -147,11 +147,11 @@ fn node(first: &str, rest: &str, text: &str) -> Vec<String> {
     lines.map(|(place, line)| format!("{}{line}", lead(place))).collect()
 }
 
-/// Words in lines of at most so many columns; a word that is longer is cut.
+/// Wraps text at `width` columns; a longer word is split.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
-    // Leading columns of a fact are kept; what others said has one space between its words.
+    // Keeps leading columns of a fact; messages have single spaces.
     for word in text.split(' ') {
         let mut word = word.to_owned();
         let used = line.chars().count();

@@ -1,4 +1,4 @@
-//! What a pass saw, reduced to what its decisions need: versions and yes or no, no object and no secret.
+//! The observation of a pass: versions and yes-or-no facts that decisions need, without objects or secrets.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use broker_domain::{
 use broker_ports::{Brake, ObjectVersion};
 use broker_render::Armed;
 
-/// The facts of one observation, as the act and persist stages need them.
+/// One observation, as the act and persist stages need it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Observation {
-    /// What [`next`](broker_domain::next()) decided on.
+    /// The facts that [`next`](broker_domain::next()) decided on.
     pub facts: ObservedXr,
     /// The cluster that was read.
     pub cluster: ClusterId,
@@ -20,21 +20,22 @@ pub struct Observation {
     pub xr: XrObservation,
     /// The ProviderConfig.
     pub config: ConfigObservation,
-    /// The ProviderConfig's complete name: the one on record, or the one that is about to be applied.
+    /// The ProviderConfig's full name: the recorded one, or the one of the next apply.
     pub config_reference: Option<ObjectReference>,
-    /// A provider needs the ProviderConfig on record, and it does not stand.
+    /// A provider needs the recorded ProviderConfig, and it does not exist.
     pub misses_config: bool,
-    /// A composed object stands, recorded or labelled.
+    /// A composed object exists, by its recorded name or by label.
     pub composed_left: bool,
-    /// The Secrets and ConfigMaps on record that the composite resource refers to, without a proof yet that they go first.
+    /// Recorded Secrets and ConfigMaps that the composite resource refers to, without a proof that they are deleted
+    /// first.
     pub plain_data: BTreeSet<ObjectReference>,
-    /// What the row should hold after this observation: everything seen, nothing that was proven gone.
+    /// The record after this observation: every observed object, none that is proven gone.
     pub substrate: Substrate,
-    /// Whether the Project's namespace takes objects. Only looked at on the way up.
+    /// Whether the Project's namespace takes objects. Read only while converging.
     pub gate: Gate,
-    /// The brakes of the cluster, read where something may be applied or failed.
+    /// The brakes of the cluster. Read only if the pass may apply or fail something.
     pub brakes: Vec<Brake>,
-    /// What the Composition said when it failed for good.
+    /// The Composition's message about a terminal failure.
     pub failure: Option<FailureReason>,
 }
 
@@ -43,31 +44,31 @@ pub struct Observation {
 pub enum Gate {
     /// It does.
     Open,
-    /// Not yet. That is no error: whoever owns the namespace is working on it.
+    /// Not yet. No error: the owner of the namespace is preparing it.
     Closed,
 }
 
 /// The composite resource.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum XrObservation {
-    /// A direct read answered that it does not exist.
+    /// Absent by a direct read.
     Absent,
-    /// It stands and was never armed: it composes nothing.
+    /// It exists and was never armed, so it composes nothing.
     Shell {
-        /// Which object, at which version.
+        /// Its uid and version.
         at: ObjectVersion,
         /// It is being deleted.
         deleting: bool,
     },
-    /// It stands and was armed.
+    /// It exists and was armed.
     Armed {
-        /// Which object, at which version.
+        /// Its uid and version.
         at: ObjectVersion,
-        /// With what; `None` when what it says cannot be read.
+        /// What it was armed with; `None` if the annotation is unreadable.
         with: Option<Armed>,
         /// It is being deleted.
         deleting: bool,
-        /// Every field that we would send stands.
+        /// It has every field that an apply would send.
         applied: bool,
     },
 }
@@ -75,26 +76,26 @@ pub enum XrObservation {
 /// The ProviderConfig.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ConfigObservation {
-    /// A direct read answered that it does not exist.
+    /// Absent by a direct read.
     Absent,
-    /// It stands.
+    /// It exists.
     Stands {
-        /// Which object, at which version.
+        /// Its uid and version.
         at: ObjectVersion,
         /// It is being deleted.
         deleting: bool,
-        /// Every field that we would send stands.
+        /// It has every field that an apply would send.
         applied: bool,
     },
 }
 
 impl XrObservation {
-    /// It takes a shell before it can be armed.
+    /// It needs a shell before an arm.
     pub(crate) const fn needs_shell(&self) -> bool {
         matches!(self, Self::Absent | Self::Shell { .. })
     }
 
-    /// The uid of a composite resource that stands armed.
+    /// The uid of an armed composite resource.
     pub(crate) fn standing_armed(&self) -> Option<XrUid> {
         match self {
             Self::Armed { at, .. } => XrUid::new(at.uid.clone()).ok(),
@@ -102,7 +103,6 @@ impl XrObservation {
         }
     }
 
-    /// It is on its way out.
     pub(crate) const fn is_being_deleted(&self) -> bool {
         matches!(self, Self::Shell { deleting: true, .. } | Self::Armed { deleting: true, .. })
     }
@@ -118,14 +118,13 @@ impl Observation {
             )
     }
 
-    /// The ProviderConfig is put back, because a provider still needs it. That destroys nothing and needs no permit; under
-    /// a brake a resource that is not torn down is left as it is.
+    /// The pass restores a missing ProviderConfig. This destroys nothing and needs no permit, but a brake prevents it
+    /// while the resource converges.
     pub(crate) fn restores_config(&self, resource: &ProvisionedResource) -> bool {
         let held = resource.phase().is_converging() && self.is_held(resource.project_id());
         self.misses_config && self.gate == Gate::Open && !held
     }
 
-    /// What the row has to hold before the first apply.
     pub(crate) fn about_to_apply(&self) -> Substrate {
         let (known, cluster) = (self.substrate.clone(), self.cluster.clone());
         match &self.config_reference {
@@ -134,19 +133,19 @@ impl Observation {
         }
     }
 
-    /// The composite resource stands, armed and wanted.
+    /// The composite resource is armed, not being deleted, and not failed.
     pub(crate) fn stands_armed(&self) -> bool {
         matches!(self.xr, XrObservation::Armed { deleting: false, .. })
             && !self.facts.terminal_failure
     }
 
-    /// A brake holds the resource: nothing is applied, re-created or failed.
+    /// A brake holds the resource: no apply, re-creation or failure.
     pub(crate) fn is_held(&self, project: ProjectId) -> bool {
         let was_applied = self.substrate.applied().is_some();
         self.brakes.iter().any(|brake| brake.holds(project, was_applied))
     }
 
-    /// Under a brake a resource that seems to have lost its composite resource stays where it is.
+    /// Under a brake, a resource with an apparent loss keeps its phase.
     pub(crate) fn is_not_believed(&self, resource: &ProvisionedResource) -> bool {
         self.is_held(resource.project_id())
             && !self.facts.xr_exists

@@ -1,7 +1,6 @@
-//! The pure half of observe: what a direct reading comes to.
+//! The pure half of observe: reduces direct readings to an observation.
 //!
-//! Here is decided what counts as residue, what is proven gone and what stays on record, so it stands where a
-//! model checker can ask it, too.
+//! It decides what counts as residue, what is proven gone and what stays on record. The model checker calls it too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,42 +12,42 @@ use broker_ports::{Brake, Presence, XrStatus};
 
 use super::observation::{ConfigObservation, Gate, Observation, XrObservation};
 
-/// What was read of one resource, directly.
+/// The direct readings of one resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawObservation {
     /// The cluster that was read.
     pub cluster: ClusterId,
-    /// The composite resource, if it stands.
+    /// The composite resource, if it exists.
     pub xr: Option<RawXr>,
-    /// The ProviderConfig on record stands. While none is on record none was ever applied.
+    /// The recorded ProviderConfig exists. Without a record none was ever applied.
     pub config_stands: bool,
-    /// Each composed object that was read by name.
+    /// Composed objects that were read by name.
     pub recorded: BTreeMap<ObjectReference, Presence>,
-    /// What carries the composite label of this resource, where it was [looked for](Self::needs_composed).
+    /// Objects with the composite label of this resource, where the pass [lists them](Self::needs_composed).
     pub labelled: BTreeSet<ObjectReference>,
-    /// What the mesh says.
+    /// The mesh's answer about the Node.
     pub node: NodeObservation,
 }
 
-/// What was read of a composite resource that stands.
+/// The reading of an existing composite resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawXr {
-    /// What it says of itself.
+    /// Its own status.
     pub status: XrStatus,
     /// The objects that it refers to.
     pub references: BTreeSet<ObjectReference>,
-    /// A digest over them.
+    /// A digest of these references.
     pub references_digest: ReferencesDigest,
 }
 
-/// What acting needs to know beside the facts.
+/// What the act stage needs in addition to the facts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActContext {
     /// The composite resource.
     pub xr: XrObservation,
     /// The ProviderConfig.
     pub config: ConfigObservation,
-    /// The ProviderConfig's complete name: the one on record, or the one that is about to be applied.
+    /// The ProviderConfig's full name: the recorded one, or the one of the next apply.
     pub config_reference: Option<ObjectReference>,
     /// Whether the Project's namespace takes objects.
     pub gate: Gate,
@@ -62,8 +61,8 @@ impl RawXr {
         self.references.iter().filter(|it| it.is_plain_data()).cloned().collect()
     }
 
-    /// Whether plain data is proven to go before its composite resource, which is being deleted and referred to the same
-    /// objects in the last look: if it is not on record any more, that look showed the foreground deletion.
+    /// Whether plain data is proven to be deleted before its composite resource. It is if an earlier reading with the
+    /// same references showed the foreground deletion and therefore dropped it from the record.
     fn outlives(&self, reference: &ObjectReference, resource: &ProvisionedResource) -> bool {
         let known = resource.substrate();
         self.status.deleting
@@ -74,14 +73,14 @@ impl RawXr {
 }
 
 impl RawObservation {
-    /// Whether composed objects are read, by their names on record and by their label. A teardown has to prove them gone,
-    /// including those that no earlier reading showed. A converging pass decides nothing by them, and an object that the
-    /// broker may not read must not keep a resource from Ready.
+    /// Whether a pass reads composed objects, by recorded name and by label. A teardown has to prove them gone,
+    /// including those that no earlier reading showed. A converging pass does not need them, and an unreadable one
+    /// must not keep a resource from Ready.
     pub const fn needs_composed(phase: Phase) -> bool {
         phase.is_teardown()
     }
 
-    /// Whether the ProviderConfig on record is missing while a provider still needs it.
+    /// The recorded ProviderConfig is missing although a provider needs it.
     pub fn misses_config(&self, resource: &ProvisionedResource) -> bool {
         if self.config_stands || resource.substrate().provider_config().is_none() {
             return false;
@@ -95,9 +94,9 @@ impl RawObservation {
         facts(self.status(), resource.phase(), self.node, residue)
     }
 
-    /// The facts, with what acting on them needs.
-    pub fn seen(self, resource: &ProvisionedResource, around: ActContext) -> Observation {
-        let ActContext { xr, config, config_reference, gate, brakes } = around;
+    /// The facts, with the context for acting on them.
+    pub fn seen(self, resource: &ProvisionedResource, context: ActContext) -> Observation {
+        let ActContext { xr, config, config_reference, gate, brakes } = context;
         let message = self.xr.as_ref().and_then(|xr| xr.status.provisioning_failed.as_deref());
         let substrate = self.substrate(resource);
         let referred = self.xr.as_ref().map(|xr| &xr.references);
@@ -124,20 +123,20 @@ impl RawObservation {
     }
 
     fn composed_left(&self) -> bool {
-        let stands = |standing: &Presence| *standing == Presence::Present;
-        !self.labelled.is_empty() || self.recorded.values().any(stands)
+        let exists = |presence: &Presence| *presence == Presence::Present;
+        !self.labelled.is_empty() || self.recorded.values().any(exists)
     }
 
-    /// What a direct read found gone.
+    /// Objects that a direct read found absent.
     fn gone(&self) -> BTreeSet<ObjectReference> {
-        let gone = self.recorded.iter().filter(|(_, standing)| **standing == Presence::Gone);
+        let gone = self.recorded.iter().filter(|(_, presence)| **presence == Presence::Gone);
         gone.map(|(reference, _)| reference.clone()).collect()
     }
 
-    /// What the row should hold: everything seen, nothing that was proven gone.
+    /// The record after this reading: every observed object, none that is proven gone.
     ///
-    /// An object that is gone while the composite resource still refers to it stays on record: Crossplane makes
-    /// it again under the same name, and nothing else would tell us.
+    /// An absent object that the composite resource still refers to stays on record: Crossplane re-creates it under
+    /// the same name without any further sign.
     fn substrate(&self, resource: &ProvisionedResource) -> Substrate {
         let mut gone = self.gone();
         let mut known = resource.substrate().clone();
@@ -157,7 +156,7 @@ impl RawObservation {
     }
 }
 
-/// The facts that [`next`](broker_domain::next()) decides on, from a direct reading or from the cache of a sweep.
+/// The facts that [`next`](broker_domain::next()) decides on, from a direct reading or from the watch cache.
 pub(crate) fn facts(
     status: Option<&XrStatus>,
     phase: Phase,
@@ -173,7 +172,7 @@ pub(crate) fn facts(
     }
 }
 
-/// Whether a provider needs the ProviderConfig: to keep what stands up to date, or to finalise what is being deleted.
+/// Whether a provider needs the ProviderConfig, to keep objects up to date or to finalise deleted ones.
 pub(crate) fn needs_config(phase: Phase, status: Option<&XrStatus>, composed_left: bool) -> bool {
     match phase {
         Phase::Pending | Phase::Provisioning | Phase::Enrolling | Phase::Ready => {

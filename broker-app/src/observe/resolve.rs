@@ -1,4 +1,4 @@
-//! What acting on a decision needs beside the facts: brakes, the namespace, and everything that an apply is rendered from.
+//! Resolves what the act stage needs in addition to the facts: brakes, the namespace, and the references to render.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,46 +14,44 @@ use crate::deadline::TimedPorts;
 use crate::declare::{References, Views};
 use crate::error::Error;
 
-/// One observation: the facts to decide on, and what acting on them needs.
+/// One observation: the facts, and what acting on them needs.
 pub(crate) struct ResolvedObservation {
-    /// What [`next`](broker_domain::next()) decides on, and what the step needs beside it.
-    pub(crate) seen: Observation,
-    /// Everything to render from, if an apply was decided or a ProviderConfig has to be put back.
+    /// The input of the pure step.
+    pub(crate) observation: Observation,
+    /// The references to render, if the pass applies or restores a ProviderConfig.
     pub(crate) views: Option<Views>,
-    /// The error that kept a missing ProviderConfig from being resolved. The pass returns it after its other stages.
+    /// Why a missing ProviderConfig could not be resolved. The pass returns it after its other stages.
     pub(crate) unresolved: Option<Error>,
-    /// A ProviderConfig that is applied is put back, and not part of an apply that was decided.
+    /// An apply of the ProviderConfig restores it, outside of a decided apply.
     pub(crate) restores: bool,
-    /// The composite resource's complete name.
+    /// The composite resource's full name.
     pub(crate) xr_reference: ObjectReference,
-    /// The composite resource as it stands, whose injection a re-apply preserves.
+    /// The live composite resource; a re-apply preserves its injection.
     pub(crate) live: Option<LiveObject>,
-    /// The ProviderConfig as it stands.
+    /// The live ProviderConfig.
     pub(crate) live_config: Option<LiveObject>,
 }
 
 impl ResolvedObservation {
-    /// What an apply is rendered from.
-    pub(crate) fn views(&self) -> Result<&Views, DomainError> {
-        let views = self.views.as_ref();
-        views.ok_or_else(|| DomainError::invalid("views", "were not resolved for an apply"))
+    /// The references to render.
+    pub(crate) fn views(&self) -> Result<&Views, Error> {
+        self.views.as_ref().ok_or(Error::Internal("an apply needs resolved references"))
     }
 
-    /// The composite resource as it stands, for an effect that rests on it.
-    pub(crate) fn live(&self) -> Result<&LiveObject, DomainError> {
-        let live = self.live.as_ref();
-        live.ok_or_else(|| DomainError::invalid("composite_resource", "was not seen"))
+    /// The live composite resource.
+    pub(crate) fn live(&self) -> Result<&LiveObject, Error> {
+        self.live.as_ref().ok_or(Error::Internal("a re-apply needs the composite resource"))
     }
 
-    /// The ProviderConfig's complete name.
+    /// The ProviderConfig's full name.
     pub(crate) fn config_reference(&self) -> Result<ObjectReference, Error> {
-        let name = self.seen.config_reference.clone();
-        name.ok_or_else(|| DomainError::invalid("substrate", "names no ProviderConfig").into())
+        let name = self.observation.config_reference.clone();
+        name.ok_or(Error::Internal("a deletion needs the name of the ProviderConfig"))
     }
 }
 
 impl PassReading {
-    /// Resolves what the decision needs. Only an apply, and a ProviderConfig that has to be put back, need references.
+    /// Resolves what the decided action needs. Only an apply or a restored ProviderConfig needs references.
     pub(crate) async fn resolve(
         self,
         ports: &TimedPorts,
@@ -61,14 +59,14 @@ impl PassReading {
         resource: &ProvisionedResource,
         (action, to): (Action, Phase),
     ) -> Result<ResolvedObservation, Error> {
-        let Self { sight, blueprint, xr, live, provider_config } = self;
+        let Self { raw, blueprint, xr, live, provider_config } = self;
         let applies = action == Action::Apply;
-        let restores = matches!(action, Action::Noop | Action::DeleteSubstrate)
-            && sight.misses_config(resource);
+        let restores =
+            matches!(action, Action::Noop | Action::DeleteSubstrate) && raw.misses_config(resource);
         let (views, unresolved) = if applies {
             (Some(ports.views(References::of(resource), blueprint).await?), None)
         } else if restores {
-            match restorable(ports, profiles, resource, blueprint, &sight.cluster).await {
+            match restorable(ports, profiles, resource, blueprint, &raw.cluster).await {
                 Ok(views) => (views, None),
                 Err(error) => (None, Some(error)),
             }
@@ -77,26 +75,26 @@ impl PassReading {
         };
         let rendered = views.as_ref().filter(|_| applies);
         let fails = to == Phase::Failed && resource.phase() != Phase::Failed;
-        let around = ActContext {
-            xr: xr_seen(resource, live.as_deref(), rendered)?,
-            config: config_seen(profiles, resource, provider_config.as_ref(), rendered)?,
+        let context = ActContext {
+            xr: xr_observation(resource, live.as_deref(), rendered)?,
+            config: config_observation(profiles, resource, provider_config.as_ref(), rendered)?,
             config_reference: config_reference(profiles, resource, rendered)?,
             gate: match &views {
-                Some(_) if applies => gate(ports, resource, &sight.cluster).await?,
+                Some(_) if applies => gate(ports, resource, &raw.cluster).await?,
                 Some(_) => Gate::Open,
                 None => Gate::Closed,
             },
             brakes: if applies || restores || fails {
-                ports.schedule.read(|it| it.brakes(&sight.cluster)).await?
+                ports.schedule.read(|it| it.brakes(&raw.cluster)).await?
             } else {
                 Vec::new()
             },
         };
-        let seen = sight.seen(resource, around);
+        let observation = raw.seen(resource, context);
         let (xr_reference, live) = (xr.reference()?, live.map(|xr| xr.object));
         let live_config = provider_config;
         Ok(ResolvedObservation {
-            seen,
+            observation,
             views,
             unresolved,
             restores,
@@ -107,8 +105,8 @@ impl PassReading {
     }
 }
 
-/// What a missing ProviderConfig is rendered from; `None` while the Project's namespace takes no objects. No failure here
-/// keeps the pass from what else it has to do.
+/// The references to restore a ProviderConfig; `None` while the Project's namespace takes no objects. A failure here
+/// does not stop the pass.
 async fn restorable(
     ports: &TimedPorts,
     profiles: &ProviderProfiles,
@@ -123,18 +121,18 @@ async fn restorable(
     let credential = resource.cloud_credential_id();
     let credential = ports.credential(resource.project_id(), credential).await?;
     let cloud = ports.cloud(credential.cloud_id).await?;
-    // A ProviderConfig has no tags, so that a Resource without readable labels can have it back.
+    // A ProviderConfig has no tags, so a Resource with unreadable labels can still get it back.
     let views = Views::new(blueprint, credential, cloud, &BTreeMap::new());
     let manifest = views.provider_config(resource, profiles)?;
     if Some(manifest.reference()) == resource.substrate().provider_config() {
         return Ok(Some(views));
     }
-    // An object that no row names would outlive Deleted.
-    let problem = "on record is of another kind than the profile of its provider";
+    // An object that no row records would outlive Deleted.
+    let problem = "on record has a different kind from its provider's profile";
     Err(DomainError::invalid("provider_config", problem).into())
 }
 
-/// The name on record, or else that of the ProviderConfig which an apply would create.
+/// The recorded name, or that of the ProviderConfig which an apply would create.
 fn config_reference(
     profiles: &ProviderProfiles,
     resource: &ProvisionedResource,
@@ -149,7 +147,7 @@ fn config_reference(
     }
 }
 
-fn xr_seen(
+fn xr_observation(
     resource: &ProvisionedResource,
     live: Option<&LiveXr>,
     views: Option<&Views>,
@@ -171,7 +169,7 @@ fn xr_seen(
     Ok(XrObservation::Armed { at, with, deleting, applied })
 }
 
-fn config_seen(
+fn config_observation(
     profiles: &ProviderProfiles,
     resource: &ProvisionedResource,
     live: Option<&LiveObject>,
@@ -189,7 +187,7 @@ fn config_seen(
     })
 }
 
-/// Not ready is no error: whoever owns the namespace is working on it.
+/// Not ready is no error: the owner of the namespace is preparing it.
 async fn gate(
     ports: &TimedPorts,
     resource: &ProvisionedResource,

@@ -1,25 +1,25 @@
-//! What would change on an object, field by field. Pure, and without secrets.
+//! Field changes of an object. Pure, and without secrets.
 
 use broker_render::redacted;
 use serde_json::{Map, Value};
 
-/// One field that would change.
+/// A changed field.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct FieldChange {
-    /// Where, such as `spec.parameters.size`.
+    /// Its path, such as `spec.parameters.size`.
     pub path: String,
-    /// What stands there; `None` if nothing does.
+    /// The current value; `None` if absent.
     pub from: Option<Value>,
-    /// What would stand there; `None` if nothing would.
+    /// The planned value; `None` if removed.
     pub to: Option<Value>,
 }
 
-/// What the API server keeps for itself, and what nobody applies.
-const KEPT: [&str; 6] =
+/// Metadata that the API server manages and no apply sends.
+const SERVER_FIELDS: [&str; 6] =
     ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"];
 
-/// What becomes of an object, in the order of its fields.
+/// The changed fields, sorted by path.
 pub(super) fn changes(before: Option<&Value>, after: &Value) -> Vec<FieldChange> {
     let nothing = Value::Object(Map::new());
     let before = before.unwrap_or(&nothing);
@@ -42,12 +42,12 @@ fn wanted(object: &Value) -> Value {
     let Value::Object(mut fields) = object.clone() else { return Value::Null };
     fields.remove("status");
     if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
-        metadata.retain(|key, _| !KEPT.contains(&key.as_str()));
+        metadata.retain(|key, _| !SERVER_FIELDS.contains(&key.as_str()));
     }
     Value::Object(fields)
 }
 
-/// Fields within fields are compared one by one; a list is one field.
+/// Descends into objects; a list counts as one field.
 fn compare(path: String, before: &Value, after: &Value, changed: &mut Vec<String>) {
     let below = |key: &str| format!("{path}\u{0}{key}");
     match (before, after) {
@@ -67,7 +67,7 @@ fn compare(path: String, before: &Value, after: &Value, changed: &mut Vec<String
     }
 }
 
-/// Beside an object that is not there stands one without fields, so that each of its fields is told.
+/// Compares a missing object as an empty one, so each of its fields is listed.
 fn empty_like(value: &Value) -> Value {
     match value {
         Value::Object(fields) if !fields.is_empty() => Value::Object(Map::new()),
@@ -84,7 +84,7 @@ fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('\u{0}').filter(|key| !key.is_empty()).try_fold(object, |value, key| value.get(key))
 }
 
-/// A key with a dot in it is quoted.
+/// Quotes a key that contains a dot.
 fn in_words(path: &str) -> String {
     let keys = path.split('\u{0}').filter(|key| !key.is_empty());
     let quoted =
@@ -98,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    fn told(before: Option<&Value>, after: &Value) -> Vec<String> {
+    fn described(before: Option<&Value>, after: &Value) -> Vec<String> {
         let text =
             |value: &Option<Value>| value.as_ref().map_or_else(|| "-".to_owned(), Value::to_string);
         let changes = changes(before, after).into_iter();
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_told_one_by_one_and_what_the_server_keeps_is_not() {
+    fn changes_list_each_field_without_server_fields() {
         let before = json!({
             "metadata": {"uid": "a", "resourceVersion": "1", "labels": {"x.y/z": "1", "gone": "2"}},
             "spec": {"parameters": {"size": "small", "list": [1]}}, "status": {"a": 1},
@@ -116,7 +116,7 @@ mod tests {
             "spec": {"parameters": {"size": "small", "list": [1, 2], "new": {"deep": true}}},
         });
         assert_eq!(
-            told(Some(&before), &after),
+            described(Some(&before), &after),
             [
                 "metadata.labels.gone: \"2\" > -",
                 "metadata.labels[\"x.y/z\"]: \"1\" > \"3\"",
@@ -124,14 +124,14 @@ mod tests {
                 "spec.parameters.new.deep: - > true",
             ]
         );
-        assert_eq!(told(Some(&before), &before), Vec::<String>::new());
-        assert_eq!(told(None, &json!({"spec": {"a": 1}})), ["spec.a: - > 1"]);
+        assert_eq!(described(Some(&before), &before), Vec::<String>::new());
+        assert_eq!(described(None, &json!({"spec": {"a": 1}})), ["spec.a: - > 1"]);
     }
 
     #[test]
-    fn an_injection_is_told_without_its_words() {
+    fn injected_value_is_redacted() {
         let before = json!({"spec": {"userData": ""}});
         let after = json!({"spec": {"userData": "#cloud-config canary"}});
-        assert_eq!(told(Some(&before), &after), ["spec.userData: \"\" > \"█\""]);
+        assert_eq!(described(Some(&before), &after), ["spec.userData: \"\" > \"█\""]);
     }
 }

@@ -1,4 +1,4 @@
-//! A plan for programs. The schema is in `docs/explain.md`; keys are added, never changed.
+//! A plan as JSON. `docs/explain.md` has the schema; keys are added, never changed.
 
 use broker_ports::Refusal;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! A pass that is only rehearsed: the effects that the pure step asks for are written down, not performed.
+//! Rehearses a pass: records the effects of the pure step instead of performing them.
 
 use broker_domain::{BootstrapTokenId, Error as DomainError, ProvisionedResource, Stamp};
 use broker_ports::{ApplyRequest, DryRun, FailureClass, LiveObject, ObjectVersion, PortError};
@@ -14,23 +14,22 @@ use crate::error::{Error, in_words};
 use crate::observe::ResolvedObservation;
 use crate::service::Service;
 
-/// A pass that is only rehearsed.
 pub(super) struct Rehearsal<'a> {
     service: &'a Service,
-    /// The epoch that the next claim would have.
+    /// The epoch of the next claim.
     epoch: u64,
     steps: Vec<PlannedStep>,
     notes: Vec<String>,
-    /// The pass would end before its end.
+    /// The pass would end early.
     over: bool,
-    /// On which condition the shell is applied: an arm in the same pass builds on what it leaves.
+    /// The precondition of the shell. An arm in the same pass reuses it, because the shell was not created.
     shell: Precondition,
 }
 
-/// Stands for an object that would be there.
+/// Placeholder for the uid and version of an object that the pass would create.
 const PLANNED: &str = "planned";
 
-/// As long as a real one, and worth nothing.
+/// As long as a real token, but invalid.
 const SAMPLE_TOKEN: &str = "a-token-of-thirty-two-characters";
 
 impl<'a> Rehearsal<'a> {
@@ -53,23 +52,23 @@ impl<'a> Rehearsal<'a> {
         (self.steps, self.notes)
     }
 
-    /// Holds the conversation of one stage, and answers every effect as if it had gone well.
+    /// Runs one stage and answers each effect as a success.
     pub(super) async fn drive(
         &mut self,
         state: PassState,
-        observed: Option<&ResolvedObservation>,
+        resolved: Option<&ResolvedObservation>,
     ) -> Result<ProvisionedResource, Error> {
         let (mut state, mut next_step) = step(&state, EffectResult::Begin);
         loop {
             match next_step {
                 NextStep::Continue => return Ok(state.into_resource()),
-                NextStep::End(ending) => {
+                NextStep::End(exit) => {
                     self.over = true;
-                    self.notes.push(in_plain_words(ending).to_owned());
+                    self.notes.push(in_plain_words(exit).to_owned());
                     return Ok(state.into_resource());
                 }
                 NextStep::Perform(effect) => {
-                    let answer = self.rehearse(effect, state.resource(), observed).await?;
+                    let answer = self.rehearse(effect, state.resource(), resolved).await?;
                     let Some(answer) = answer else {
                         self.over = true;
                         return Ok(state.into_resource());
@@ -80,12 +79,12 @@ impl<'a> Rehearsal<'a> {
         }
     }
 
-    /// Writes an effect down; `None` if the pass would be over with it.
+    /// Records an effect; `None` if the pass would end with it.
     async fn rehearse(
         &mut self,
         effect: Effect,
         resource: &ProvisionedResource,
-        observed: Option<&ResolvedObservation>,
+        resolved: Option<&ResolvedObservation>,
     ) -> Result<Option<EffectResult>, Error> {
         let stamp = self.service.stamp();
         match effect {
@@ -95,7 +94,7 @@ impl<'a> Rehearsal<'a> {
             | Effect::RecordToken(..)
             | Effect::UpdatePhase(_)
             | Effect::Fail(_) => self.record(effect, resource, stamp).map(Some),
-            // Whether the budget allows it is known when the pass asks.
+            // Only a real pass can know whether the budget allows it.
             Effect::CheckBrake | Effect::TakePermit(_) => Ok(Some(EffectResult::Permitted)),
             Effect::CloseTokens => {
                 Ok(Some(self.note(PlannedStep::CloseTokens, EffectResult::Done)))
@@ -108,17 +107,17 @@ impl<'a> Rehearsal<'a> {
                 Ok(Some(self.note(PlannedStep::DeregisterNode { token }, EffectResult::Done)))
             }
             Effect::DeleteXr(_) => {
-                let object = seen(observed)?.xr_reference.clone();
+                let object = expect_resolved(resolved)?.xr_reference.clone();
                 Ok(Some(self.note(PlannedStep::Delete { object }, EffectResult::Deleting)))
             }
             Effect::DeleteProviderConfig(_) => {
-                let object = seen(observed)?.config_reference()?;
+                let object = expect_resolved(resolved)?.config_reference()?;
                 Ok(Some(self.note(PlannedStep::Delete { object }, EffectResult::Done)))
             }
             Effect::ApplyProviderConfig(_)
             | Effect::ApplyShell(_)
             | Effect::Arm(..)
-            | Effect::Reapply(..) => self.apply(effect, resource, seen(observed)?).await,
+            | Effect::Reapply(..) => self.apply(effect, resource, expect_resolved(resolved)?).await,
         }
     }
 
@@ -127,7 +126,7 @@ impl<'a> Rehearsal<'a> {
         answer
     }
 
-    /// A write of the row: the aggregate's own method says what would be stored.
+    /// Applies a row write to the aggregate, without storing it.
     fn record(
         &mut self,
         effect: Effect,
@@ -145,7 +144,7 @@ impl<'a> Rehearsal<'a> {
             ),
             Effect::RecordSubstrate(substrate) => (
                 resource.record_substrate(substrate, at)?,
-                PlannedStep::Record { what: "what stands on the cluster" },
+                PlannedStep::Record { what: "the objects on the cluster" },
             ),
             Effect::RecordToken(token, ordinal, _) => (
                 Some(resource.record_token(token, ordinal, at)?),
@@ -169,7 +168,7 @@ impl<'a> Rehearsal<'a> {
             | Effect::Reapply(..)
             | Effect::DeleteXr(_)
             | Effect::DeleteProviderConfig(_) => {
-                return Err(DomainError::invalid("effect", "is no write of a row").into());
+                return Err(Error::Internal("the planned effect does not write a row"));
             }
         };
         let stored = change.map_or_else(|| resource.clone(), |change| change.resource().clone());
@@ -177,23 +176,22 @@ impl<'a> Rehearsal<'a> {
     }
 }
 
-/// What would be sent to the cluster, and what it says to that.
 impl Rehearsal<'_> {
     async fn apply(
         &mut self,
         effect: Effect,
         resource: &ProvisionedResource,
-        observed: &ResolvedObservation,
+        resolved: &ResolvedObservation,
     ) -> Result<Option<EffectResult>, Error> {
-        let (purpose, request) = self.request(effect, resource, observed)?;
+        let (purpose, request) = self.request(effect, resource, resolved)?;
         let live = match purpose {
-            ApplyPurpose::ProviderConfig => observed.live_config.as_ref(),
+            ApplyPurpose::ProviderConfig => resolved.live_config.as_ref(),
             ApplyPurpose::Shell | ApplyPurpose::Arm | ApplyPurpose::Reapply => {
-                observed.live.as_ref()
+                resolved.live.as_ref()
             }
         };
         let sent: Value = serde_json::from_slice(&request.expose_for_apply())
-            .map_err(|error| DomainError::invalid("manifest", error.to_string()))?;
+            .map_err(|_| Error::Internal("the rendered manifest is not JSON"))?;
         let (answer, after) = self.ask(&request).await;
         let changes = changes(live.map(LiveObject::expose), after.as_ref().unwrap_or(&sent));
         let goes_on = matches!(answer, PlannedAnswer::Accepted);
@@ -202,7 +200,7 @@ impl Rehearsal<'_> {
             name_the_token_that_will_be(&mut manifest);
         }
         if matches!(purpose, ApplyPurpose::Arm | ApplyPurpose::Reapply) {
-            let skipped = observed.views()?.xr(resource)?;
+            let skipped = resolved.views()?.xr(resource)?;
             self.notes.extend(skipped.skipped_tags().iter().map(ToString::to_string));
         }
         let object = request.target().clone();
@@ -219,10 +217,10 @@ impl Rehearsal<'_> {
         &mut self,
         effect: Effect,
         resource: &ProvisionedResource,
-        observed: &ResolvedObservation,
+        resolved: &ResolvedObservation,
     ) -> Result<(ApplyPurpose, ApplyRequest), Error> {
         let config = self.service.config();
-        let views = observed.views()?;
+        let views = resolved.views()?;
         let requests = Requests { resource, views, profiles: &config.profiles };
         Ok(match effect {
             Effect::ApplyProviderConfig(precondition) => {
@@ -232,7 +230,7 @@ impl Rehearsal<'_> {
                 self.shell = precondition.clone();
                 (ApplyPurpose::Shell, requests.shell(self.epoch, precondition)?)
             }
-            // The shell is not there, so an arm is asked about as if it were the first apply.
+            // The shell was not created, so the dry run of the arm uses the shell's precondition.
             Effect::Arm(with, _) => {
                 let token = SecretString::from(SAMPLE_TOKEN);
                 let enrolment = match with {
@@ -246,7 +244,7 @@ impl Rehearsal<'_> {
                 (ApplyPurpose::Arm, requests.arm(with, enrolment, self.shell.clone())?)
             }
             Effect::Reapply(with, at) => {
-                (ApplyPurpose::Reapply, requests.reapply(with, observed.live()?, &at)?)
+                (ApplyPurpose::Reapply, requests.reapply(with, resolved.live()?, &at)?)
             }
             Effect::CheckBrake
             | Effect::TakePermit(_)
@@ -261,12 +259,12 @@ impl Rehearsal<'_> {
             | Effect::DeleteProviderConfig(_)
             | Effect::UpdatePhase(_)
             | Effect::Fail(_) => {
-                return Err(DomainError::invalid("effect", "is no apply").into());
+                return Err(Error::Internal("the planned effect is not an apply"));
             }
         })
     }
 
-    /// The dry run, and the object as it would be then.
+    /// The dry run's answer, with the resulting object.
     async fn ask(&self, request: &ApplyRequest) -> (PlannedAnswer, Option<Value>) {
         match self.service.ports().cluster.read(|it| it.dry_run(request)).await {
             Ok(DryRun::Accepted(object)) => {
@@ -285,11 +283,11 @@ fn refused(error: &PortError) -> PlannedAnswer {
     PlannedAnswer::Refused { refusal: error.refusal(), message: error.to_string() }
 }
 
-fn seen(observed: Option<&ResolvedObservation>) -> Result<&ResolvedObservation, Error> {
-    observed.ok_or_else(|| DomainError::invalid("observation", "is missing").into())
+fn expect_resolved(resolved: Option<&ResolvedObservation>) -> Result<&ResolvedObservation, Error> {
+    resolved.ok_or(Error::Internal("a planned effect needs an observation"))
 }
 
-/// An id that no issuer gives out: the resource's own.
+/// The resource's own id, which no issuer assigns to a token.
 fn sample_token(resource: &ProvisionedResource) -> Result<BootstrapTokenId, DomainError> {
     BootstrapTokenId::new(resource.id().as_uuid())
 }
@@ -308,14 +306,14 @@ fn name_the_token_that_will_be(manifest: &mut Value) {
     }
 }
 
-const fn in_plain_words(ending: EarlyExit) -> &'static str {
-    match ending {
-        EarlyExit::LostRace => "somebody else would be first, and the pass would end",
+const fn in_plain_words(exit: EarlyExit) -> &'static str {
+    match exit {
+        EarlyExit::LostRace => "another writer would win the race, and the pass would end",
         EarlyExit::StaleRow => {
-            "its composite resource is armed with another token than its row knows: the pass ends"
+            "its composite resource is armed with a different token from its row's: the pass ends"
         }
         EarlyExit::TokenConsumedAgain => "the token was consumed again: the pass ends",
         EarlyExit::TokensOpen => "tokens are not known to be closed: nothing is deleted",
-        EarlyExit::Braked | EarlyExit::OverBudget => ending.message(),
+        EarlyExit::Braked | EarlyExit::OverBudget => exit.message(),
     }
 }

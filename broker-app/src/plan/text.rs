@@ -1,4 +1,4 @@
-//! A plan for people: what would happen, one line per step, and below an apply what it would change.
+//! A plan as text: one line per step, and below an apply its field changes.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ impl fmt::Display for PlannedStep {
                 f.write_str("store a deletion request: a failure is rolled back")
             }
             Self::CloseTokens => f.write_str("close its tokens at the issuer"),
-            Self::Record { what } => write!(f, "put on record {what}"),
+            Self::Record { what } => write!(f, "record {what}"),
             Self::Apply(apply) => apply.fmt(f),
             Self::IssueToken { ordinal } => write!(f, "issue token {}", ordinal.get()),
             Self::DeregisterNode { token } => write!(f, "drain the Node of token {token}"),

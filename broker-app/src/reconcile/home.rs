@@ -1,4 +1,4 @@
-//! Which cluster this replica works on, as its claims say it.
+//! The cluster of this replica, for its claims.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,23 +8,23 @@ use broker_ports::Cluster;
 use crate::deadline::Timed;
 use crate::error::Error;
 
-/// The cluster as it was last known. Clones share it.
+/// The last known cluster identity. Clones share it.
 ///
-/// It only keeps a replica from rows of another cluster. Each pass compares the row's cluster with that of its own
-/// reading, so an outdated answer costs a failed pass and decides nothing.
+/// It only keeps a replica from claiming rows of another cluster. Each pass compares the row's cluster with its own
+/// reading, so a stale identity costs a failed pass and decides nothing.
 #[derive(Clone, Default)]
 pub(crate) struct Home(Arc<Mutex<Known>>);
 
 #[derive(Default)]
 struct Known {
     cluster: Option<ClusterId>,
-    /// The cluster need not be asked again.
+    /// Set until the next refresh.
     fresh: bool,
 }
 
 impl Home {
-    /// The cluster, which is asked if it was not since the last [`refresh`](Self::refresh). If it does not answer, it
-    /// is still the one that it was.
+    /// The cluster's identity, read at most once per [`refresh`](Self::refresh). If the cluster does not answer, the
+    /// last known one.
     pub(crate) async fn cluster(&self, port: &Timed<dyn Cluster>) -> Result<ClusterId, Error> {
         let before = {
             let known = self.lock();
@@ -43,7 +43,7 @@ impl Home {
         }
     }
 
-    /// Has the cluster asked again before the next claim.
+    /// Reads the identity again before the next claim.
     pub(crate) fn refresh(&self) {
         self.lock().fresh = false;
     }

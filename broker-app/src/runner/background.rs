@@ -1,4 +1,4 @@
-//! The tasks beside the passes: relay events, measure the outbox, purge expired rows.
+//! Background tasks of the runner: relay events, measure the outbox, purge expired rows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,6 @@ use super::purge::Purge;
 use crate::emit::Relay;
 use crate::error::in_words;
 
-/// The tasks that run beside the passes.
 pub(super) struct BackgroundTasks(JoinSet<()>);
 
 impl BackgroundTasks {
@@ -32,7 +31,7 @@ impl BackgroundTasks {
     }
 }
 
-/// Measures and purges, once per interval. Neither is urgent: what fails is done the next time.
+/// Measures and purges once per interval. A failed run is retried at the next one.
 async fn maintenance(relay: Relay, purge: Option<Purge>, clock: Arc<dyn Clock>, every: Duration) {
     let mut tick = interval(every);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -44,7 +43,7 @@ async fn maintenance(relay: Relay, purge: Option<Purge>, clock: Arc<dyn Clock>, 
         if let Some(purge) = &purge
             && let Err(error) = purge.run().await
         {
-            tracing::warn!(error = in_words(&error), "what is over could not be purged");
+            tracing::warn!(error = in_words(&error), "expired rows and events could not be purged");
         }
     }
 }

@@ -1,11 +1,12 @@
-//! When a hint about a resource whose last pass failed is followed.
+//! Back-off for hints about a resource whose last pass failed.
 //!
-//! Something changed on the cluster: perhaps somebody mended what the pass failed for, and does not want to wait
-//! until its back-off ends. Perhaps the pass did it itself: one that touches its shell and then fails hints at
-//! itself, and would go round for ever. A hint does not say which. So hints are followed before the back-off ends,
-//! but each failure of a pass that followed one makes the next wait longer, as the schedule's own back-off does.
-//! Whoever mends something is noticed within a second; what flaps costs at most as much again as it would without
-//! hints. A hint that comes too early is not lost: it is followed when its time has come.
+//! A hint may mean that an operator fixed the cause, so waiting for the schedule's back-off is too slow. It may also
+//! be self-inflicted: a pass that touches its shell and then fails triggers its own watch event, and without back-off
+//! it would loop. A hint does not tell which.
+//!
+//! So a hint is followed before the schedule's back-off ends, but each failed pass after a hint doubles the wait for
+//! the next one. A fix is noticed within a second after the first failure. A flapping resource costs at most twice
+//! the passes of the schedule alone. A hint that arrives early is kept and followed when its wait is over.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use broker_domain::ProvisionedResourceId;
 use broker_ports::Backoff;
 use tokio::time::Instant;
 
-/// Resources whose last pass here failed.
+/// Resources whose last pass on this replica failed.
 #[derive(Default)]
 pub(super) struct Hinted {
     failed: BTreeMap<ProvisionedResourceId, Failed>,
@@ -21,69 +22,63 @@ pub(super) struct Hinted {
 }
 
 struct Failed {
-    /// How many passes that followed a hint failed in a row.
+    /// Failed passes in a row that followed a hint.
     in_a_row: u32,
-    /// No hint is followed before.
+    /// No hint is followed before this time.
     not_before: Instant,
-    /// One came, and waits.
-    waits: bool,
+    /// A hint is waiting.
+    waiting: bool,
 }
 
-/// Why a pass was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// A hint.
     Hint,
-    /// It was due, or a sweep asked for it.
+    /// It was due, or a sweep found it.
     Schedule,
 }
 
 impl Hinted {
-    /// A pass failed.
     pub(super) fn failed(&mut self, resource: ProvisionedResourceId, cause: Cause) {
         let before = self.failed.remove(&resource);
         let in_a_row = before.map_or(0, |before| before.in_a_row);
         let in_a_row = in_a_row.saturating_add(u32::from(cause == Cause::Hint));
         let wait = self.backoff.ceiling(in_a_row.saturating_add(1));
         let not_before = Instant::now() + wait;
-        self.failed.insert(resource, Failed { in_a_row, not_before, waits: false });
+        self.failed.insert(resource, Failed { in_a_row, not_before, waiting: false });
     }
 
-    /// A pass went through.
     pub(super) fn passed(&mut self, resource: ProvisionedResourceId) {
         self.failed.remove(&resource);
     }
 
-    /// Whether a hint is followed now. One that is not waits.
+    /// Whether to follow a hint now. Otherwise the hint waits.
     pub(super) fn may_follow(&mut self, resource: ProvisionedResourceId) -> bool {
         match self.failed.get_mut(&resource) {
             Some(failed) if Instant::now() < failed.not_before => {
-                failed.waits = true;
+                failed.waiting = true;
                 false
             }
             Some(_) | None => true,
         }
     }
 
-    /// When the first hint that waits has its time.
     pub(super) fn next(&self) -> Option<Instant> {
-        self.failed.values().filter(|failed| failed.waits).map(|failed| failed.not_before).min()
+        self.failed.values().filter(|failed| failed.waiting).map(|failed| failed.not_before).min()
     }
 
-    /// The hints that waited long enough.
-    pub(super) fn take_ripe(&mut self) -> Vec<ProvisionedResourceId> {
+    pub(super) fn take_due(&mut self) -> Vec<ProvisionedResourceId> {
         let now = Instant::now();
-        let ripe = self.failed.iter_mut().filter(|(_, it)| it.waits && it.not_before <= now);
-        ripe.map(|(resource, failed)| {
-            failed.waits = false;
+        let due = self.failed.iter_mut().filter(|(_, it)| it.waiting && it.not_before <= now);
+        due.map(|(resource, failed)| {
+            failed.waiting = false;
             *resource
         })
         .collect()
     }
 
-    /// Forgets those that are in no trouble any more: another replica may have mended them.
-    pub(super) fn forget_unless(&mut self, in_trouble: impl Fn(ProvisionedResourceId) -> bool) {
-        self.failed.retain(|resource, _| in_trouble(*resource));
+    /// Forgets resources whose error is gone: a pass of another replica may have succeeded.
+    pub(super) fn forget_unless(&mut self, has_failed: impl Fn(ProvisionedResourceId) -> bool) {
+        self.failed.retain(|resource, _| has_failed(*resource));
     }
 }
 
@@ -96,35 +91,35 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_hint_is_followed_at_once_unless_something_failed_just_now() {
+    async fn hint_is_followed_at_once_unless_the_last_pass_failed() {
         let mut hinted = Hinted::default();
         assert!(hinted.may_follow(id(1)), "it did not fail");
         hinted.failed(id(1), Cause::Schedule);
-        assert!(!hinted.may_follow(id(1)), "this may be its own doing");
-        assert!(hinted.may_follow(id(2)), "another's failure is none of its business");
-        assert_eq!(hinted.take_ripe(), []);
+        assert!(!hinted.may_follow(id(1)), "the pass may have caused the hint");
+        assert!(hinted.may_follow(id(2)), "another resource failed");
+        assert_eq!(hinted.take_due(), []);
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(hinted.take_ripe(), [id(1)], "it was not lost");
+        assert_eq!(hinted.take_due(), [id(1)], "it was not lost");
         assert_eq!(hinted.next(), None);
         assert!(hinted.may_follow(id(1)));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_failure_after_a_hint_makes_the_next_one_wait_longer() {
+    async fn each_failure_after_a_hint_lengthens_the_back_off() {
         let mut hinted = Hinted::default();
         hinted.failed(id(1), Cause::Schedule);
         let started = Instant::now();
         for _ in 0..4 {
             assert!(!hinted.may_follow(id(1)));
             tokio::time::sleep_until(hinted.next().unwrap()).await;
-            assert_eq!(hinted.take_ripe(), [id(1)]);
+            assert_eq!(hinted.take_due(), [id(1)]);
             hinted.failed(id(1), Cause::Hint);
         }
         assert_eq!(started.elapsed().as_secs(), 1 + 2 + 4 + 8);
-        // Whoever waited long enough is followed at once, however often it failed.
+        // After its wait, a hint is followed at once, whatever the number of failures.
         tokio::time::advance(Duration::from_secs(16)).await;
         assert!(hinted.may_follow(id(1)));
-        // A success, or that somebody else mended it, begins anew.
+        // A success here or on another replica resets the back-off.
         hinted.passed(id(1));
         hinted.failed(id(2), Cause::Hint);
         hinted.forget_unless(|_| false);
@@ -132,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn attempts_by_schedule_do_not_make_a_hint_wait_longer() {
+    async fn scheduled_attempts_do_not_lengthen_the_hint_back_off() {
         let mut hinted = Hinted::default();
         for _ in 0..20 {
             hinted.failed(id(1), Cause::Schedule);

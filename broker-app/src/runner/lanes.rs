@@ -1,4 +1,4 @@
-//! Queues with a bounded number of workers each: creations, teardowns and hints do not hold up one another.
+//! Queues with a bounded number of workers each, so that creations, teardowns and hints do not delay one another.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -7,23 +7,20 @@ use broker_ports::{Lane, PageSize};
 
 use super::hinted::Cause;
 
-/// Which queue a job stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Queue {
     Teardown,
     Converge,
-    /// Something changed on the cluster; which lane it belongs into is not known yet.
+    /// A change on the cluster; the lane is not known yet.
     Hinted,
 }
 
-/// One pass to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Job {
     queue: Queue,
     resource: ProvisionedResourceId,
 }
 
-/// What waits and what runs.
 pub(super) struct Lanes {
     workers: usize,
     waiting: BTreeMap<Queue, VecDeque<ProvisionedResourceId>>,
@@ -40,12 +37,11 @@ impl Job {
         Self { queue, resource }
     }
 
-    /// It follows a hint: what it is about may be Deleted.
+    /// It follows a hint, so its resource may be Deleted.
     pub(super) fn is_hinted(self) -> bool {
         self.queue == Queue::Hinted
     }
 
-    /// Why the pass is made.
     pub(super) fn cause(self) -> Cause {
         if self.is_hinted() { Cause::Hint } else { Cause::Schedule }
     }
@@ -73,17 +69,17 @@ impl Lanes {
         self.push(Job { queue: Queue::Hinted, resource });
     }
 
-    /// Queues a job, unless one for the same resource waits already: two in a row see the same.
+    /// Queues a job, unless the resource is queued already: the second pass would read the same.
     fn push(&mut self, job: Job) {
         if self.queued.insert(job.resource) {
             self.waiting.entry(job.queue).or_default().push_back(job.resource);
         }
     }
 
-    /// A job that can start now; it counts as running.
+    /// Starts the next job, if a worker is free.
     ///
-    /// A resource that a pass is under way for waits: the claim would be refused, and whatever the hint was
-    /// about, which that pass may have looked too early for, would be forgotten.
+    /// A resource with a running pass waits. Its claim would fail, and a hint that the running pass read too early
+    /// for would be lost.
     pub(super) fn next(&mut self) -> Option<Job> {
         for queue in [Queue::Teardown, Queue::Converge, Queue::Hinted] {
             if self.running_in(queue) >= self.workers {
@@ -99,7 +95,7 @@ impl Lanes {
         None
     }
 
-    /// Takes the first in a queue that nobody works on. It steps over no more than there are workers.
+    /// Takes the first queued resource without a running pass. Skips at most as many as there are workers.
     fn take_idle(&mut self, queue: Queue) -> Option<ProvisionedResourceId> {
         let running = &self.running;
         let waiting = self.waiting.get_mut(&queue)?;
@@ -108,7 +104,6 @@ impl Lanes {
         waiting.remove(place)
     }
 
-    /// A job was started from elsewhere.
     pub(super) fn started(&mut self, job: Job) {
         self.running.insert(job);
     }
@@ -117,7 +112,7 @@ impl Lanes {
         self.running.remove(&job);
     }
 
-    /// How many workers of a lane are free, if any.
+    /// The number of free workers of a lane; `None` if there is none.
     pub(super) fn free(&self, lane: Lane) -> Option<PageSize> {
         let queue = match lane {
             Lane::Converge => Queue::Converge,
@@ -140,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_lane_does_not_hold_up_another() {
+    fn full_lane_does_not_delay_other_lanes() {
         let mut lanes = Lanes::new(2);
         for number in 1..=5 {
             lanes.enqueue(Lane::Converge, id(number));
@@ -156,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_waits_once() {
+    fn resource_is_queued_once() {
         let mut lanes = Lanes::new(9);
         lanes.enqueue_hint(id(1));
         lanes.enqueue_hint(id(1));
@@ -166,13 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_during_a_pass_is_looked_at_when_it_is_over() {
+    fn hint_during_a_pass_is_followed_after_it() {
         let mut lanes = Lanes::new(9);
         let under_way = Job::in_lane(Lane::Converge, id(1));
         lanes.started(under_way);
         lanes.enqueue_hint(id(1));
         lanes.enqueue_hint(id(2));
-        assert_eq!(lanes.next().map(Job::resource), Some(id(2)), "it holds up nobody else");
+        assert_eq!(lanes.next().map(Job::resource), Some(id(2)), "other resources do not wait");
         assert_eq!(lanes.next(), None, "one pass at a time");
         lanes.finished(under_way);
         assert_eq!(lanes.next().map(Job::resource), Some(id(1)));

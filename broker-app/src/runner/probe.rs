@@ -1,4 +1,4 @@
-//! The readiness probe `provisioning-broker-reconcile`: is this replica on its feet?
+//! The readiness probe `provisioning-broker-reconcile`, from sweeps, passes, claims and the relay.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,10 +12,10 @@ use crate::error::Error;
 use crate::reconcile::PassResult;
 use crate::sweep::{ResourceError, SweepReport, Work};
 
-/// A probe that fails has not seen a sweep finish within this many intervals.
+/// The probe fails if no sweep finished within this many intervals.
 const MOST_INTERVALS: u32 = 3;
 
-/// Tells whether the last sweep found store and cluster in order, and whether it was not too long ago.
+/// Reports whether sweeps are current and whether the broker's dependencies answer.
 #[derive(Clone)]
 pub struct Probe {
     state: Arc<Mutex<State>>,
@@ -23,17 +23,15 @@ pub struct Probe {
 }
 
 struct State {
-    /// When a sweep last finished, well or not. None has, at first: nobody knows then what is out there.
+    /// When the last sweep finished, with success or not. `None` before the first: the probe is not ready then.
     finished: Option<Instant>,
-    /// Why the last sweep failed as a whole.
     failure: Option<ResourceError>,
-    /// What the last sweep that went through found.
     report: SweepReport,
-    /// Resources whose last pass here failed.
+    /// Resources whose last pass on this replica failed.
     failed: BTreeMap<ProvisionedResourceId, ResourceError>,
-    /// Why events are not delivered.
+    /// Why the last delivery of events failed.
     relay: Option<ResourceError>,
-    /// Why due work cannot be claimed.
+    /// Why the last claim of due work failed.
     claims: Option<ResourceError>,
 }
 
@@ -46,7 +44,7 @@ pub struct ProbeFailure {
 }
 
 impl ProbeFailure {
-    /// A stable code. Unlike the message it quotes no dependency, so it can be served to strangers.
+    /// A stable code. It quotes no dependency, so it is safe to show to unauthenticated callers.
     pub const fn reason(&self) -> &'static str {
         self.reason
     }
@@ -72,38 +70,57 @@ impl Probe {
     ///
     /// # Errors
     ///
-    /// [`ProbeFailure`] that says why not.
+    /// [`ProbeFailure`] with the reason.
     pub fn check(&self) -> Result<(), ProbeFailure> {
         let failure = self.state().objection(self.interval);
         failure.map_or(Ok(()), |(reason, message)| Err(ProbeFailure { reason, message }))
     }
 
-    /// What the last sweep that went through found, with the resources whose last pass on this replica failed
-    /// among the errors.
+    /// The report of the last successful sweep, plus the resources whose last pass on this replica failed.
     pub fn report(&self) -> SweepReport {
         let state = self.state();
         let mut report = state.report.clone();
-        for (id, trouble) in &state.failed {
-            report.errors.entry(*id).or_insert_with(|| trouble.clone());
+        for (id, error) in &state.failed {
+            report.errors.entry(*id).or_insert_with(|| error.clone());
         }
         report
     }
 
-    /// A sweep went through lately: what the probe knows is of now.
+    /// A sweep finished recently, so the probe's data is current.
     pub(crate) fn is_current(&self) -> bool {
         let finished = self.state().finished;
         finished.is_some_and(|finished| finished.elapsed() <= self.interval * MOST_INTERVALS)
     }
 
-    /// The reason of a resource's trouble, of its last pass here or of the last sweep.
+    /// The reason of a resource's error, from its last pass here or from the last sweep.
     pub(crate) fn trouble_of(&self, id: ProvisionedResourceId) -> Option<&'static str> {
         let state = self.state();
-        // While a sweep fails as a whole, nothing is known of any resource but that.
-        let trouble = state.failed.get(&id).or_else(|| state.report.errors.get(&id));
-        trouble.or(state.failure.as_ref()).map(|trouble| trouble.reason)
+        // A sweep that failed as a whole is the only known reason for any resource.
+        let error = state.failed.get(&id).or_else(|| state.report.errors.get(&id));
+        error.or(state.failure.as_ref()).map(|error| error.reason)
     }
 
-    /// Whether a brake holds what was lost of a resource.
+    /// Whether a resource is paused, as far as this replica knows.
+    pub(crate) fn is_paused(&self, id: ProvisionedResourceId) -> bool {
+        self.state().report.paused.contains(&id)
+    }
+
+    /// Records a pause or resume by a caller of this process, ahead of the next sweep.
+    pub(crate) fn set_paused(&self, id: ProvisionedResourceId, paused: bool) {
+        let known = &mut self.state().report.paused;
+        if paused {
+            known.insert(id);
+        } else {
+            known.remove(&id);
+        }
+    }
+
+    /// Whether the last sweep found that its Project's namespace takes no objects. Stale once the row has changed.
+    pub(crate) fn lacks_namespace(&self, resource: &ProvisionedResource) -> bool {
+        self.state().report.without_namespace.get(&resource.id()) == Some(&resource.version())
+    }
+
+    /// Whether a brake holds the resource.
     pub(crate) fn is_braked(&self, resource: &ProvisionedResource) -> bool {
         let was_applied = resource.substrate().applied().is_some();
         let state = self.state();
@@ -122,7 +139,7 @@ impl Probe {
             Ok((_, report)) => {
                 state.failure = None;
                 if report.complete {
-                    // Whatever is settled now, another replica may have mended.
+                    // A pass of another replica may have settled the resource.
                     state.failed.retain(|id, _| report.unsettled.contains(id));
                 }
                 state.report = report.clone();
@@ -134,7 +151,7 @@ impl Probe {
     pub(super) fn sweep_broke_down(&self) {
         let mut state = self.state();
         state.finished = Some(Instant::now());
-        let message = "the sweep broke down".to_owned();
+        let message = "the sweep panicked".to_owned();
         state.failure = Some(ResourceError { message, ..ResourceError::panicked() });
     }
 
@@ -143,13 +160,12 @@ impl Probe {
         match outcome {
             Ok(PassResult::NotClaimed) => {}
             Ok(PassResult::Completed { .. } | PassResult::EndedEarly(_)) => {
-                drop(state.failed.remove(&id))
+                drop(state.failed.remove(&id));
             }
             Err(error) => drop(state.failed.insert(id, ResourceError::of(error))),
         }
     }
 
-    /// The last pass over it on this replica failed.
     pub(super) fn has_failed(&self, id: ProvisionedResourceId) -> bool {
         self.state().failed.contains_key(&id)
     }
@@ -165,7 +181,7 @@ impl Probe {
     pub(super) fn relayed(&self, delivered: &Result<RelayReport, Error>) {
         let mut state = self.state();
         match delivered {
-            // Nothing to deliver proves nothing.
+            // An empty batch does not prove that the receiver works.
             Ok(report) if !report.was_busy() && state.relay_is_not_infrastructure() => {}
             Ok(report) => state.relay.clone_from(&report.last_failure),
             Err(error) => state.relay = Some(ResourceError::of(error)),
@@ -178,16 +194,16 @@ impl Probe {
 }
 
 impl State {
-    /// Why this replica is not ready, the worst first.
+    /// Why this replica is not ready, most severe first.
     fn objection(&self, interval: Duration) -> Option<(&'static str, String)> {
         if let Some(failure) = &self.failure {
             return Some((failure.reason, failure.message.clone()));
         }
-        let beside = [&self.claims, &self.relay].into_iter().flatten();
+        let others = [&self.claims, &self.relay].into_iter().flatten();
         let mut errors =
-            self.report.infrastructure().into_iter().chain(beside.filter(|it| it.infrastructure));
-        if let Some(trouble) = errors.next() {
-            return Some((trouble.reason, trouble.message.clone()));
+            self.report.infrastructure().into_iter().chain(others.filter(|it| it.infrastructure));
+        if let Some(error) = errors.next() {
+            return Some((error.reason, error.message.clone()));
         }
         let Some(finished) = self.finished else {
             return Some(("no_sweep_yet", "no sweep has finished yet".to_owned()));
@@ -197,14 +213,14 @@ impl State {
                 format!("no sweep finished within {MOST_INTERVALS} intervals of {interval:?}");
             return Some(("sweep_overdue", silence));
         }
-        // A brake is no reason: it is a state of the cluster, which every replica shares, and a replica that is taken
-        // out of service serves no operator who wants to release it.
+        // A brake does not make a replica unready. Every replica shares it, and an unready replica could not serve
+        // the operator who releases it.
         None
     }
 
-    /// An outbox that answers again is well again, even if it has nothing to deliver.
+    /// An outbox that answers again clears its failure, even without events to deliver.
     fn relay_is_not_infrastructure(&self) -> bool {
-        !self.relay.as_ref().is_some_and(|trouble| trouble.infrastructure)
+        !self.relay.as_ref().is_some_and(|error| error.infrastructure)
     }
 }
 
@@ -215,7 +231,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn it_fails_on_trouble_and_on_silence_and_recovers() {
+    async fn probe_fails_on_errors_and_overdue_sweeps_and_recovers() {
         let probe = Probe::new(Duration::from_secs(30));
         assert_eq!(
             probe.check().unwrap_err().to_string(),

@@ -1,8 +1,8 @@
-//! Purging: what was Deleted for long, and events that were delivered long ago, leave the store.
+//! Purges Deleted rows and delivered events after their retention.
 //!
-//! Nothing is removed unless the embedder said after how long. Until then a row that is Deleted is what tells an
-//! orphan from somebody else's object, so the retention is longer than any request to the cluster can be under
-//! way; [`Runner::new`](crate::Runner::new) refuses a shorter one.
+//! Nothing is purged unless the embedder sets a retention. A Deleted row tells the broker's orphans from other
+//! objects, so the retention must be longer than any request to the cluster; [`Runner::new`](crate::Runner::new)
+//! refuses a shorter one.
 
 use std::time::Duration;
 
@@ -12,13 +12,11 @@ use crate::deadline::Timed;
 use crate::error::Error;
 use crate::telemetry;
 
-/// Rows or events that are removed in one transaction.
 const BATCH: PageSize = PageSize::MAX;
 
-/// Transactions of one purge: what is left waits for the next one, and no purge goes on for ever.
+/// Transactions per purge; the next purge continues.
 const MOST_BATCHES: usize = 100;
 
-/// Removes what nobody needs any more.
 #[derive(Clone)]
 pub(crate) struct Purge {
     pub(crate) repository: Timed<dyn Repository>,
@@ -27,14 +25,13 @@ pub(crate) struct Purge {
 }
 
 impl Purge {
-    /// Removes what is over.
     #[tracing::instrument(name = "broker.purge", skip_all)]
     pub(crate) async fn run(&self) -> Result<(), Error> {
         let events = self.events().await?;
         let resources = self.resources().await?;
         telemetry::purged(resources, events);
         if resources + events > 0 {
-            tracing::info!(resources, events, "what was over was purged");
+            tracing::info!(resources, events, "expired rows and events were purged");
         }
         Ok(())
     }

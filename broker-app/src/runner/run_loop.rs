@@ -1,4 +1,4 @@
-//! A runner at work: its lanes, the tasks that it owns, and the loop that waits for whatever comes next.
+//! The run loop: its lanes, its tasks, and the `select!` that waits for the next event.
 
 use std::future::Future;
 use std::pin::pin;
@@ -20,21 +20,18 @@ use crate::reconcile::PassResult;
 use crate::sweep::{SweepReport, Work};
 use crate::telemetry;
 
-/// What a finished pass tells the runner.
 type Finished = Result<PassResult, Error>;
 
-/// What a finished sweep tells the runner.
 type Swept = Result<(Vec<Work>, SweepReport), Error>;
 
-/// A runner at work.
 pub(super) struct RunLoop<'a> {
     runner: &'a Runner,
     lanes: Lanes,
     passes: JoinSet<Finished>,
-    /// Which job a task does: a task that breaks down cannot say so itself. As many as there are workers.
+    /// The job of each pass task, because a panicked task cannot report it. At most one entry per worker.
     jobs: Vec<(task::Id, Job)>,
     sweeps: JoinSet<Swept>,
-    /// Which hints wait because the last pass failed.
+    /// Back-off of hints after failed passes.
     hinted: Hinted,
     background: BackgroundTasks,
 }
@@ -72,12 +69,12 @@ impl<'a> RunLoop<'a> {
                 biased;
                 () = &mut stop => return,
                 // Sweeps come before finished passes, which may follow one another without a pause. They starve no
-                // other arm: a tick comes once per interval, and at most one sweep runs. A sweep starts with a tick
-                // or with a finished pass, so each of those makes the second arm ready at most once.
+                // other arm: ticks come once per interval, and at most one sweep runs. A tick or a finished pass
+                // starts a sweep, so each makes the second arm ready at most once.
                 _ = sweep.tick() => self.start_sweep(),
                 Some(swept) = self.sweeps.join_next() => self.swept(swept),
-                // Finished passes may starve the arms below. Each pass is followed by a claim, which is what wake-ups
-                // and polls ask for, and a sweep finds what an unread hint is about.
+                // Finished passes may starve the arms below. That is harmless: a claim follows each pass, which
+                // serves wake-ups and polls, and a sweep replaces unread hints.
                 Some(finished) = self.passes.join_next_with_id() => {
                     self.finished(finished);
                     self.claim_due().await;
@@ -93,7 +90,7 @@ impl<'a> RunLoop<'a> {
                     }
                     None => hints = None,
                 },
-                () = ripe(self.hinted.next()) => self.follow_ripe_hints(),
+                () = sleep_until_due(self.hinted.next()) => self.follow_due_hints(),
                 _ = poll.tick() => {
                     self.subscribe(&mut hints, &mut wakeups).await;
                     self.claim_due().await;
@@ -102,13 +99,13 @@ impl<'a> RunLoop<'a> {
         }
     }
 
-    /// Lets passes under way finish, then ends whatever is left. Their leases end by themselves.
+    /// Lets running passes finish, then aborts the rest. Their leases expire.
     pub(super) async fn finish(mut self, within: Duration) {
         let everything = async { while self.passes.join_next().await.is_some() {} };
         if tokio::time::timeout(within, everything).await.is_err() {
             tracing::warn!(
                 left = self.passes.len(),
-                "passes did not finish in time and were ended"
+                "passes did not finish in time and were aborted"
             );
         }
         self.passes.shutdown().await;
@@ -117,9 +114,9 @@ impl<'a> RunLoop<'a> {
     }
 }
 
-/// Where work comes from.
+/// Sources of work.
 impl RunLoop<'_> {
-    /// Streams of hints end when a connection does; they are only hints, so they are simply asked for again.
+    /// Subscribes again after a stream has ended. Hints may be lost meanwhile; the sweep covers them.
     async fn subscribe(&self, hints: &mut Option<Hints>, wakeups: &mut Option<Wakeups>) {
         let ports = self.runner.reconciler.ports();
         if hints.is_none() {
@@ -130,10 +127,9 @@ impl RunLoop<'_> {
         }
     }
 
-    /// Claims what is due for every free worker.
     async fn claim_due(&mut self) {
         if self.runner.config().mode == Mode::DryRun {
-            // A lease would keep a replica that may change something from its work; sweeps find what to look at.
+            // A lease would block a live replica; in a dry run, sweeps supply the work.
             return;
         }
         for lane in [Lane::Teardown, Lane::Converge] {
@@ -153,7 +149,7 @@ impl RunLoop<'_> {
         }
     }
 
-    /// Leases, and when they were asked for: a worker counts from before it asked.
+    /// Claimed leases, and when the claim was sent: a pass counts its lease from then.
     async fn claim(&self, target: ClaimTarget) -> Result<(Vec<Lease>, Instant), Error> {
         let reconciler = &self.runner.reconciler;
         let request = reconciler.claim_request(target).await?;
@@ -187,8 +183,8 @@ impl RunLoop<'_> {
         }
     }
 
-    fn follow_ripe_hints(&mut self) {
-        for resource in self.hinted.take_ripe() {
+    fn follow_due_hints(&mut self) {
+        for resource in self.hinted.take_due() {
             self.lanes.enqueue_hint(resource);
         }
         self.start_passes();
@@ -203,7 +199,7 @@ impl RunLoop<'_> {
     }
 }
 
-/// What becomes of work.
+/// Results of work.
 impl RunLoop<'_> {
     fn finished(&mut self, finished: Result<(task::Id, Finished), JoinError>) {
         let id = match &finished {
@@ -227,15 +223,15 @@ impl RunLoop<'_> {
                     tracing::warn!(%resource, reason = error.reason(), error = in_words(error), "a pass failed");
                 }
                 if let Ok(PassResult::EndedEarly(EarlyExit::OverBudget)) = &outcome {
-                    // More is lost than the budget allows: count now what is lost, not at the next interval.
+                    // Losses exceed the budget: sweep now to count them, instead of at the next interval.
                     self.start_sweep();
                 }
                 self.runner.probe.passed(resource, &outcome);
             }
-            // Its lease ends by itself, and the next pass looks at everything anew.
+            // The lease expires, and the next pass reads everything again.
             Err(_panic) => {
-                // Without the payload, which may quote a secret; the process's panic hook says where it happened.
-                tracing::error!(%resource, "a pass broke down");
+                // Without the payload, which may quote a secret; the process's panic hook reports the location.
+                tracing::error!(%resource, "a pass panicked");
                 telemetry::panicked();
                 self.runner.probe.panicked(resource);
             }
@@ -250,7 +246,7 @@ impl RunLoop<'_> {
                 self.hinted.forget_unless(|resource| self.runner.probe.has_failed(resource));
                 match swept {
                     Ok((work, _)) => {
-                        // The cluster answered a moment ago, so asking it again which one it is costs little.
+                        // The cluster answered this sweep, so reading its identity again is cheap.
                         self.runner.reconciler.refresh_home();
                         self.enqueue(work);
                     }
@@ -264,7 +260,7 @@ impl RunLoop<'_> {
             }
             Err(_panic) => {
                 tracing::error!(
-                    error = "the sweep broke down",
+                    error = "the sweep panicked",
                     "provisioning broker reconcile tick failed"
                 );
                 self.runner.probe.sweep_broke_down();
@@ -273,15 +269,15 @@ impl RunLoop<'_> {
     }
 }
 
-/// Waits until then, or for ever if there is nothing to wait for.
-async fn ripe(when: Option<Instant>) {
+/// Waits until `when`; without one, never resolves.
+async fn sleep_until_due(when: Option<Instant>) {
     match when {
         Some(when) => sleep_until(when).await,
         None => std::future::pending().await,
     }
 }
 
-/// The next item of a stream, or for ever nothing if there is none.
+/// The next item of a stream; without a stream, never resolves.
 async fn next_of<S: futures_core::Stream + Unpin>(stream: &mut Option<S>) -> Option<S::Item> {
     match stream {
         Some(stream) => stream.next().await,

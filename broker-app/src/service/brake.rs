@@ -1,4 +1,4 @@
-//! The brake as operators use it: show it, set it, and release it with a look at what is really lost.
+//! The brake for operators: show it, set it, and release it after direct reads of the losses.
 
 use broker_domain::{
     ClusterId, Error as DomainError, Phase, ProjectId, ProvisionedResource, ProvisionedResourceId,
@@ -9,13 +9,14 @@ use broker_ports::{
 };
 
 use super::Service;
-use super::operations::for_everybody;
+use super::operations::require_all_scope;
 use crate::decide::Mode;
 use crate::error::{Error, in_words};
 use crate::observe::read_applied;
 use crate::sweep::is_expected;
+use crate::telemetry::trace;
 
-/// The brakes of the cluster that the broker works on, and what is lost there.
+/// The brakes of the broker's cluster, and the losses there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BrakeStatus {
@@ -23,32 +24,31 @@ pub struct BrakeStatus {
     pub cluster: ClusterId,
     /// The brakes that are set: the cluster's own first, then those of Projects.
     pub brakes: Vec<Brake>,
-    /// What is lost there.
+    /// The losses.
     pub losses: BrakeLosses,
 }
 
-/// What direct reads found in the reach of a brake.
+/// The result of direct reads of the resources that a brake covers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BrakeLosses {
-    /// Every composite resource that was applied, is wanted, and that a direct read did not find. A release accepts
-    /// these.
+    /// Wanted composite resources that were applied and are absent by a direct read. A release accepts these losses.
     pub absent: Vec<Absence>,
-    /// What could not be read, so that it is not known whether it is lost. A release accepts none of it.
+    /// Resources that could not be read, so a loss is unknown. A release accepts none of them.
     pub unread: Vec<Unread>,
 }
 
-/// A resource that could not be read, or whose composite resource could not.
+/// A resource whose row or composite resource could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unread {
     /// The resource.
     pub resource: ProvisionedResourceId,
-    /// Why it could not be read, in one line.
+    /// The error, in one line.
     pub problem: String,
 }
 
-/// A composite resource that is lost.
+/// A lost composite resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Absence {
@@ -58,37 +58,40 @@ pub struct Absence {
     pub project: ProjectId,
     /// Its phase.
     pub phase: Phase,
-    /// What was lost.
+    /// The loss.
     pub lost: Lost,
 }
 
 impl Service {
-    /// The brakes of the cluster, and every composite resource that is lost there, each by a direct read.
+    /// The brakes of the cluster, and every composite resource that is lost there by a direct read.
     ///
     /// # Errors
     ///
     /// `invalid_input` unless the scope is all; a port's own.
+    #[tracing::instrument(name = "broker.brake_status", skip_all, fields(traceparent = trace(context)))]
     pub async fn brake_status(&self, context: &RequestContext) -> Result<BrakeStatus, Error> {
-        for_everybody(context)?;
+        require_all_scope(context)?;
         let cluster = self.cluster().await?;
         let brakes = self.ports.schedule.read(|it| it.brakes(&cluster)).await?;
         let losses = self.losses(&cluster, None).await?;
         Ok(BrakeStatus { cluster, brakes, losses })
     }
 
-    /// Sets the brake of the cluster, or of one Project on it: nothing is re-created, issued, deregistered by
-    /// itself, rolled back or failed there until it is released.
-    /// A broker in dry-run mode sets it, too: that destroys nothing, and live replicas obey.
+    /// Sets the brake of the cluster, or of one Project on it. Until its release, the broker re-creates, issues,
+    /// rolls back and fails nothing there, and deregisters no Node on its own.
+    ///
+    /// Works in dry-run mode too: it destroys nothing, and live replicas obey it.
     ///
     /// # Errors
     ///
     /// `invalid_input` unless the scope is all; a port's own.
+    #[tracing::instrument(name = "broker.set_brake", skip_all, fields(traceparent = trace(context)))]
     pub async fn set_brake(
         &self,
         context: &RequestContext,
         project: Option<ProjectId>,
     ) -> Result<ClusterId, Error> {
-        for_everybody(context)?;
+        require_all_scope(context)?;
         let cluster = self.cluster().await?;
         let mut brake = Brake::new(0, 0, self.ports.clock.now());
         brake.project = project;
@@ -99,28 +102,28 @@ impl Service {
         Ok(cluster)
     }
 
-    /// Releases a brake and accepts what is lost in its reach, each loss by a direct read. The resources become
-    /// due at once and need no permit; a later loss counts again. Answers what was accepted, and what could not be read:
-    /// that stays in the budget, and counts in the next sweep.
+    /// Releases a brake and accepts the losses that it covers, each confirmed by a direct read. Those resources are
+    /// due at once and need no permit; a later loss counts again. Returns the accepted losses and the resources that
+    /// could not be read. The latter stay in the budget and count in the next sweep.
     ///
     /// # Errors
     ///
-    /// `invalid_input` unless the scope is all, or when `cluster` is not the one that the broker works on; a
-    /// port's own.
+    /// `invalid_input` unless the scope is all, or when `cluster` is not the broker's own; a port's own.
+    #[tracing::instrument(name = "broker.release_brake", skip_all, fields(traceparent = trace(context)))]
     pub async fn release_brake(
         &self,
         context: &RequestContext,
         cluster: &ClusterId,
         project: Option<ProjectId>,
     ) -> Result<BrakeLosses, Error> {
-        for_everybody(context)?;
+        require_all_scope(context)?;
         let here = self.cluster().await?;
         if here != *cluster {
             let problem = format!("{cluster} is not the cluster of this broker; use {here}");
             return Err(DomainError::invalid("cluster", problem).into());
         }
         if self.config.mode == Mode::DryRun {
-            let problem = "is off; a brake is released by a broker that may change something";
+            let problem = "is dry-run; release the brake with a broker in live mode";
             return Err(DomainError::invalid("mode", problem).into());
         }
         let losses = self.losses(cluster, project).await?;
@@ -135,10 +138,9 @@ impl Service {
         self.ports.cluster.read(Cluster::identity).await
     }
 
-    /// What is lost on a cluster, or of one Project there: a page of rows at a time. A cache may say that an object is
-    /// gone; a direct read decides.
+    /// The losses of a cluster, or of one Project there, confirmed by direct reads, one page of rows at a time.
     ///
-    /// What a collaborator rejects is that resource's own problem. A collaborator that does not answer ends it all.
+    /// A rejection concerns only its resource. A port that does not answer fails the whole call.
     async fn losses(
         &self,
         cluster: &ClusterId,
@@ -169,10 +171,10 @@ impl Service {
     }
 }
 
-/// Whether the next resource can be read although this one could not.
+/// Whether the error concerns this resource only.
 fn is_of_one(error: &Error) -> bool {
     match error {
-        Error::Domain(_) => true,
+        Error::Domain(_) | Error::Internal(_) => true,
         Error::Port { source, .. } => source.class() == FailureClass::Rejected,
         Error::LeaseRanOut => false,
     }

@@ -1,20 +1,22 @@
-//! Many events that were set aside are resumed at once.
+//! Redrives dead letters in bulk.
 
 use broker_domain::{NotFound, ProjectId};
 use broker_ports::{AccessScope, EventsOf, PageSize, Redrive, RequestContext, ResourceDeadLetter};
 
 use super::Service;
 use crate::error::Error;
+use crate::telemetry::trace;
 
 impl Service {
-    /// Resumes every event that was set aside, of one Project or of every Project within the scope; answers which.
+    /// Redrives every dead letter of one Project, or of all Projects within the scope. Returns the redriven events.
     ///
-    /// Each resource is resumed by itself, with its own audit line. What was resumed stays resumed when a later one
-    /// fails: call it again.
+    /// Each resource is redriven alone, with its own audit line. If one fails, the earlier ones stay redriven: call
+    /// it again.
     ///
     /// # Errors
     ///
     /// `assignment_not_found` for a Project outside of the scope; `outbox_…`.
+    #[tracing::instrument(name = "broker.redrive_all_events", skip_all, fields(traceparent = trace(context)))]
     pub async fn redrive_all_events(
         &self,
         context: &RequestContext,
@@ -40,7 +42,7 @@ impl Service {
                     .await?;
                 resumed.extend(one.map(|event| ResourceDeadLetter::new(*resource, event)));
             }
-            // A page of which nothing could be resumed is an old one, and would come again.
+            // A page without progress is stale and would repeat.
             let last = page.len() < usize::from(PageSize::MAX.get());
             if last || resumed.len() == before {
                 return Ok(resumed);

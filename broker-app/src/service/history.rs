@@ -1,24 +1,26 @@
-//! What was done to a resource, and by whom.
+//! The audit of a resource.
 
 use broker_domain::{NotFound, ProvisionedResourceId};
 use broker_ports::{AuditRecord, RequestContext};
 
 use super::Service;
 use crate::error::Error;
+use crate::telemetry::trace;
 
 impl Service {
-    /// The audit of a resource, oldest line first. It outlives the resource, so this answers after a purge, too.
+    /// The audit lines of a resource, oldest first. They outlive the resource, also after a purge.
     ///
     /// # Errors
     ///
     /// `provisioned_resource_not_found` when there never was one within the scope; `repository_…`.
+    #[tracing::instrument(name = "broker.history", skip_all, fields(resource = %id, traceparent = trace(context)))]
     pub async fn history(
         &self,
         context: &RequestContext,
         id: ProvisionedResourceId,
     ) -> Result<Vec<AuditRecord>, Error> {
         let mut lines = self.ports.repository.read(|it| it.history(id)).await?;
-        // The row may be purged, so the lines say which Project it was of.
+        // The row may be purged, so the Project comes from the lines.
         lines.retain(|line| {
             line.entry.project.is_some_and(|project| context.scope().covers(project))
         });

@@ -1,4 +1,4 @@
-//! What operators do by hand: pause, resume, look again, take up events, give up.
+//! Operations by hand: pause, resume, reconcile now, redrive events, scrub the audit, abandon.
 
 use broker_domain::{
     Error as DomainError, NotFound, Phase, ProvisionedResource, ProvisionedResourceId,
@@ -15,11 +15,12 @@ use crate::error::{Error, for_schedule};
 use crate::telemetry::{self, trace};
 
 impl Service {
-    /// Lets a resource be: no pass looks at it until it is resumed. A pass under way goes on.
+    /// Pauses a resource: no pass claims it until it is resumed. A running pass finishes.
     ///
     /// # Errors
     ///
     /// `provisioned_resource_not_found`; `schedule_…`.
+    #[tracing::instrument(name = "broker.pause", skip_all, fields(resource = %id, traceparent = trace(context)))]
     pub async fn pause(
         &self,
         context: &RequestContext,
@@ -28,11 +29,12 @@ impl Service {
         self.set_paused(context, id, true).await
     }
 
-    /// Takes a paused resource up again, at once.
+    /// Resumes a paused resource, which is due at once.
     ///
     /// # Errors
     ///
     /// `provisioned_resource_not_found`; `schedule_…`.
+    #[tracing::instrument(name = "broker.resume", skip_all, fields(resource = %id, traceparent = trace(context)))]
     pub async fn resume(
         &self,
         context: &RequestContext,
@@ -41,11 +43,12 @@ impl Service {
         self.set_paused(context, id, false).await
     }
 
-    /// Has a resource looked at at once, whatever its back-off says.
+    /// Makes a resource due now, regardless of its back-off.
     ///
     /// # Errors
     ///
     /// `provisioned_resource_not_found`; `schedule_…`.
+    #[tracing::instrument(name = "broker.reconcile_now", skip_all, fields(resource = %id, traceparent = trace(context)))]
     pub async fn reconcile_now(
         &self,
         context: &RequestContext,
@@ -57,11 +60,12 @@ impl Service {
         if known { Ok(()) } else { Err(id.not_found().into()) }
     }
 
-    /// Takes up a resource's event that was set aside; answers which, if there was one.
+    /// Redrives a resource's dead letter; returns it, if there was one.
     ///
     /// # Errors
     ///
     /// `provisioned_resource_not_found`; `outbox_…`.
+    #[tracing::instrument(name = "broker.redrive_events", skip_all, fields(resource = %id, traceparent = trace(context)))]
     pub async fn redrive_events(
         &self,
         context: &RequestContext,
@@ -72,33 +76,32 @@ impl Service {
         self.ports.outbox.write(|it| it.redrive_events(id, how, context.attribution())).await
     }
 
-    /// Blanks what people wrote in a resource's audit; answers in how many lines. The resource may be purged
-    /// already.
+    /// Blanks the free text in a resource's audit lines, also after a purge. Returns the number of lines.
     ///
     /// # Errors
     ///
-    /// `invalid_input` unless the scope is everybody's; `repository_…`.
+    /// `invalid_input` unless the scope is all; `repository_…`.
+    #[tracing::instrument(name = "broker.scrub_audit", skip_all, fields(resource = %id, traceparent = trace(context)))]
     pub async fn scrub_audit(
         &self,
         context: &RequestContext,
         id: ProvisionedResourceId,
     ) -> Result<u64, Error> {
-        for_everybody(context)?;
+        require_all_scope(context)?;
         self.ports.repository.write(|it| it.scrub_audit(id, context.attribution())).await
     }
 
-    /// Gives up a teardown: the resource is Deleted although nobody proved that everything is gone. Its
-    /// tokens are closed first, so that at least no Node can come of what is left.
+    /// Abandons a teardown: the resource becomes Deleted without proof that its objects are gone. Its tokens are
+    /// closed first, so no Node can enrol from remaining objects.
     ///
-    /// The only way to Deleted without proof, for operators of the platform alone. What is left on the
-    /// cluster is not touched any more. It works on a paused resource, too, and on one of a cluster that this
-    /// replica does not serve.
+    /// For platform operators only: no other way leads to Deleted without proof. The broker no longer touches
+    /// remaining objects. Works on a paused resource, and on one of another cluster.
     ///
     /// # Errors
     ///
-    /// `invalid_input` unless the scope is everybody's, and in a dry run; `provisioned_resource_not_found`;
-    /// `illegal_transition` unless a teardown is under way; `stale_write` while a pass holds the resource;
-    /// a port's own. The resource can be claimed again at once then.
+    /// `invalid_input` unless the scope is all, and in a dry run; `provisioned_resource_not_found`;
+    /// `illegal_transition` unless a teardown is in progress; `stale_write` while a pass holds the resource; a port's
+    /// own. After an error the resource can be claimed at once.
     #[tracing::instrument(name = "broker.abandon", skip_all, fields(resource = %id, traceparent = trace(context)))]
     pub async fn abandon(
         &self,
@@ -106,7 +109,7 @@ impl Service {
         id: ProvisionedResourceId,
         reason: &str,
     ) -> Result<ProvisionedResource, Error> {
-        for_everybody(context)?;
+        require_all_scope(context)?;
         if self.config.mode == Mode::DryRun {
             let problem =
                 "is dry-run, in which tokens are not closed; run the broker live to abandon";
@@ -123,7 +126,7 @@ impl Service {
             Ok(resource) => (resource.version(), PassOutcome::Succeeded { due_in: None }),
             Err(error) => (resource.version(), failed(error)),
         };
-        // A lease that is not given back ends by itself; the caller hears of the abandonment itself.
+        // A failed release is ignored: the lease expires, and the caller needs the result of the abandonment.
         let _ = self.ports.schedule.write(|it| it.release(&lease, seen, &outcome)).await;
         abandoned
     }
@@ -164,7 +167,7 @@ impl Service {
         }
     }
 
-    /// Claims it for a person: paused or not, and whichever cluster it is bound to.
+    /// Claims a resource for an operator, even if it is paused or bound to another cluster.
     async fn claim(&self, id: ProvisionedResourceId) -> Result<Option<Lease>, Error> {
         let BrokerConfig { worker, lease, .. } = &*self.config;
         let request = ClaimRequest::new(worker.clone(), ClaimTarget::EvenPaused(id), *lease);
@@ -183,6 +186,9 @@ impl Service {
             .schedule
             .write(|it| it.set_paused(id, paused, context.attribution()))
             .await?;
+        if let Some(probe) = &self.probe {
+            probe.set_paused(id, paused && known);
+        }
         if known { Ok(()) } else { Err(id.not_found().into()) }
     }
 
@@ -212,12 +218,11 @@ fn held(resource: &ProvisionedResource) -> Error {
     DomainError::StaleWrite { resource: resource.id(), expected: resource.version() }.into()
 }
 
-pub(super) fn for_everybody(context: &RequestContext) -> Result<(), Error> {
+pub(super) fn require_all_scope(context: &RequestContext) -> Result<(), Error> {
     match context.scope() {
         AccessScope::All => Ok(()),
         AccessScope::Project(_) => {
-            let problem =
-                "is one project's; this is for operators of the platform, whose scope is all";
+            let problem = "covers one project; this operation requires the scope of all projects";
             Err(DomainError::invalid("scope", problem).into())
         }
     }

@@ -1,4 +1,4 @@
-//! A caller's write meets passes under way: it is made again from the new version until it is committed.
+//! Retries a caller's write that races with passes, each time from the row's new version.
 
 use broker_domain::{Change, Error as DomainError, ProvisionedResource};
 use broker_ports::{RequestContext, Write, WriteKind, Written};
@@ -7,10 +7,9 @@ use super::Service;
 use crate::error::Error;
 use crate::telemetry;
 
-/// How often a caller's write is attempted before the caller is told that the resource keeps changing.
+/// Attempts of a caller's write before it fails with `stale_write`.
 const MOST_RACES: usize = 16;
 
-/// The attempts at one caller's write, each from what was read last.
 pub(super) struct Race<'a> {
     service: &'a Service,
     context: &'a RequestContext,
@@ -29,12 +28,11 @@ impl Service {
 }
 
 impl Race<'_> {
-    /// What the next attempt is made from.
     pub(super) const fn resource(&self) -> &ProvisionedResource {
         &self.resource
     }
 
-    /// Attempts a write. Answers the resource as the write left it; `None` if the write was stale, after reading again.
+    /// Attempts a write. Returns the written resource, or `None` after a stale write and a new read.
     pub(super) async fn attempt(
         &mut self,
         kind: WriteKind,
@@ -52,7 +50,7 @@ impl Race<'_> {
 
     /// Reads the resource again after a stale write.
     ///
-    /// The next attempt is safe: a stale write stored nothing, and the change is made from what is stored now.
+    /// The next attempt is safe: a stale write stored nothing, and the next change is based on the stored row.
     pub(super) async fn read_again(&mut self) -> Result<(), Error> {
         self.attempts += 1;
         let (resource, expected) = (self.resource.id(), self.resource.version());

@@ -1,4 +1,4 @@
-//! Replace: tears a resource down and declares a new one in its place, in one transaction.
+//! Replace: tears a resource down and declares its replacement, in one transaction.
 
 use broker_domain::{
     Declaration, Error as DomainError, ProvisionedResource, ProvisionedResourceId, RequestId,
@@ -11,20 +11,20 @@ use crate::error::Error;
 use crate::telemetry::{self, trace};
 
 impl Service {
-    /// Accepts the deletion of a resource and declares a new one in its place, in one transaction. Answers the new one
-    /// at Pending. It has the same Project, Resource, blueprint version, credential, parameters and failure policy.
+    /// Requests the deletion of a resource and declares its replacement, in one transaction. Returns the replacement
+    /// at Pending, with the same Project, Resource, blueprint version, credential, parameters and failure policy.
     ///
-    /// Of a resource whose deletion is under way only the new one is declared; the teardown goes on. Both stand beside
-    /// each other until the teardown is over.
+    /// If the deletion is already in progress, it only declares the replacement. Both resources exist until the
+    /// teardown is complete.
     ///
-    /// A repeated call is free: without a request id of the caller's, the id of the old resource names the request, so
-    /// the answer is the first replacement again.
+    /// Idempotent: without a caller's request id, the id of the old resource identifies the request, so a repeated
+    /// call returns the first replacement.
     ///
     /// # Errors
     ///
-    /// `provisioned_resource_not_found`; `invalid_input` for a resource that is Deleted, and for the request id that
-    /// declared the old resource itself; `stale_write` if the old resource kept changing; as
-    /// [`provision`](Self::provision). Nothing is stored then, and the old resource is left as it was.
+    /// `provisioned_resource_not_found`; `invalid_input` for a Deleted resource, and for the request id that declared
+    /// the old resource; `stale_write` if the old resource kept changing; as [`provision`](Self::provision). After an
+    /// error nothing is stored.
     #[tracing::instrument(name = "broker.replace", skip_all, fields(resource = %id, traceparent = trace(context)))]
     pub async fn replace(
         &self,
@@ -44,7 +44,7 @@ impl Service {
         old: ProvisionedResource,
         declaration: &Declaration,
     ) -> Result<ProvisionedResource, Error> {
-        // Before the phase is looked at: the old resource may be Deleted by the time its replacement is asked for again.
+        // Before the phase check: the old resource may be Deleted when the call is repeated.
         if let Some(first) = self.replay(context, declaration).await? {
             return self.replayed(context, old.id(), first, declaration).await;
         }
@@ -71,8 +71,8 @@ impl Service {
         }
     }
 
-    /// The first answer to a repeated request. A replacement and the deletion request of the old resource are one
-    /// transaction, so a request that left the old resource alone was about another one.
+    /// The first answer to a repeated request. Replacement and deletion request are one transaction, so if the old
+    /// resource is not in teardown, the request id belongs to another request.
     async fn replayed(
         &self,
         context: &RequestContext,
@@ -85,15 +85,17 @@ impl Service {
             return Ok(first);
         }
         let request = declaration.request_id.as_ref().map_or("it", RequestId::as_str);
-        let problem = format!("{request} was used for another resource; give another one, or none");
+        let problem = format!(
+            "{request} was used for another resource; pass a different request id, or none"
+        );
         Err(DomainError::invalid("request_id", problem).into())
     }
 }
 
-/// The declaration that the old resource came from, with its defaults filled in.
+/// The declaration of the old resource, with its defaults filled in.
 ///
-/// Admission validates the stored parameters again. [Validation](broker_render::ParameterSchema::validate) is idempotent,
-/// so the values stay the same.
+/// Admission validates the stored parameters again. [Validation](broker_render::ParameterSchema::validate) is
+/// idempotent, so the values stay the same.
 fn declared_again(
     old: &ProvisionedResource,
     request: Option<RequestId>,

@@ -1,4 +1,4 @@
-//! Retry: a failed resource whose cause is fixed converges again.
+//! Retry: a failed resource converges again after its cause is fixed.
 
 use broker_domain::{ProvisionedResource, ProvisionedResourceId};
 use broker_ports::{RequestContext, WriteKind};
@@ -8,13 +8,13 @@ use crate::error::Error;
 use crate::telemetry::trace;
 
 impl Service {
-    /// Sends a failed resource on its way again. The next pass decides from the facts: if the composite resource
-    /// still says that it failed for good, the resource fails again.
+    /// Makes a failed resource converge again. The next pass decides from the facts: if the composite resource still
+    /// reports a terminal failure, the resource fails again.
     ///
     /// # Errors
     ///
-    /// `provisioned_resource_not_found`; `illegal_transition` in any phase but Failed; `stale_write` if the
-    /// resource kept changing; `repository_…`.
+    /// `provisioned_resource_not_found`; `illegal_transition` in any phase but Failed; `stale_write` if the resource
+    /// kept changing; `repository_…`.
     #[tracing::instrument(name = "broker.retry", skip_all, fields(resource = %id, traceparent = trace(context)))]
     pub async fn retry(
         &self,

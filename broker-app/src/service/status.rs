@@ -1,7 +1,9 @@
 //! The status of a resource for the one who asked for it: where it is, and whether something holds it up.
 //!
 //! An [explanation](crate::explain) is for operators: it asks every port and names objects. A status costs one read of the
-//! store. In a process that runs the broker it also uses what the runner knows.
+//! store. In a process that runs the broker it also uses what the runner has learnt: the last sweep (pauses, brakes,
+//! namespaces, unreadable references) and the failures of its own passes. A failure of a pass on another replica is
+//! unknown here until a sweep of this replica meets the same cause.
 
 use broker_domain::{Phase, ProvisionedResource, ProvisionedResourceId};
 use broker_ports::{RequestContext, wire};
@@ -12,6 +14,7 @@ use super::Service;
 use crate::error::Error;
 use crate::explain::BudgetUse;
 use crate::runner::Probe;
+use crate::telemetry::trace;
 
 /// Where a resource is, and what holds it up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +40,10 @@ pub struct Status {
 pub enum HoldUp {
     /// It failed and stays so. Retry it, replace it, or delete it.
     Failed,
+    /// An operator paused it. No pass is made before it is resumed.
+    Paused,
+    /// The namespace of its Project takes no objects yet. It goes on when the platform has made it ready.
+    NamespaceNotReady,
     /// The platform stopped automatic repair, because it lost too much at once. Its operators decide.
     SafetyBrake,
     /// The cluster, the store, the token issuer or the mesh does not answer. The broker tries again.
@@ -64,6 +71,8 @@ impl HoldUp {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Failed => "failed",
+            Self::Paused => "paused",
+            Self::NamespaceNotReady => "namespace_not_ready",
             Self::SafetyBrake => "safety_brake",
             Self::Unavailable => "unavailable",
             Self::Refused => "refused",
@@ -76,6 +85,8 @@ impl HoldUp {
     pub const fn message(self) -> &'static str {
         match self {
             Self::Failed => "it failed; retry it, replace it or delete it",
+            Self::Paused => "the operators of the platform paused it",
+            Self::NamespaceNotReady => "the platform prepares its Project; it goes on by itself",
             Self::SafetyBrake => {
                 "the platform lost many resources at once and repairs none before its operators agree"
             }
@@ -125,9 +136,14 @@ impl Status {
 impl Service {
     /// Where a resource is, and what holds it up: one read of the store.
     ///
+    /// Without a runner in this process, `hold_up` is only [`Failed`](HoldUp::Failed) or [`Slow`](HoldUp::Slow), and
+    /// `basis` is [`Basis::Row`]. With one, pauses, brakes and namespaces are as the last sweep found them. Failed passes
+    /// are those of this replica: another replica's are unknown here.
+    ///
     /// # Errors
     ///
     /// As [`get`](Self::get).
+    #[tracing::instrument(name = "broker.status", skip_all, fields(resource = %id, traceparent = trace(context)))]
     pub async fn status(
         &self,
         context: &RequestContext,
@@ -165,8 +181,12 @@ fn known_to(probe: &Probe, resource: &ProvisionedResource) -> Option<HoldUp> {
     if has_arrived {
         return None;
     }
+    if probe.is_paused(resource.id()) {
+        return Some(HoldUp::Paused);
+    }
     if probe.is_braked(resource) {
         return Some(HoldUp::SafetyBrake);
     }
-    probe.trouble_of(resource.id()).map(HoldUp::of_reason)
+    let trouble = probe.trouble_of(resource.id()).map(HoldUp::of_reason);
+    trouble.or_else(|| probe.lacks_namespace(resource).then_some(HoldUp::NamespaceNotReady))
 }

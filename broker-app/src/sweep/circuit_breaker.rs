@@ -1,8 +1,8 @@
-//! How long a sweep goes on asking somebody who does not answer.
+//! Limits the time that a sweep spends on a port that does not answer.
 //!
-//! One resource whose labels cannot be had costs a sweep one deadline. A collaborator that is dead would cost
-//! one per resource; after a few in a row it is not asked again until the next sweep, and every resource that
-//! would have needed it is in trouble with the last failure.
+//! One resource whose labels time out costs a sweep one deadline. A dead port would cost one deadline per resource.
+//! After three failures in a row the breaker opens until the next sweep, and each resource that needs the port gets
+//! its last failure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,24 +11,24 @@ use broker_ports::{FailureClass, PortName};
 
 use crate::error::Error;
 
-/// So many calls in a row that were not answered are enough.
-const ENOUGH: u32 = 3;
+/// The breaker of a port opens after this many unanswered calls in a row.
+const MAX_FAILURES: u32 = 3;
 
-/// Who did not answer lately.
+/// Unanswered calls in a row, and the last failure, by port.
 #[derive(Default)]
 pub(super) struct CircuitBreaker(BTreeMap<PortName, (u32, Arc<Error>)>);
 
 impl CircuitBreaker {
-    /// The failure of a port that is not asked any more.
+    /// The last failure of the port, if its breaker is open.
     pub(super) fn open_with(&self, port: PortName) -> Option<Arc<Error>> {
         let (in_a_row, error) = self.0.get(&port)?;
-        (*in_a_row >= ENOUGH).then(|| Arc::clone(error))
+        (*in_a_row >= MAX_FAILURES).then(|| Arc::clone(error))
     }
 
-    /// Takes in an answer.
-    pub(super) fn note<T>(&mut self, port: PortName, answer: &Result<T, Arc<Error>>) {
+    /// Counts an unanswered call; any answer resets the count.
+    pub(super) fn record<T>(&mut self, port: PortName, answer: &Result<T, Arc<Error>>) {
         match answer {
-            Err(error) if is_silence(error) => {
+            Err(error) if is_unanswered(error) => {
                 let in_a_row = self.0.get(&port).map_or(0, |(in_a_row, _)| *in_a_row);
                 self.0.insert(port, (in_a_row + 1, Arc::clone(error)));
             }
@@ -37,11 +37,11 @@ impl CircuitBreaker {
     }
 }
 
-/// Whoever refuses has answered.
-fn is_silence(error: &Error) -> bool {
+/// A rejection is an answer.
+fn is_unanswered(error: &Error) -> bool {
     match error {
         Error::Port { source, .. } => source.class() != FailureClass::Rejected,
-        Error::Domain(_) | Error::LeaseRanOut => false,
+        Error::Domain(_) | Error::LeaseRanOut | Error::Internal(_) => false,
     }
 }
 
@@ -56,22 +56,22 @@ mod tests {
     }
 
     #[test]
-    fn three_in_a_row_are_enough_and_an_answer_begins_anew() {
+    fn breaker_opens_after_three_failures_and_resets_on_an_answer() {
         let port = PortName::CloudResolver;
         let mut breaker = CircuitBreaker::default();
         for answer in [
             failed(PortError::transient("a")),
             failed(PortError::transient("b")),
-            failed(PortError::rejected("an answer, if not a nice one")),
+            failed(PortError::rejected("an answer")),
             failed(PortError::transient("c")),
             failed(PortError::unknown("d")),
         ] {
-            breaker.note(port, &answer);
+            breaker.record(port, &answer);
             assert!(breaker.open_with(port).is_none());
         }
-        breaker.note(port, &failed(PortError::transient("e")));
+        breaker.record(port, &failed(PortError::transient("e")));
         let error = breaker.open_with(port).unwrap();
         assert_eq!(crate::one_line(&*error), "the cloud resolver failed: e");
-        assert!(breaker.open_with(PortName::Cluster).is_none(), "each port by itself");
+        assert!(breaker.open_with(PortName::Cluster).is_none(), "each port has its own count");
     }
 }

@@ -1,7 +1,7 @@
-//! What a sweep counts as lost, and whether that is too much to be believed. Pure.
+//! Counts lost composite resources and decides which brakes they set. Pure.
 //!
-//! A loss is a composite resource that was applied, is wanted, and was not seen. Rows that are paused or whose
-//! namespace takes no objects are not counted: no pass would re-create those.
+//! A loss is a composite resource that was applied, is wanted, and is absent from the watch cache. Rows that are
+//! paused, and rows whose namespace takes no objects, do not count: no pass re-creates those.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,11 @@ use broker_domain::{BlueprintVersionId, ProjectId, ProvisionedResourceId, XrUid}
 use broker_ports::{Brake, CachedXr, CompactRow, Loss, Lost};
 use time::OffsetDateTime;
 
-/// More than this many, and more than a tenth, must be lost before a brake is set.
-const FEW: u64 = 5;
+/// A brake needs more losses than this, and more than a tenth of the expected ones.
+const MAX_BELIEVED: u64 = 5;
 
-/// What one sweep counted.
 #[derive(Default)]
 pub(super) struct Losses {
-    /// How many should stand, by Project.
     expected: BTreeMap<ProjectId, u64>,
     lost: BTreeMap<ProvisionedResourceId, LostXr>,
 }
@@ -26,12 +24,12 @@ struct LostXr {
     uid: XrUid,
 }
 
-/// The composite resource should stand.
+/// The composite resource should exist.
 pub(crate) fn is_expected(row: &CompactRow) -> bool {
     row.phase.is_converging() && row.applied.is_some()
 }
 
-/// The composite resource should stand and was not seen.
+/// The composite resource should exist and is absent from the cache.
 pub(super) fn is_lost(row: &CompactRow, cached: &CachedXr) -> bool {
     is_expected(row) && matches!(cached, CachedXr::Absent)
 }
@@ -56,28 +54,27 @@ impl Losses {
         self.lost.len()
     }
 
-    /// One resource of each blueprint that lost something: whether its kind still exists is asked once.
+    /// One lost resource per blueprint, to check once per blueprint whether the kind still exists.
     pub(super) fn samples(&self) -> BTreeMap<BlueprintVersionId, ProvisionedResourceId> {
         self.lost.iter().map(|(id, lost)| (lost.blueprint, *id)).collect()
     }
 
-    /// A kind that was withdrawn takes its objects along; nothing can be re-created there.
+    /// Removing a kind removes its objects, and no pass can re-create them: these losses do not count.
     pub(super) fn forget_blueprint(&mut self, blueprint: BlueprintVersionId) {
         self.lost.retain(|_, lost| lost.blueprint != blueprint);
     }
 
-    /// An operator accepted these.
     pub(super) fn forget_accepted(&mut self, accepted: &BTreeSet<Loss>) {
         self.lost.retain(|id, lost| {
             !accepted.contains(&Loss { resource: *id, lost: Lost::Xr(lost.uid.clone()) })
         });
     }
 
-    /// The brakes that these losses ask for.
+    /// The brakes that these losses set.
     ///
-    /// A Project that lost too much of its own is held by itself. The cluster is held when two Projects are, or
-    /// when what the others lost is too much together: a tenant that deletes its own objects, beside one loss of
-    /// another, holds no other Project.
+    /// One Project over its limit gets its own brake. Two such Projects, or smaller losses that together exceed the
+    /// limit, set the brake of the cluster. So a tenant that deletes its own objects holds no other Project, even if
+    /// another Project loses one.
     pub(super) fn brakes(&self, now: OffsetDateTime) -> Vec<Brake> {
         let mut lost = BTreeMap::<ProjectId, u64>::new();
         for LostXr { project, .. } in self.lost.values() {
@@ -99,7 +96,7 @@ impl Losses {
 }
 
 fn too_many(lost: u64, expected: u64) -> bool {
-    lost > FEW.max(expected / 10)
+    lost > MAX_BELIEVED.max(expected / 10)
 }
 
 #[cfg(test)]
@@ -118,7 +115,7 @@ mod tests {
         row
     }
 
-    /// For each Project: how many it has, and how many of them are lost.
+    /// One entry per Project: resources, and how many of them are lost.
     fn losses(projects: &[(u64, u64)]) -> Losses {
         let mut losses = Losses::default();
         let mut number = 0;
@@ -126,7 +123,7 @@ mod tests {
             for place in 0..*has {
                 number += 1;
                 let mut row = row(number, project);
-                // What still stands is not looked at here; only `applied` and the phase decide what is expected.
+                // Only `applied` and the phase decide what is expected.
                 if place < *lost {
                     losses.count(&row, &CachedXr::Absent, true);
                 } else {
@@ -143,11 +140,11 @@ mod tests {
         type Case = (&'static str, &'static [(u64, u64)], &'static [Option<u128>]);
         let cases: [Case; 9] = [
             ("nothing is lost", &[(100, 0)], &[]),
-            ("five are believed", &[(5, 5)], &[]),
-            ("six of eight are not", &[(8, 6)], &[Some(1)]),
-            ("a tenth is believed", &[(100, 10)], &[]),
+            ("five are within the limit", &[(5, 5)], &[]),
+            ("six of eight exceed it", &[(8, 6)], &[Some(1)]),
+            ("a tenth is within the limit", &[(100, 10)], &[]),
             ("a tenant deletes its own", &[(50, 50), (1_000, 0)], &[Some(1)]),
-            ("beside a loss of another", &[(500, 500), (500, 1)], &[Some(1)]),
+            ("and another Project loses one", &[(500, 500), (500, 1)], &[Some(1)]),
             ("two Projects lose too much", &[(8, 8), (8, 8), (1_000, 0)], &[None]),
             ("many Projects lose a little", &[(3, 3), (3, 3), (3, 3)], &[None]),
             ("two Projects lose little", &[(100, 4), (100, 4)], &[]),
@@ -161,14 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn losses_that_no_pass_would_re_create_are_not_counted() {
+    fn losses_that_no_pass_re_creates_are_not_counted() {
         type Case = (&'static str, fn(&mut CompactRow), bool, usize);
         let cases: [Case; 5] = [
             ("an applied row counts", |_| {}, true, 1),
-            ("in Pending, too", |row| row.phase = Phase::Pending, true, 1),
+            ("a Pending row counts", |row| row.phase = Phase::Pending, true, 1),
             ("a paused row does not", |row| row.paused = true, true, 0),
-            ("behind a closed gate neither", |_| {}, false, 0),
-            ("a row that was never applied neither", |row| row.applied = None, true, 0),
+            ("a row behind a closed gate does not", |_| {}, false, 0),
+            ("a row that was never applied does not", |row| row.applied = None, true, 0),
         ];
         for (why, change, namespace_ready, expected) in cases {
             let mut row = row(1, 1);

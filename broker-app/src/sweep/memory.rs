@@ -1,20 +1,17 @@
-//! What one sweep remembers of rows for the next, in as few bytes as it takes.
+//! State that one sweep keeps per row for the next, in little memory.
 //!
-//! Rows come in the order of their ids, so that what is remembered of them is in order by itself: no tree and no table
-//! is needed to find it again.
+//! Rows arrive in the order of their ids, so a sorted vector needs neither tree nor hash table.
 
 use broker_domain::ProvisionedResourceId;
 
 use super::snapshot::Fingerprint;
 
-/// Something for each of many resources, in the order of their ids.
+/// One value per resource, sorted by id.
 #[derive(Debug)]
 pub(super) struct InOrder<T>(Vec<(ProvisionedResourceId, T)>);
 
-/// What a sweep saw of rows.
 pub(super) type Memory = InOrder<Fingerprint>;
 
-/// Rows that a sweep met.
 pub(super) type Visited = InOrder<()>;
 
 impl<T> Default for InOrder<T> {
@@ -24,7 +21,7 @@ impl<T> Default for InOrder<T> {
 }
 
 impl<T> InOrder<T> {
-    /// Notes something for a resource; answers whether there was nothing yet. Next to free for whoever comes in order.
+    /// Sets the value of a resource; returns whether it had none. Constant time for ids in ascending order.
     pub(super) fn insert(&mut self, id: ProvisionedResourceId, it: T) -> bool {
         if self.0.last().is_none_or(|(last, _)| *last < id) {
             self.0.push((id, it));
@@ -50,7 +47,7 @@ impl<T> InOrder<T> {
         self.0.iter().map(|(id, _)| *id)
     }
 
-    /// Both, where the other knows better.
+    /// Merges both; `other` wins.
     pub(super) fn updated_by(self, other: Self) -> Self {
         let mut all = Vec::with_capacity(self.0.len() + other.0.len());
         let mut later = other.0.into_iter().peekable();
@@ -75,12 +72,12 @@ mod tests {
 
     use super::*;
 
-    fn noted(of: &[(u128, char)]) -> InOrder<char> {
-        let mut noted = InOrder::default();
+    fn filled(of: &[(u128, char)]) -> InOrder<char> {
+        let mut filled = InOrder::default();
         for (number, it) in of {
-            noted.insert(id(*number), *it);
+            filled.insert(id(*number), *it);
         }
-        noted
+        filled
     }
 
     fn all(of: &InOrder<char>) -> Vec<(u128, char)> {
@@ -88,17 +85,17 @@ mod tests {
     }
 
     #[test]
-    fn whatever_order_they_come_in_each_is_found() {
-        let noted = noted(&[(2, 'a'), (5, 'b'), (3, 'c'), (5, 'd'), (1, 'e')]);
-        assert_eq!(all(&noted), [(1, 'e'), (2, 'a'), (3, 'c'), (5, 'd')]);
-        assert_eq!(noted.get(id(3)), Some(&'c'));
-        assert_eq!(noted.get(id(4)), None);
+    fn unordered_inserts_are_all_found() {
+        let filled = filled(&[(2, 'a'), (5, 'b'), (3, 'c'), (5, 'd'), (1, 'e')]);
+        assert_eq!(all(&filled), [(1, 'e'), (2, 'a'), (3, 'c'), (5, 'd')]);
+        assert_eq!(filled.get(id(3)), Some(&'c'));
+        assert_eq!(filled.get(id(4)), None);
     }
 
     #[test]
-    fn what_is_known_better_replaces_what_was_known() {
-        let before = noted(&[(1, 'a'), (3, 'a'), (5, 'a')]);
-        let later = noted(&[(2, 'b'), (3, 'b'), (6, 'b'), (7, 'b')]);
+    fn later_entries_replace_earlier_ones() {
+        let before = filled(&[(1, 'a'), (3, 'a'), (5, 'a')]);
+        let later = filled(&[(2, 'b'), (3, 'b'), (6, 'b'), (7, 'b')]);
         let both = all(&before.updated_by(later));
         assert_eq!(both, [(1, 'a'), (2, 'b'), (3, 'b'), (5, 'a'), (6, 'b'), (7, 'b')]);
     }

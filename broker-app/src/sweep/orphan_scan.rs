@@ -1,8 +1,7 @@
-//! Where objects of ours may stand, and which of them no row on the way accounted for.
+//! Lists the broker's objects on the cluster and finds those that no visited row accounts for.
 //!
-//! A list names kinds. Those of living rows are met in every sweep. Those of rows that are Deleted are learnt
-//! from the store: all of them once, and from then on only what changed since. That a kind is known is never
-//! forgotten while the process lives.
+//! A list needs a kind. Every sweep learns the kinds of living rows. The first sweep also reads all Deleted rows,
+//! later ones only the rows that changed since. A kind is never forgotten while the process lives.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,16 +24,16 @@ use crate::deadline::TimedPorts;
 use crate::error::Error;
 use crate::sweep::orphans::Orphans;
 
-/// The kinds that objects of ours may be of, by what they follow from.
+/// The kinds to list, by the reference that each was resolved from.
 #[derive(Default)]
 pub(super) struct Kinds {
     xrds: BTreeMap<BlueprintVersionId, Arc<Xrd>>,
     provider_configs: BTreeMap<(ProjectId, CloudCredentialId), Arc<ConfigKind>>,
-    /// Up to when the store was asked for rows that are Deleted.
+    /// The watermark of the last read of Deleted rows.
     deleted_until: Option<Watermark>,
 }
 
-/// What a sweep met on its way: whose objects are accounted for, and what they are made from.
+/// The rows of a sweep, whose objects are accounted for, and their references.
 #[derive(Default)]
 pub(super) struct Swept {
     rows: Visited,
@@ -43,13 +42,13 @@ pub(super) struct Swept {
 }
 
 impl Swept {
-    pub(super) fn saw(&mut self, row: &CompactRow) {
+    pub(super) fn visit(&mut self, row: &CompactRow) {
         self.rows.insert(row.id, ());
         self.blueprints.insert(row.blueprint_version_id);
         self.credentials.insert((row.project_id, row.cloud_credential_id));
     }
 
-    /// Rows that a sweep before met.
+    /// Adds rows that an earlier sweep visited.
     pub(super) fn account_for(&mut self, rows: impl IntoIterator<Item = ProvisionedResourceId>) {
         for row in rows {
             self.rows.insert(row, ());
@@ -63,27 +62,27 @@ impl Swept {
 }
 
 impl Kinds {
-    /// Lists what is ours and looks at everything that no row accounts for.
+    /// Lists the broker's objects and handles those that no row accounts for.
     ///
-    /// A kind that cannot be listed, or an orphan that cannot be removed, is named in the report and does not
+    /// A kind that cannot be listed, or an orphan that cannot be removed, becomes an error in the report and does not
     /// stop the others.
-    pub(super) async fn look(
+    pub(super) async fn scan(
         &mut self,
         ports: &TimedPorts,
         config: &BrokerConfig,
         cluster: &ClusterId,
         swept: &mut Swept,
-        observations: &mut SnapshotReader<'_>,
+        snapshots: &mut SnapshotReader<'_>,
         report: &mut SweepReport,
     ) -> Result<(), Error> {
-        self.meet_those_at_rest(ports, swept, report).await?;
-        self.learn(&config.profiles, swept, observations).await;
+        self.visit_settled_rows(ports, swept, report).await?;
+        self.learn(&config.profiles, swept, snapshots).await;
         let mut unaccounted: BTreeMap<_, Vec<OwnedObject>> = BTreeMap::new();
         let accounted: ResourceIds = swept.rows.ids().collect();
         for (name, kinds) in self.each() {
             match list(ports, OwnedQuery::new(kinds).except(accounted.clone())).await {
                 Ok(objects) => {
-                    // Whoever answers may name them all the same.
+                    // An adapter may ignore `except`.
                     let others = objects
                         .into_iter()
                         .filter(|object| object.resource.is_none_or(|id| !accounted.contains(&id)));
@@ -98,17 +97,16 @@ impl Kinds {
         for (id, objects) in unaccounted {
             match (orphans.found(id, objects, cluster).await, id) {
                 (Ok(found), _) => report.orphans.extend(found),
-                (Err(error), Some(id)) => report.trouble(id, &error),
-                // What has no name of ours is only named; nothing can fail about it.
+                (Err(error), Some(id)) => report.record_error(id, &error),
+                // An object without one of our names is only reported, so no step of it can fail.
                 (Err(error), None) => return Err(error),
             }
         }
         Ok(())
     }
 
-    /// Failed resources that are retained stand where they are, and no sweep meets them; nor does any meet
-    /// what is Deleted.
-    async fn meet_those_at_rest(
+    /// Visits rows that no sweep page contains: failed resources that are retained, and Deleted ones.
+    async fn visit_settled_rows(
         &mut self,
         ports: &TimedPorts,
         swept: &mut Swept,
@@ -118,13 +116,13 @@ impl Kinds {
         each_row(ports, failed, |row| match row {
             Ok(row) => {
                 if swept.rows.insert(row.id(), ()) {
-                    report.at_rest(row.phase());
+                    report.count_phase(row.phase());
                 }
                 swept.learn(row);
             }
             Err(UnreadableRow { id, error: source, .. }) => {
                 swept.rows.insert(id, ());
-                report.trouble(id, &Error::Port { port: PortName::Repository, source });
+                report.record_error(id, &Error::Port { port: PortName::Repository, source });
             }
         })
         .await?;
@@ -132,7 +130,7 @@ impl Kinds {
         if let Some(watermark) = self.deleted_until {
             deleted = deleted.updated_since(watermark);
         }
-        // Nobody has to read a row that is Deleted, unless something of its resource stands; then it is looked up.
+        // An unreadable Deleted row matters only if an object of its resource exists; then it is looked up by id.
         self.deleted_until = each_row(ports, deleted, |row| {
             if let Ok(row) = row {
                 swept.learn(row);
@@ -142,24 +140,24 @@ impl Kinds {
         Ok(())
     }
 
-    /// Learns the kinds of what was met. What cannot be resolved now is tried again in the next sweep; its rows
-    /// are in trouble on their own account.
+    /// Resolves the kinds of the visited rows. A reference that fails to resolve is retried in the next sweep; its
+    /// rows report that error.
     pub(super) async fn learn(
         &mut self,
         profiles: &ProviderProfiles,
         swept: &Swept,
-        observations: &mut SnapshotReader<'_>,
+        snapshots: &mut SnapshotReader<'_>,
     ) {
         for id in &swept.blueprints {
             if !self.xrds.contains_key(id)
-                && let Ok(blueprint) = observations.blueprint(*id).await
+                && let Ok(blueprint) = snapshots.blueprint(*id).await
             {
                 self.xrds.insert(*id, Arc::clone(&blueprint.xrd));
             }
         }
         for (project, credential) in &swept.credentials {
             if !self.provider_configs.contains_key(&(*project, *credential))
-                && let Ok(provider) = observations.provider(*project, *credential).await
+                && let Ok(provider) = snapshots.provider(*project, *credential).await
             {
                 let kind = self.shared(profiles.of(&provider).into());
                 self.provider_configs.insert((*project, *credential), kind);
@@ -167,18 +165,18 @@ impl Kinds {
         }
     }
 
-    /// One value for each kind, which all rows share.
+    /// Rows of one kind share one value.
     fn shared(&self, kind: ConfigKind) -> Arc<ConfigKind> {
         let known = self.provider_configs.values().find(|known| ***known == kind);
         known.map_or_else(|| Arc::new(kind), Arc::clone)
     }
 
-    /// The kind of a row's ProviderConfig, once a sweep has learnt it.
+    /// The kind of a row's ProviderConfig; `None` until a sweep has resolved it.
     pub(super) fn config_of(&self, row: &CompactRow) -> Option<Arc<ConfigKind>> {
         self.provider_configs.get(&(row.project_id, row.cloud_credential_id)).cloned()
     }
 
-    /// Each kind once, by its name: one that is forbidden does not hide the others.
+    /// One list per kind: a forbidden kind does not hide the others.
     fn each(&self) -> BTreeMap<String, OwnedKinds> {
         let name = |api_version: &str, kind: &str| format!("{kind} ({api_version})");
         let xrds = self.xrds.values().map(|xrd| {
@@ -206,7 +204,7 @@ async fn list(ports: &TimedPorts, mut query: OwnedQuery) -> Result<Vec<OwnedObje
     }
 }
 
-/// Visits every row that a query finds, readable or not; answers the moment up to which nothing was missed.
+/// Visits each row of a query, readable or not. Returns the watermark of its first page.
 async fn each_row(
     ports: &TimedPorts,
     mut query: ListQuery,

@@ -1,13 +1,12 @@
-//! Orphans: objects with our labels that no living row wants.
+//! Orphans: objects with the broker's labels that no living row wants.
 //!
-//! Of a worker that was cut off a request may still arrive: a shell, which composes nothing, or a
-//! ProviderConfig. If its resource is Deleted by then, nobody's teardown will ever meet it. So whatever belongs
-//! to a row that is Deleted is removed: the composite resource first, the ProviderConfig only when a direct read
-//! shows that no composite resource and no composed object is left. What belongs to a row that was given up, to
-//! no row, or to another cluster is named, and never touched.
+//! A late request of a worker that was cut off can create a shell or a ProviderConfig after its resource is Deleted.
+//! No teardown covers it. The broker therefore deletes objects of Deleted rows: first the composite resource, then
+//! the ProviderConfig, once a direct read shows no composite resource and no composed object. It only reports objects
+//! of abandoned rows, of no row, and of rows on another cluster.
 //!
-//! No lease is needed. Deleted is for ever, so no pass can be at work on such a row, and a deletion carries the
-//! uid of the very object: two replicas that find the same orphan do once what each of them does.
+//! No lease is needed: Deleted is terminal, so no pass works on the row. Each deletion names the uid, so two replicas
+//! that find the same orphan delete it once.
 
 use broker_domain::{
     ClusterId, ObjectReference, Phase, ProvisionedResource, ProvisionedResourceId,
@@ -24,33 +23,33 @@ use crate::decide::Mode;
 use crate::error::Error;
 use crate::observe::target;
 
-/// An object with our labels that no living row wants.
+/// An object with the broker's labels that no living row wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Orphan {
     /// The object.
     pub reference: ObjectReference,
-    /// The resource that its name stands for; `None` if the name is not one of ours.
+    /// The resource in the object's name; `None` if the name is not one of the broker's.
     pub resource: Option<ProvisionedResourceId>,
-    /// What becomes of it.
+    /// What the broker does about it.
     pub state: OrphanState,
 }
 
-/// What becomes of an orphan.
+/// What the broker does about an orphan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum OrphanState {
-    /// Its resource is Deleted, and so its deletion was asked for, now or before.
+    /// Its resource is Deleted, and the deletion of the object has been requested.
     Deleting,
-    /// A ProviderConfig whose resource is Deleted; it goes when nothing that needs it is left.
+    /// A ProviderConfig of a Deleted resource; the broker deletes it once no object needs it.
     Deferred,
-    /// Its resource is Deleted, but in a dry run nothing is removed.
+    /// Its resource is Deleted, but a dry run deletes nothing.
     DryRun,
-    /// Its resource was given up: a person has to see to it.
+    /// Its resource was abandoned: an operator has to delete it.
     Abandoned,
-    /// There is no row for it: somebody else's, or its row was purged. A person has to see to it.
+    /// It has no row: another system created it, or its row was purged. An operator has to check it.
     Unknown,
-    /// Its row's objects stand on another cluster: a person has to see to it.
+    /// Its row is bound to another cluster: an operator has to check it.
     OtherCluster,
 }
 
@@ -78,18 +77,17 @@ impl OrphanState {
     }
 }
 
-/// Whose an object is.
+/// Whether a living row wants an object, and whether the broker may delete it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ownership {
-    /// A living row wants it: it is no orphan.
+    /// A living row wants it: no orphan.
     Wanted,
-    /// Nobody wants it, and we may not touch it.
+    /// No row wants it, and the broker may not delete it.
     Left(OrphanState),
-    /// Nobody wants it, and it is ours to remove.
+    /// No row wants it, and the broker deletes it.
     Ours,
 }
 
-/// Decides whose an object is, by its row as it is stored now.
 fn ownership(row: Option<&ProvisionedResource>, cluster: &ClusterId, mode: Mode) -> Ownership {
     let Some(row) = row else { return Ownership::Left(OrphanState::Unknown) };
     if row.phase() != Phase::Deleted {
@@ -104,7 +102,6 @@ fn ownership(row: Option<&ProvisionedResource>, cluster: &ClusterId, mode: Mode)
     }
 }
 
-/// Looks after orphans.
 pub(crate) struct Orphans<'a> {
     ports: &'a TimedPorts,
     config: &'a BrokerConfig,
@@ -115,20 +112,20 @@ impl<'a> Orphans<'a> {
         Self { ports, config }
     }
 
-    /// Follows a hint that no pass could be made for: perhaps something arrived for a row that is Deleted.
+    /// Follows a hint about a resource that has no pass: a late request may have reached a Deleted row.
     pub(crate) async fn hinted(&self, id: ProvisionedResourceId) -> Result<Vec<Orphan>, Error> {
-        // Of what is in no row not even the kind is known here; the sweep finds and names it.
+        // Without a row the kind is unknown. The sweep finds the object and reports it.
         let Some(row) = self.row(id).await? else { return Ok(Vec::new()) };
         if row.phase() != Phase::Deleted {
             return Ok(Vec::new());
         }
         let blueprint = self.ports.blueprint(row.blueprint_version_id()).await?;
         let reading = self.read(target(&row, &blueprint)).await?;
-        let found = standing(&row, &blueprint, &reading)?;
+        let found = owned_objects(&row, &blueprint, &reading)?;
         self.judge(Some(id), Some(&row), found, &reading.cluster).await
     }
 
-    /// Decides about the objects of one resource that a sweep found and met no row for on its way.
+    /// Handles the objects of one resource that a sweep found without visiting its row.
     pub(crate) async fn found(
         &self,
         id: Option<ProvisionedResourceId>,
@@ -161,10 +158,10 @@ impl<'a> Orphans<'a> {
             }
             (Ownership::Ours, Some(row)) => {
                 let mut orphans = Vec::with_capacity(objects.len());
-                let xr_stands = objects.iter().any(|object| object.role == OwnedRole::Xr);
+                let xr_exists = objects.iter().any(|object| object.role == OwnedRole::Xr);
                 for object in objects {
                     let state = match object.role {
-                        OwnedRole::ProviderConfig if xr_stands => OrphanState::Deferred,
+                        OwnedRole::ProviderConfig if xr_exists => OrphanState::Deferred,
                         OwnedRole::ProviderConfig => self.remove_config(row, &object).await?,
                         OwnedRole::Xr => self.remove(row, &object).await?,
                     };
@@ -175,7 +172,7 @@ impl<'a> Orphans<'a> {
         }
     }
 
-    /// A list may have missed something, so that nothing but a direct read decides that a ProviderConfig can go.
+    /// A list can miss objects, so only a direct read permits the deletion of a ProviderConfig.
     async fn remove_config(
         &self,
         row: &ProvisionedResource,
@@ -185,9 +182,9 @@ impl<'a> Orphans<'a> {
         let mut target = target(row, &blueprint);
         target.provider_config = Some(object.reference.clone());
         let reading = self.read(target).await?;
-        let xr_stands = matches!(reading.xr, XrReading::Present(_));
-        let recorded = reading.recorded.values().any(|standing| *standing == Presence::Present);
-        if xr_stands || recorded || !reading.labelled.is_empty() {
+        let xr_exists = matches!(reading.xr, XrReading::Present(_));
+        let recorded = reading.recorded.values().any(|presence| *presence == Presence::Present);
+        if xr_exists || recorded || !reading.labelled.is_empty() {
             return Ok(OrphanState::Deferred);
         }
         self.remove(row, object).await
@@ -202,11 +199,11 @@ impl<'a> Orphans<'a> {
             return Ok(OrphanState::Deleting);
         }
         let target = &object.reference;
-        tracing::warn!(resource = %row.id(), object = %target, "an orphan of a deleted resource is removed");
-        self.audit(row).await?;
+        tracing::warn!(resource = %row.id(), object = %target, "removing an orphan of a deleted resource");
+        self.audit(row, object).await?;
         let request = DeleteRequest::new(row.project_id(), target, &object.uid);
         match self.ports.cluster.write(|it| it.delete(&request)).await? {
-            // Whatever took the name meanwhile is looked at when it is found.
+            // `Replaced`: the next sweep handles the new object of that name.
             Deleted::Accepted | Deleted::Gone | Deleted::Replaced => Ok(OrphanState::Deleting),
             Deleted::Vetoed { message } => {
                 let source =
@@ -216,8 +213,8 @@ impl<'a> Orphans<'a> {
         }
     }
 
-    async fn audit(&self, row: &ProvisionedResource) -> Result<(), Error> {
-        let correlation = CorrelationId::new(format!("orphan:{}", row.id()))?;
+    async fn audit(&self, row: &ProvisionedResource, object: &OwnedObject) -> Result<(), Error> {
+        let correlation = CorrelationId::new(format!("orphan:{}:{}", row.id(), object.uid))?;
         let by = Attribution::new(Actor::system(), correlation);
         let entry = AuditEntry::new(AuditAction::SubstrateDelete, by)
             .in_project(row.project_id())
@@ -235,8 +232,8 @@ impl<'a> Orphans<'a> {
     }
 }
 
-/// What a direct read showed, as a list would have.
-fn standing(
+/// The objects of a direct reading, in the shape of a list.
+fn owned_objects(
     row: &ProvisionedResource,
     blueprint: &BlueprintVersionView,
     reading: &Reading,
@@ -264,16 +261,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_belongs_to_a_deleted_row_is_ours_to_remove() {
+    fn only_orphans_of_deleted_rows_are_removed() {
         let here = cluster(1);
         let deleted = resource().with_substrate().deleted().build();
         assert_eq!(deleted.substrate().cluster(), Some(&here), "a row remembers its cluster");
-        let given_up = resource().with_substrate().given_up().build();
+        let abandoned = resource().with_substrate().given_up().build();
         let rows = [
             ("no row", None, &here, Mode::Live, Ownership::Left(OrphanState::Unknown)),
             (
-                "given up",
-                Some(&given_up),
+                "abandoned",
+                Some(&abandoned),
                 &here,
                 Mode::Live,
                 Ownership::Left(OrphanState::Abandoned),

@@ -1,66 +1,68 @@
-//! What a sweep found, for probes, logs and people.
+//! The result of a sweep, for probes, logs and callers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use broker_domain::{Phase, ProvisionedResourceId};
+use broker_domain::{Phase, ProvisionedResourceId, Version};
 use broker_ports::{Brake, CachedXr, ConfigPresence, SpecState};
 
 use super::Work;
 use crate::error::{Error, in_words};
 use crate::sweep::orphans::Orphan;
 
-/// What a sweep found.
+/// The result of a sweep.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SweepReport {
-    /// Rows that were looked at.
+    /// Rows that the sweep visited.
     pub looked_at: usize,
     /// Of these: nothing to do.
     pub settled: usize,
-    /// Of these: something to do, but not now, or not by us.
+    /// Of these: paused, leased by another worker, or waiting for the next attempt.
     pub waiting: usize,
     /// Of these: handed over for a pass.
     pub handed_over: usize,
-    /// Every row was looked at by this one sweep, and then whatever else is ours.
+    /// This sweep visited every row and scanned for orphans.
     pub complete: bool,
-    /// How many resources are in each phase, those that are Deleted apart. All of them if the sweep is complete.
+    /// Resources by phase, without Deleted. Exact only if the sweep is complete.
     pub phases: BTreeMap<Phase, usize>,
-    /// Composite resources that should stand and were not seen.
+    /// Expected composite resources that are absent.
     pub missing: usize,
-    /// Of the resources that are Ready: their composite resource was changed by another writer since it was applied.
+    /// Ready resources whose composite resource another writer changed since it was applied.
     pub drifted: usize,
-    /// Of the resources whose composite resource stands: their ProviderConfig was not seen.
+    /// Resources whose composite resource exists and whose ProviderConfig is absent.
     pub missing_configs: usize,
     /// The brakes that are set, the cluster's own first.
     pub brakes: Vec<Brake>,
-    /// Time was up after this resource; those behind it are looked at by the next sweep.
+    /// The sweep ran out of time after this resource; the next one continues there.
     pub deferred_after: Option<ProvisionedResourceId>,
-    /// What could not be looked at, or failed in its last pass.
+    /// Resources that could not be read, or whose last pass failed.
     pub errors: BTreeMap<ProvisionedResourceId, ResourceError>,
-    /// Objects with our labels that no living row wants.
+    /// Objects with the broker's labels that no living row wants.
     pub orphans: Vec<Orphan>,
-    /// Kinds whose objects could not be listed, so that orphans among them are not known.
+    /// Kinds that could not be listed; orphans of these kinds are unknown.
     pub unlisted_kinds: BTreeMap<String, ResourceError>,
-    /// What was not found settled: only that can still be in trouble from an earlier pass.
+    pub(crate) paused: BTreeSet<ProvisionedResourceId>,
+    /// Resources that wait for the namespace of their Project, each with the version of its row.
+    pub(crate) without_namespace: BTreeMap<ProvisionedResourceId, Version>,
+    /// Resources that are not settled. Only these can still have an error from an earlier pass.
     pub(crate) unsettled: BTreeSet<ProvisionedResourceId>,
 }
 
-/// Why one resource could not be looked at, or failed.
+/// Why a resource could not be read, or its pass failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ResourceError {
-    /// The reason, of a closed set.
+    /// The reason, from a closed set.
     pub reason: &'static str,
-    /// In words.
+    /// The message for people.
     pub message: String,
-    /// The broker's own footing is at fault, and not the resource.
+    /// A dependency of the broker is at fault, not the resource.
     pub infrastructure: bool,
 }
 
 impl ResourceError {
-    /// A pass that broke down before it could say why.
     pub(crate) fn panicked() -> Self {
-        let message = "the pass broke down".to_owned();
+        let message = "the pass panicked".to_owned();
         Self { reason: "panicked", message, infrastructure: false }
     }
 
@@ -74,40 +76,39 @@ impl ResourceError {
 }
 
 impl SweepReport {
-    /// Troubles by reason.
+    /// Error counts by reason.
     pub fn by_reason(&self) -> BTreeMap<&'static str, usize> {
         let mut counts = BTreeMap::new();
-        for trouble in self.errors.values() {
-            *counts.entry(trouble.reason).or_default() += 1;
+        for error in self.errors.values() {
+            *counts.entry(error.reason).or_default() += 1;
         }
         counts
     }
 
-    /// The first trouble that is the broker's own.
+    /// The first error of a dependency.
     pub(crate) fn infrastructure(&self) -> Option<&ResourceError> {
         let mut errors = self.errors.values().chain(self.unlisted_kinds.values());
-        errors.find(|trouble| trouble.infrastructure)
+        errors.find(|error| error.infrastructure)
     }
 
-    pub(super) fn looked_at(&mut self, phase: Phase) {
+    pub(super) fn count_visited(&mut self, phase: Phase) {
         self.looked_at += 1;
-        self.at_rest(phase);
+        self.count_phase(phase);
     }
 
-    /// Counts what differs from what the broker applied. While a resource converges, the broker applies it again, so that
-    /// a changed spec is no drift.
+    /// Counts drift. A changed spec counts only for Ready: while a resource converges, the next pass applies it
+    /// again.
     pub(super) fn drift(&mut self, phase: Phase, cached: &CachedXr) {
         let CachedXr::Present { spec, config, .. } = cached else { return };
         self.drifted += usize::from(phase == Phase::Ready && *spec == SpecState::Drifted);
         self.missing_configs += usize::from(*config == ConfigPresence::Missing);
     }
 
-    /// A resource that no sweep has to look at.
-    pub(super) fn at_rest(&mut self, phase: Phase) {
+    pub(super) fn count_phase(&mut self, phase: Phase) {
         *self.phases.entry(phase).or_default() += 1;
     }
 
-    pub(super) fn trouble(&mut self, id: ProvisionedResourceId, error: &Error) {
+    pub(super) fn record_error(&mut self, id: ProvisionedResourceId, error: &Error) {
         self.errors.insert(id, ResourceError::of(error));
     }
 
@@ -115,7 +116,7 @@ impl SweepReport {
         self.unlisted_kinds.insert(kind, ResourceError::of(error));
     }
 
-    pub(super) fn waits(&mut self, id: ProvisionedResourceId) {
+    pub(super) fn count_waiting(&mut self, id: ProvisionedResourceId) {
         self.waiting += 1;
         self.unsettled.insert(id);
     }

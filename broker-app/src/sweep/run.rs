@@ -1,4 +1,4 @@
-//! One sweep under way: what it has seen, and what it makes of it.
+//! The state of one sweep, page after page, and the brakes and orphan scan at its end.
 
 use std::collections::BTreeMap;
 
@@ -21,28 +21,27 @@ use crate::decide::Mode;
 use crate::error::Error;
 use crate::observe::read_applied;
 
-/// One sweep under way.
-pub(super) struct Round<'a> {
+pub(super) struct SweepRun<'a> {
     ports: &'a TimedPorts,
     config: &'a BrokerConfig,
     cluster: ClusterId,
-    observations: SnapshotReader<'a>,
-    /// What the sweep before saw.
+    snapshots: SnapshotReader<'a>,
+    /// Fingerprints of the last sweep.
     before: Memory,
-    /// It began where the sweep before ran out of time.
+    /// The sweep continues one that ran out of time.
     resumed: bool,
     now: Memory,
     kinds: Kinds,
     swept: Swept,
     losses: Losses,
-    /// What a pass would re-create, create or roll back, and whether it was applied before.
+    /// Rows whose pass would create, re-create or roll back, and whether each was applied before.
     destructive: BTreeMap<ProvisionedResourceId, bool>,
     work: Vec<Work>,
     report: SweepReport,
     orphans_failed: bool,
 }
 
-impl<'a> Round<'a> {
+impl<'a> SweepRun<'a> {
     pub(super) fn new(
         ports: &'a TimedPorts,
         config: &'a BrokerConfig,
@@ -53,7 +52,7 @@ impl<'a> Round<'a> {
             ports,
             config,
             cluster: cluster.clone(),
-            observations: SnapshotReader::new(ports).on(cluster),
+            snapshots: SnapshotReader::new(ports).on(cluster),
             before,
             resumed: resume_after.is_some(),
             now: Memory::default(),
@@ -67,42 +66,48 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Looks at a page of rows. One that cannot be read is in trouble by itself; its objects stay what they are.
-    pub(super) async fn look_at(&mut self, page: SweepPage) -> Result<(), Error> {
+    /// Processes a page of rows. An unreadable row becomes an error; its objects still count as accounted for.
+    pub(super) async fn visit_page(&mut self, page: SweepPage) -> Result<(), Error> {
         let SweepPage { rows, unreadable, now, .. } = page;
         for UnreadableRow { id, error: source, .. } in unreadable {
             self.swept.account_for([id]);
             self.report.looked_at += 1;
-            self.report.trouble(id, &Error::Port { port: PortName::Repository, source });
+            self.report.record_error(id, &Error::Port { port: PortName::Repository, source });
         }
         let (rows, elsewhere): (Vec<_>, Vec<_>) =
             rows.into_iter().partition(|row| self.is_here(row));
         for row in &elsewhere {
-            self.swept.saw(row);
-            self.report.looked_at(row.phase);
+            self.swept.visit(row);
+            self.report.count_visited(row.phase);
         }
-        for SnapshotRow { row, input } in self.observations.of_page(&rows, &self.kinds).await? {
-            self.swept.saw(row);
-            self.report.looked_at(row.phase);
-            let facts = match input {
-                Ok(facts) => facts,
+        for SnapshotRow { row, snapshot } in self.snapshots.of_page(&rows, &self.kinds).await? {
+            self.swept.visit(row);
+            self.report.count_visited(row.phase);
+            if row.paused {
+                self.report.paused.insert(row.id);
+            }
+            let snapshot = match snapshot {
+                Ok(snapshot) => snapshot,
                 Err(error) => {
-                    self.report.trouble(row.id, &error);
+                    self.report.record_error(row.id, &error);
                     continue;
                 }
             };
-            self.losses.count(row, &facts.cached, facts.namespace_ready());
-            self.report.drift(row.phase, &facts.cached);
-            let absent = row.phase.is_converging() && matches!(facts.cached, CachedXr::Absent);
+            self.losses.count(row, &snapshot.cached, snapshot.namespace_ready());
+            self.report.drift(row.phase, &snapshot.cached);
+            if !snapshot.namespace_ready() {
+                self.report.without_namespace.insert(row.id, row.version);
+            }
+            let absent = row.phase.is_converging() && matches!(snapshot.cached, CachedXr::Absent);
             if absent || row.phase == Phase::Failed {
                 self.destructive.insert(row.id, row.applied.is_some());
             }
-            let fingerprint = facts.fingerprint();
+            let fingerprint = snapshot.fingerprint();
             let unchanged = self.before.get(row.id) == Some(&fingerprint);
             self.now.insert(row.id, fingerprint);
-            match triage(&facts.as_seen_by(row, unchanged, now)) {
+            match triage(&snapshot.triage_input(row, unchanged, now)) {
                 Triage::None => self.report.settled += 1,
-                Triage::Waiting => self.report.waits(row.id),
+                Triage::Waiting => self.report.count_waiting(row.id),
                 Triage::Pass(lane) => {
                     self.work.push(Work { resource: row.id, project: row.project_id, lane });
                 }
@@ -111,18 +116,18 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// A row that is bound to another cluster is left to the replicas of that one: its objects are not missing here.
+    /// The replicas of the row's own cluster handle a row that is bound to another one.
     fn is_here(&self, row: &CompactRow) -> bool {
         row.cluster.as_ref().is_none_or(|bound| *bound == self.cluster)
     }
 
-    /// Too many composite resources are lost at once to believe it: nothing is re-created until an operator has
-    /// looked, or they are back.
+    /// Sets brakes for implausible losses and holds back destructive work. A brake stays until an operator releases
+    /// it.
     pub(super) async fn brake(&mut self) -> Result<(), Error> {
         let (cluster, now) = (self.cluster.clone(), self.ports.clock.now());
         self.report.missing = self.losses.len();
         if !self.losses.brakes(now).is_empty() {
-            self.forget_what_is_explained().await?;
+            self.forget_explained_losses().await?;
             for brake in self.losses.brakes(now) {
                 self.set_brake(&brake).await?;
             }
@@ -137,12 +142,12 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// Losses of kinds that were withdrawn, and those that an operator accepted, set no brake. The accepted ones are read
-    /// last, so that a release which commits during the reads before is not undone. One that commits between this read and
-    /// `set_brake` still is: the operator releases again.
-    async fn forget_what_is_explained(&mut self) -> Result<(), Error> {
+    /// Drops losses of removed kinds and losses that an operator accepted. Accepted losses are read last, so a
+    /// release that commits during the earlier reads still counts. One that commits between this read and `set_brake`
+    /// is overwritten: the operator releases again.
+    async fn forget_explained_losses(&mut self) -> Result<(), Error> {
         for (blueprint, id) in self.losses.samples() {
-            // What could not be learnt explains no loss.
+            // A failed read explains no loss.
             let read = read_applied(self.ports, id).await;
             if let Ok(Some((_, XrReading::KindAbsent))) = read {
                 self.losses.forget_blueprint(blueprint);
@@ -156,7 +161,7 @@ impl<'a> Round<'a> {
     async fn set_brake(&self, brake: &Brake) -> Result<(), Error> {
         let Brake { absent, expected, project, .. } = brake;
         let (cluster, project) = (&self.cluster, project.map(|project| project.to_string()));
-        tracing::error!(%cluster, project, absent, expected, "too much is lost at once: the brake is set");
+        tracing::error!(%cluster, project, absent, expected, "too many composite resources are lost at once: the brake is set");
         if self.config.mode == Mode::DryRun {
             return Ok(());
         }
@@ -166,28 +171,28 @@ impl<'a> Round<'a> {
         self.ports.schedule.write(|it| it.set_brake(cluster, brake, &by)).await
     }
 
-    /// Looks for objects with our labels that none of the rows accounts for. A failure is named in the report:
-    /// what the sweep found before is worth no less for it.
-    pub(super) async fn look_for_orphans(&mut self) {
+    /// Scans for objects that no row accounts for. A failure goes into the report and keeps the sweep's other
+    /// results.
+    pub(super) async fn scan_for_orphans(&mut self) {
         if self.resumed {
-            // Only to save questions: whatever no row accounts for is looked up before it is judged.
+            // An optimisation: an object without an accounted row is looked up before the broker decides about it.
             self.swept.account_for(self.before.ids());
         }
-        let looked = self.kinds.look(
+        let scanned = self.kinds.scan(
             self.ports,
             self.config,
             &self.cluster,
             &mut self.swept,
-            &mut self.observations,
+            &mut self.snapshots,
             &mut self.report,
         );
-        if let Err(error) = looked.await {
+        if let Err(error) = scanned.await {
             self.orphans_failed = true;
             self.report.unlisted("every kind".to_owned(), &error);
         }
     }
 
-    /// What is left when everything was looked at, or time was up.
+    /// Completes the report and the state for the next sweep.
     pub(super) fn end(
         mut self,
         deferred: Option<ProvisionedResourceId>,
@@ -196,14 +201,14 @@ impl<'a> Round<'a> {
         let whole = deferred.is_none() && !self.resumed;
         self.report.complete = whole && !self.orphans_failed;
         self.report.hand_over(&self.work);
-        // Rows that this sweep did not come to are remembered as the one before saw them.
+        // Rows that this sweep did not reach keep their earlier fingerprint.
         let rows = if whole { self.now } else { self.before.updated_by(self.now) };
         let known = Known { rows, resume_after: deferred, kinds: self.kinds };
         (known, take_turns(self.work), self.report)
     }
 }
 
-/// Projects take turns, so that one with much to do does not hold up another.
+/// Interleaves Projects, so a large one does not delay the others.
 fn take_turns(work: Vec<Work>) -> Vec<Work> {
     let mut turns = BTreeMap::<_, usize>::new();
     let mut numbered: Vec<_> = work

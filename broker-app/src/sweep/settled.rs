@@ -1,4 +1,4 @@
-//! Which rows of a page are Ready and leave nothing to do, for whoever only wants to know that.
+//! Selects the rows of a page that are Ready and need no pass; `explain_all` skips their inspection.
 
 use std::collections::BTreeSet;
 
@@ -12,25 +12,25 @@ use super::triage::{Triage, triage};
 use crate::deadline::TimedPorts;
 use crate::error::Error;
 
-/// Those that are Ready, as the cache shows it, and well: a sweep would do nothing about them, and Crossplane
-/// keeps them up to date. The same questions as a sweep asks for a page, and no other.
+/// The rows that are Ready and in sync by the watch cache, with nothing for a sweep to do. Costs the same requests as
+/// one page of a sweep.
 ///
 /// # Errors
 ///
-/// When the cluster could not be asked at all.
+/// When the cluster does not answer.
 pub(crate) async fn settled(
     ports: &TimedPorts,
     profiles: &ProviderProfiles,
     page: &SweepPage,
 ) -> Result<BTreeSet<ProvisionedResourceId>, Error> {
-    let mut observations = SnapshotReader::new(ports);
+    let mut snapshots = SnapshotReader::new(ports);
     let (mut kinds, mut swept) = (Kinds::default(), Swept::default());
-    page.rows.iter().for_each(|row| swept.saw(row));
-    kinds.learn(profiles, &swept, &mut observations).await;
+    page.rows.iter().for_each(|row| swept.visit(row));
+    kinds.learn(profiles, &swept, &mut snapshots).await;
     let mut settled = BTreeSet::new();
-    for SnapshotRow { row, input } in observations.of_page(&page.rows, &kinds).await? {
-        let Ok(facts) = input else { continue };
-        let well = match &facts.cached {
+    for SnapshotRow { row, snapshot } in snapshots.of_page(&page.rows, &kinds).await? {
+        let Ok(snapshot) = snapshot else { continue };
+        let healthy = match &snapshot.cached {
             CachedXr::Present { status, spec, config, .. } => {
                 status.synced != Some(ConditionStatus::False)
                     && *spec == SpecState::AsApplied
@@ -38,8 +38,8 @@ pub(crate) async fn settled(
             }
             CachedXr::Absent => false,
         };
-        let triage = triage(&facts.as_seen_by(row, true, page.now));
-        if row.phase == Phase::Ready && well && triage == Triage::None {
+        let triage = triage(&snapshot.triage_input(row, true, page.now));
+        if row.phase == Phase::Ready && healthy && triage == Triage::None {
             settled.insert(row.id);
         }
     }

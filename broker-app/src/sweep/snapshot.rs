@@ -1,6 +1,6 @@
-//! What a sweep looks at, a page at a time: the cluster's cache, the mesh, and what would be rendered now.
+//! Reads a page of rows for a sweep: the watch cache, the mesh, and the digest of what a pass would render now.
 //!
-//! Views are resolved once per id and sweep. What cannot be learnt about one row is that row's own trouble.
+//! Each view is resolved once per sweep. A failure for one row is the error of that row only.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -27,31 +27,27 @@ use crate::deadline::TimedPorts;
 use crate::declare::{Views, expect_here};
 use crate::error::Error;
 
-/// The labels of a Resource that become tags.
 type Labels = BTreeMap<String, String>;
 
-/// Something that was asked for once in this sweep. Rows share its failure as they share its answer.
-type Asked<T> = Result<T, Arc<Error>>;
+/// A result that is resolved once per sweep; rows share its value or its error.
+type Resolved<T> = Result<T, Arc<Error>>;
 
-/// Enough of what was seen to know it again.
+/// Identifies a snapshot, to detect an unchanged row in the next sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fingerprint {
     version: Version,
-    /// A number for the object at its version. Should two of them meet by chance, a pass is made when it is due and not
-    /// before.
+    /// A hash of the object's version. A collision only delays a pass until the row is due.
     object: Option<u64>,
     node: NodeObservation,
     namespace_ready: bool,
     misses_config: bool,
 }
 
-/// A row, and what was learnt about it.
 pub(super) struct SnapshotRow<'a> {
     pub(super) row: &'a CompactRow,
-    pub(super) input: Asked<RowSnapshot>,
+    pub(super) snapshot: Resolved<RowSnapshot>,
 }
 
-/// What was learnt about a row.
 pub(super) struct RowSnapshot {
     pub(super) cached: CachedXr,
     version: Version,
@@ -60,16 +56,16 @@ pub(super) struct RowSnapshot {
     namespace_ready: bool,
 }
 
-/// Looks at pages of rows, and remembers what it resolved on the way.
+/// Reads snapshots, and caches the views that it resolved.
 pub(super) struct SnapshotReader<'a> {
     ports: &'a TimedPorts,
     /// The cluster that a pass would apply to.
     cluster: Option<ClusterId>,
     breaker: CircuitBreaker,
-    blueprints: BTreeMap<BlueprintVersionId, Asked<Arc<BlueprintVersionView>>>,
-    namespaces: BTreeMap<ProjectId, Asked<bool>>,
-    credentials: BTreeMap<(ProjectId, CloudCredentialId), Asked<CredentialView>>,
-    clouds: BTreeMap<CloudId, Asked<CloudView>>,
+    blueprints: BTreeMap<BlueprintVersionId, Resolved<Arc<BlueprintVersionView>>>,
+    namespaces: BTreeMap<ProjectId, Resolved<bool>>,
+    credentials: BTreeMap<(ProjectId, CloudCredentialId), Resolved<CredentialView>>,
+    clouds: BTreeMap<CloudId, Resolved<CloudView>>,
 }
 
 impl RowSnapshot {
@@ -91,12 +87,12 @@ impl RowSnapshot {
         }
     }
 
-    /// The Project's namespace takes objects, as far as that was looked at.
+    /// The Project's namespace takes objects; `true` where the snapshot did not need to check.
     pub(super) const fn namespace_ready(&self) -> bool {
         self.namespace_ready
     }
 
-    pub(super) fn as_seen_by<'a>(
+    pub(super) fn triage_input<'a>(
         &'a self,
         row: &'a CompactRow,
         unchanged: bool,
@@ -127,13 +123,13 @@ impl<'a> SnapshotReader<'a> {
         }
     }
 
-    /// Asks about namespaces as a pass does that applies to this cluster.
+    /// Checks namespaces as a pass on this cluster does.
     pub(super) fn on(mut self, cluster: ClusterId) -> Self {
         self.cluster = Some(cluster);
         self
     }
 
-    /// Looks at a page: one question to the cluster, one to the mesh, one about labels.
+    /// Reads a page with one request each to the cluster, the mesh and the label resolver.
     pub(super) async fn of_page<'r>(
         &mut self,
         rows: &'r [CompactRow],
@@ -143,33 +139,32 @@ impl<'a> SnapshotReader<'a> {
         for row in rows {
             blueprints.push(self.blueprint(row.blueprint_version_id).await);
         }
-        // Neither needs the other's answer.
+        // The two requests are independent.
         let (cached, nodes) = join(self.cached(rows, &blueprints, kinds), self.nodes(rows)).await;
         let cached = cached?;
         let labels = self.labels(rows, &cached).await;
-        let mut looked = Vec::with_capacity(rows.len());
-        let learnt = blueprints.into_iter().zip(cached).zip(nodes.into_iter().zip(labels));
-        for (row, ((blueprint, cached), (node, labels))) in rows.iter().zip(learnt) {
+        let mut snapshots = Vec::with_capacity(rows.len());
+        let columns = blueprints.into_iter().zip(cached).zip(nodes.into_iter().zip(labels));
+        for (row, ((blueprint, cached), (node, labels))) in rows.iter().zip(columns) {
             let node = row.bootstrap_token_id.map(|_| {
                 node.unwrap_or_else(|| Err(Arc::new(unanswered(PortName::NodeDeregistrar))))
             });
-            let input = match (blueprint, cached) {
+            let snapshot = match (blueprint, cached) {
                 (Ok(blueprint), Some(cached)) => {
-                    self.facts(row, blueprint, cached, node, labels).await
+                    self.snapshot(row, blueprint, cached, node, labels).await
                 }
                 (Err(error), _) => Err(error),
                 (Ok(_), None) => Err(Arc::new(unanswered(PortName::Cluster))),
             };
-            looked.push(SnapshotRow { row, input });
+            snapshots.push(SnapshotRow { row, snapshot });
         }
-        Ok(looked)
+        Ok(snapshots)
     }
 
-    /// A blueprint version.
     pub(super) async fn blueprint(
         &mut self,
         id: BlueprintVersionId,
-    ) -> Asked<Arc<BlueprintVersionView>> {
+    ) -> Resolved<Arc<BlueprintVersionView>> {
         if let Some(known) = self.blueprints.get(&id) {
             return known.clone();
         }
@@ -179,24 +174,24 @@ impl<'a> SnapshotReader<'a> {
         found
     }
 
-    /// The provider of the cloud that a credential is for.
+    /// The provider of the cloud that a credential belongs to.
     pub(super) async fn provider(
         &mut self,
         project: ProjectId,
         credential: CloudCredentialId,
-    ) -> Asked<Provider> {
+    ) -> Resolved<Provider> {
         let credential = self.credential(project, credential).await?;
         Ok(self.cloud(credential.cloud_id).await?.provider)
     }
 
-    async fn facts(
+    async fn snapshot(
         &mut self,
         row: &CompactRow,
         blueprint: Arc<BlueprintVersionView>,
         cached: Result<CachedXr, PortError>,
-        node: Option<Asked<bool>>,
-        labels: Option<Asked<Labels>>,
-    ) -> Asked<RowSnapshot> {
+        node: Option<Resolved<bool>>,
+        labels: Option<Resolved<Labels>>,
+    ) -> Resolved<RowSnapshot> {
         let cached = cached.map_err(|source| Error::Port { port: PortName::Cluster, source })?;
         let node = NodeObservation::of(row.mesh_role, node.transpose()?);
         let namespace_ready =
@@ -215,14 +210,14 @@ impl<'a> SnapshotReader<'a> {
         Ok(RowSnapshot { cached, version: row.version, node, desired, namespace_ready })
     }
 
-    /// The digest of what would be applied now, without the injection; `None` for a Node that has no token yet.
+    /// The digest of what a pass would apply now, without the injection; `None` for a Node without a token.
     async fn desired(
         &mut self,
         row: &CompactRow,
         parameters: &Parameters,
         blueprint: Arc<BlueprintVersionView>,
         labels: &Labels,
-    ) -> Asked<Option<Digest>> {
+    ) -> Resolved<Option<Digest>> {
         let credential = self.credential(row.project_id, row.cloud_credential_id).await?;
         let cloud = self.cloud(credential.cloud_id).await?;
         let views = Views::new(blueprint, credential, cloud, labels);
@@ -236,13 +231,13 @@ impl<'a> SnapshotReader<'a> {
         Ok(armed.map(|armed| rendered.armed(&armed).digest()))
     }
 
-    /// The labels of the rows that are to be rendered. Where many cannot be had at once, each is asked for by
-    /// itself: one that nobody can tell keeps the others from nothing.
+    /// The labels of the rows to render. If the batch request fails, each is requested alone: one bad Resource does
+    /// not affect the others.
     async fn labels(
         &mut self,
         rows: &[CompactRow],
         cached: &[Option<Result<CachedXr, PortError>>],
-    ) -> Answers<Asked<Labels>> {
+    ) -> Answers<Resolved<Labels>> {
         let (places, resources): (Vec<usize>, Vec<(ProjectId, ResourceId)>) = rows
             .iter()
             .zip(cached)
@@ -261,7 +256,7 @@ impl<'a> SnapshotReader<'a> {
         let answers: Vec<_> = match self.ask(port, many).await {
             Ok(answers) => answers.into_iter().map(|answer| answer.map_err(Arc::new)).collect(),
             Err(error) => {
-                tracing::warn!(%error, resources = resources.len(), "labels are asked for one by one");
+                tracing::warn!(%error, resources = resources.len(), "the batch label query failed; labels are resolved one by one");
                 let mut answers = Vec::with_capacity(resources.len());
                 for (project, resource) in resources {
                     let one = self.ports.labels(project, resource);
@@ -273,9 +268,9 @@ impl<'a> SnapshotReader<'a> {
         in_places(rows, places, answers)
     }
 
-    /// Whether the namespace takes objects here. That of a Project on another cluster does not: no pass creates
-    /// anything for it.
-    async fn namespace_ready(&mut self, project: ProjectId) -> Asked<bool> {
+    /// Whether the Project's namespace takes objects on this cluster. No pass creates anything for a Project on
+    /// another cluster.
+    async fn namespace_ready(&mut self, project: ProjectId) -> Resolved<bool> {
         if let Some(known) = self.namespaces.get(&project) {
             return known.clone();
         }
@@ -293,7 +288,7 @@ impl<'a> SnapshotReader<'a> {
         &mut self,
         project: ProjectId,
         id: CloudCredentialId,
-    ) -> Asked<CredentialView> {
+    ) -> Resolved<CredentialView> {
         if let Some(known) = self.credentials.get(&(project, id)) {
             return known.clone();
         }
@@ -303,7 +298,7 @@ impl<'a> SnapshotReader<'a> {
         found
     }
 
-    async fn cloud(&mut self, id: CloudId) -> Asked<CloudView> {
+    async fn cloud(&mut self, id: CloudId) -> Resolved<CloudView> {
         if let Some(known) = self.clouds.get(&id) {
             return known.clone();
         }
@@ -313,24 +308,23 @@ impl<'a> SnapshotReader<'a> {
         found
     }
 
-    /// Asks a collaborator, unless it has not answered for too long.
     async fn ask<T>(
         &mut self,
         port: PortName,
         asked: impl Future<Output = Result<T, Error>>,
-    ) -> Asked<T> {
+    ) -> Resolved<T> {
         if let Some(error) = self.breaker.open_with(port) {
             return Err(error);
         }
         let answer = asked.await.map_err(Arc::new);
-        self.breaker.note(port, &answer);
+        self.breaker.record(port, &answer);
         answer
     }
 
     async fn cached(
         &self,
         rows: &[CompactRow],
-        blueprints: &[Asked<Arc<BlueprintVersionView>>],
+        blueprints: &[Resolved<Arc<BlueprintVersionView>>],
         kinds: &Kinds,
     ) -> Result<Answers<Result<CachedXr, PortError>>, Error> {
         let (places, targets): (Vec<usize>, Vec<XrTarget>) = rows
@@ -339,7 +333,7 @@ impl<'a> SnapshotReader<'a> {
             .enumerate()
             .filter_map(|(place, (row, blueprint))| {
                 let target = target(row, blueprint.as_ref().ok()?);
-                // A ProviderConfig stands before its composite resource is armed, and not always earlier.
+                // A ProviderConfig is certain to exist only once its composite resource is armed.
                 let config = row.applied.as_ref().and_then(|_| kinds.config_of(row));
                 Some((place, target.with_config(config)))
             })
@@ -348,9 +342,8 @@ impl<'a> SnapshotReader<'a> {
         Ok(in_places(rows, places, answers))
     }
 
-    /// Whether Nodes are registered. A mesh that does not answer is the trouble of the rows with a token, and
-    /// of nobody else.
-    async fn nodes(&self, rows: &[CompactRow]) -> Answers<Asked<bool>> {
+    /// Whether Nodes are registered. A mesh that does not answer is an error only of the rows with a token.
+    async fn nodes(&self, rows: &[CompactRow]) -> Answers<Resolved<bool>> {
         let (places, tokens): (Vec<usize>, Vec<BootstrapTokenId>) = rows
             .iter()
             .enumerate()
@@ -377,10 +370,10 @@ impl<'a> SnapshotReader<'a> {
     }
 }
 
-/// An answer for each row of a page that there was a question about, in the order of the rows.
+/// One optional answer per row of a page, in row order.
 type Answers<T> = Vec<Option<T>>;
 
-/// Puts answers where their questions came from. What was not answered stays empty.
+/// Puts each answer at the row of its request; the others stay `None`.
 fn in_places<T>(rows: &[CompactRow], places: Vec<usize>, answers: Vec<T>) -> Answers<T> {
     let mut all: Vec<_> = rows.iter().map(|_| None).collect();
     for (place, answer) in places.into_iter().zip(answers) {
@@ -389,7 +382,7 @@ fn in_places<T>(rows: &[CompactRow], places: Vec<usize>, answers: Vec<T>) -> Ans
     all
 }
 
-/// The parameters of a row whose composite resource is compared with what would be applied now.
+/// The parameters of a row to render and compare; `None` if the composite resource is absent.
 fn to_be_rendered<'r>(row: &'r CompactRow, cached: &CachedXr) -> Option<&'r Parameters> {
     match cached {
         CachedXr::Present { .. } => row.parameters.as_ref(),
@@ -397,7 +390,7 @@ fn to_be_rendered<'r>(row: &'r CompactRow, cached: &CachedXr) -> Option<&'r Para
     }
 }
 
-/// Whether the cache shows the composite resource and not its ProviderConfig.
+/// The cache shows the composite resource but not its ProviderConfig.
 const fn misses_config(cached: &CachedXr) -> bool {
     matches!(cached, CachedXr::Present { config: ConfigPresence::Missing, .. })
 }
@@ -407,5 +400,5 @@ fn target(row: &CompactRow, blueprint: &BlueprintVersionView) -> XrTarget {
 }
 
 fn unanswered(port: PortName) -> Error {
-    Error::Port { port, source: PortError::rejected("gave fewer answers than it was asked for") }
+    Error::Port { port, source: PortError::rejected("it returned fewer results than requested") }
 }

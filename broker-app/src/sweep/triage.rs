@@ -1,7 +1,7 @@
-//! The sweep's decision about one row, pure: is there anything to do?
+//! Triage: whether one row needs a pass. Pure.
 //!
-//! What a cache shows is a hint. It is enough to see that nothing has to be done; it is never acted on. A row
-//! that needs attention gets a pass, which reads everything again.
+//! The watch cache is only a hint. It can show that a row needs nothing; no effect is based on it. A row that needs
+//! attention gets a pass, which reads everything again.
 
 use broker_domain::{Action, NodeObservation, OnFailure, Phase, next};
 use broker_ports::{Arming, CachedXr, CompactRow, ConfigPresence, Lane};
@@ -10,30 +10,24 @@ use time::OffsetDateTime;
 
 use crate::observe::{facts, needs_config};
 
-/// What a sweep knows about one row.
 pub(super) struct TriageInput<'a> {
     pub(super) row: &'a CompactRow,
     pub(super) cached: &'a CachedXr,
     pub(super) node: NodeObservation,
-    /// The digest of what would be applied now, where the row has to be compared with it; `None` when it
-    /// could not be rendered.
+    /// The digest of what a pass would apply now; `None` if not needed or not renderable.
     pub(super) desired: Option<Digest>,
-    /// The Project's namespace takes objects.
     pub(super) namespace_ready: bool,
-    /// The facts are those of the last sweep.
+    /// The fingerprint equals that of the last sweep.
     pub(super) unchanged: bool,
-    /// The store's clock.
+    /// By the store's clock.
     pub(super) now: OffsetDateTime,
 }
 
-/// What to do about a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Triage {
-    /// Nothing.
     None,
-    /// Nothing now: somebody else is at it, it is paused, or it waits for its next attempt.
+    /// Paused, leased by another worker, or waiting for its next attempt.
     Waiting,
-    /// A pass.
     Pass(Lane),
 }
 
@@ -63,8 +57,8 @@ fn needs_a_pass(input: &TriageInput<'_>) -> bool {
             on_the_way_up(input)
         }
         Phase::Failed => row.on_failure == OnFailure::Rollback,
-        // Whatever else is left shows only in a direct read; while the composite resource is on its way out
-        // there is nothing to do but wait.
+        // Composed objects show only in a direct read. While the composite resource is being deleted, a pass could
+        // only wait.
         Phase::Deprovisioning => {
             let leaving = matches!(cached, CachedXr::Present { status, .. } if status.deleting);
             !(leaving && row.token_closed && input.node != NodeObservation::Registered)
@@ -74,7 +68,7 @@ fn needs_a_pass(input: &TriageInput<'_>) -> bool {
     }
 }
 
-/// The ProviderConfig is missing while a provider needs it, by the rule of a pass.
+/// The ProviderConfig is missing although a provider needs it. Same rule as in a pass.
 fn misses_config(input: &TriageInput<'_>) -> bool {
     let TriageInput { row, cached, namespace_ready, .. } = input;
     let CachedXr::Present { status, config: ConfigPresence::Missing, .. } = cached else {
@@ -87,10 +81,10 @@ fn misses_config(input: &TriageInput<'_>) -> bool {
 fn on_the_way_up(input: &TriageInput<'_>) -> bool {
     let TriageInput { row, cached, node, desired, namespace_ready, .. } = input;
     let CachedXr::Present { version, status, armed, owned, references, .. } = cached else {
-        // Absent, perhaps. A fresh declaration whose namespace is not ready has nothing to wait for here.
+        // Possibly absent. A Pending row whose namespace is not ready has nothing to do here.
         return row.phase != Phase::Pending || *namespace_ready;
     };
-    // The cache does not show what it composed, and only a teardown asks for that.
+    // The cache does not show composed objects; only a teardown depends on them.
     let residue = true;
     let (action, phase) = next(&facts(Some(status), row.phase, *node, residue), row.phase);
     let references_recorded = row.references_digest == Some(*references);
@@ -102,7 +96,7 @@ fn on_the_way_up(input: &TriageInput<'_>) -> bool {
     match action {
         Action::Noop => false,
         Action::Apply => {
-            // What is being deleted is left alone until it is gone.
+            // A pass does not apply to an object that is being deleted.
             let own = Armed::of(row.mesh_role, row.bootstrap_token_id).map(Arming::Armed);
             !status.deleting && (own != Some(*armed) || *desired != Some(*owned))
         }

@@ -1,4 +1,4 @@
-//! The one place where a resource comes into being: what each field may hold, and which mixes are possible.
+//! The only constructor of a resource: checks each field and the combinations of fields.
 
 use time::OffsetDateTime;
 
@@ -16,8 +16,8 @@ use crate::token::TokenOrdinal;
 use crate::version::Version;
 
 impl ProvisionedResource {
-    /// The private builder behind `new`, `hydrate` and every change: lets a candidate through only if all
-    /// of its fields fit together.
+    /// The private builder behind `new`, `hydrate` and every change. Rejects a candidate whose fields
+    /// contradict each other.
     pub(super) fn build(self) -> Result<Self, Error> {
         self.check_times()?;
         self.check_failure()?;
@@ -61,7 +61,7 @@ impl ProvisionedResource {
         }
     }
 
-    /// Every event was committed with a change, and each phase has told of the way there.
+    /// Each event was committed with a change, and each phase implies a minimum number of events.
     fn check_events(&self) -> Result<(), Error> {
         let fewest = match self.phase {
             Phase::Pending | Phase::Provisioning | Phase::Enrolling => 1,
@@ -81,8 +81,8 @@ impl ProvisionedResource {
         Ok(())
     }
 
-    /// Invariant: when Deleted is written no composed object is on record, unless it was given up
-    /// (`deleted_leaves_nothing_on_record`). The name of the ProviderConfig stays, for what arrives late.
+    /// Invariant: a Deleted resource has no composed object on record unless it was abandoned
+    /// (`deleted_leaves_nothing_on_record`). The ProviderConfig's name stays, for a late apply.
     fn check_substrate(&self) -> Result<(), Error> {
         self.substrate.check()?;
         if self.phase == Phase::Deleted && !self.abandoned && !self.substrate.is_clear() {
@@ -138,7 +138,7 @@ impl ProvisionedResource {
                 format!("is set in {}; tokens are closed by teardown", self.phase),
             ));
         }
-        // Invariant: no resource is Deleted while a token of it could still bring forth a Node
+        // Invariant: no resource is Deleted while one of its tokens can still enrol a Node
         // (`deleted_needs_closed_tokens`).
         if self.phase == Phase::Deleted && !self.token_closed {
             return Err(Error::invalid(
@@ -179,7 +179,7 @@ impl ProvisionedResource {
                 return Err(Error::invalid(
                     "deletion_requested_at",
                     format!(
-                        "is set in {}; a deletion request leads into teardown at once",
+                        "is set in {}; a deletion request starts the teardown at once",
                         self.phase
                     ),
                 ));
@@ -192,7 +192,7 @@ impl ProvisionedResource {
         if self.abandoned && self.phase != Phase::Deleted {
             return Err(Error::invalid(
                 "abandoned",
-                format!("is set in {}; what was given up is Deleted", self.phase),
+                format!("is set in {}; only a Deleted resource is abandoned", self.phase),
             ));
         }
         Ok(())
@@ -260,7 +260,7 @@ impl ProvisionedResource {
     }
 }
 
-/// Each field by itself; `build` then looks at the mix.
+/// Parses each field; `build` then checks the combinations.
 impl TryFrom<Snapshot> for ProvisionedResource {
     type Error = Error;
 
@@ -342,10 +342,10 @@ fn failure(step: Option<String>, reason: Option<String>) -> Result<Option<Failur
         }
         (None, None) => Ok(None),
         (Some(_), None) => {
-            Err(Error::invalid("failure_reason", "is missing beside a failure_step"))
+            Err(Error::invalid("failure_reason", "is missing although failure_step is set"))
         }
         (None, Some(_)) => {
-            Err(Error::invalid("failure_step", "is missing beside a failure_reason"))
+            Err(Error::invalid("failure_step", "is missing although failure_reason is set"))
         }
     }
 }

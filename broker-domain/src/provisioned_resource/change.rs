@@ -1,4 +1,4 @@
-//! The legal changes of a resource. Each returns the resource as it is afterwards, with its event.
+//! The legal changes of a resource. Each returns the new state together with its event.
 
 mod phase;
 mod record;
@@ -12,10 +12,10 @@ use crate::phase::Phase;
 use crate::substrate::ClusterId;
 use crate::version::Version;
 
-/// A change that was decided and is not committed yet.
+/// A change that is decided but not committed.
 ///
-/// A store commits all of it or nothing: the resource, its event and the audit line, and only if the
-/// stored resource still has the expected version.
+/// A store commits the resource, its event and the audit line atomically, and only if the stored resource
+/// still has the expected version.
 ///
 /// ```
 #[doc = include_str!("example.md")]
@@ -45,8 +45,8 @@ impl Change {
         Self { resource, event: Some(event), previous: None, expected: Version::UNSTORED }
     }
 
-    /// A new resource that is bound to a cluster from the start, because its Project is assigned to that one. A
-    /// stored resource keeps the cluster that it has.
+    /// Binds a new resource to the cluster that its Project is assigned to. No-op for a stored resource,
+    /// which keeps its cluster.
     ///
     /// ```
     #[doc = include_str!("example.md")]
@@ -66,32 +66,31 @@ impl Change {
         self
     }
 
-    /// The resource as it is once the change is committed.
+    /// The state after the commit.
     pub const fn resource(&self) -> &ProvisionedResource {
         &self.resource
     }
 
-    /// The event that has to be committed with it, if the change carries one.
+    /// The event to commit with the change, if any.
     pub const fn event(&self) -> Option<&Event> {
         self.event.as_ref()
     }
 
-    /// The phase before the change; `None` when the resource is new.
+    /// The phase before the change; `None` for a new resource.
     pub const fn previous_phase(&self) -> Option<Phase> {
         self.previous
     }
 
-    /// The version that the change was made from: what the store must still hold.
+    /// The version that the store must still hold.
     pub const fn expected_version(&self) -> Version {
         self.expected
     }
 
-    /// The resource, for whoever goes on with it after the commit.
+    /// The state after the commit, by value.
     pub fn into_resource(self) -> ProvisionedResource {
         self.resource
     }
 
-    /// Refuses a change into a resource that cannot be.
     fn checked(self) -> Result<Self, Error> {
         Ok(Self { resource: self.resource.build()?, ..self })
     }
@@ -106,7 +105,6 @@ impl ProvisionedResource {
         }
     }
 
-    /// A change without an event.
     fn changed_quietly(&self, at: OffsetDateTime, change: impl FnOnce(&mut Self)) -> Change {
         let mut resource = self.clone();
         change(&mut resource);
@@ -115,7 +113,7 @@ impl ProvisionedResource {
         Change { resource, event: None, previous: Some(self.phase), expected: self.version }
     }
 
-    /// A change of phase, with its event if it carries one.
+    /// Applies a change of phase, with its event if any.
     fn changed(
         &self,
         stamp: Stamp,
@@ -131,10 +129,10 @@ impl ProvisionedResource {
         changed
     }
 
-    /// Clocks of replicas differ: a change never seems to lie before the one that it was made from.
+    /// Keeps time monotonic although the clocks of replicas differ.
     ///
-    /// `updated_at` may be the store's own, and its clock may lag behind the one that the last event was
-    /// stamped with; the phase remembers that one.
+    /// `updated_at` may come from the store's clock, which may lag behind the clock that stamped the last
+    /// event. `phase_entered_at` holds the latter.
     fn not_before(&self, at: OffsetDateTime) -> OffsetDateTime {
         at.max(self.updated_at).max(self.phase_entered_at)
     }

@@ -1,4 +1,4 @@
-//! The aggregate's rules: what is refused at birth and at the boundary, and what each change does.
+//! Tests of the aggregate: rejected rows, legal changes, and random histories.
 
 mod changes;
 mod histories;

@@ -1,10 +1,10 @@
-//! One object on a cluster, named so that nobody can mistake it for another.
+//! The complete name of one object on a cluster.
 
 use std::fmt;
 
 use crate::error::Error;
 
-/// An object on a Kubernetes cluster, named completely.
+/// The complete name of a Kubernetes object: API version, kind, name and namespace.
 ///
 /// ```
 /// use broker_domain::ObjectReference;
@@ -21,12 +21,12 @@ pub struct ObjectReference {
     namespace: Option<String>,
 }
 
-/// Kinds, by API version and name, that the broker composes and never reads: they hold secrets or settings, and nothing
-/// stands behind them that a provider would have to take away.
+/// Kinds (API version, kind) that the broker composes but never reads. They hold secrets or settings, and no
+/// external resource depends on them.
 pub const PLAIN_DATA: [(&str, &str); 2] = [("v1", "Secret"), ("v1", "ConfigMap")];
 
 impl ObjectReference {
-    /// A reference; without a namespace the object is cluster-scoped.
+    /// A reference. Without a namespace, the object is cluster-scoped.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl ObjectReference {
         &self.name
     }
 
-    /// Whether it is of a kind that the broker never reads; see [`PLAIN_DATA`].
+    /// Whether the broker never reads this kind; see [`PLAIN_DATA`].
     ///
     /// ```
     /// use broker_domain::ObjectReference;
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_is_named_completely() {
+    fn object_reference_requires_every_part() {
         for (api_version, kind, name, namespace, part) in [
             ("", "Server", "a", None, "apiVersion"),
             ("v1", " ", "a", None, "kind"),

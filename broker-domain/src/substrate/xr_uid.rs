@@ -1,11 +1,11 @@
-//! Which composite resource it was: the uid that the API server gave to the object.
+//! The identity of one incarnation of a composite resource.
 
 use std::fmt;
 
 use crate::error::Error;
 
-/// The uid of a composite resource. An object that is created again under the same name has another one, so
-/// the uid tells one loss from the next.
+/// The uid that the API server assigned to a composite resource. A re-created object has another uid, so the
+/// uid distinguishes one loss from the next.
 ///
 /// ```
 /// use broker_domain::XrUid;
@@ -19,7 +19,7 @@ use crate::error::Error;
 pub struct XrUid(String);
 
 impl XrUid {
-    /// Takes the uid of an object.
+    /// Accepts the uid of an object.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
-//! What the cache keeps of one composite resource, in as few bytes as it takes.
+//! The compact form of one composite resource in the cache.
 //!
-//! An embedder may have tens of thousands of resources, and all that a sweep asks of each is whether anything
-//! has changed. So digests stay arrays, ids stay numbers, and the object itself is dropped where it comes in.
+//! An embedder may have tens of thousands of resources, and a sweep only asks whether each has changed. Digests stay
+//! arrays, ids stay numbers, and the object itself is dropped on arrival.
 
 use broker_domain::{ProjectId, ProvisionedResourceId, ReferencesDigest, XrName};
 use broker_ports::{
@@ -11,10 +11,10 @@ use broker_render::{Digest, NamespaceName, ProviderConfigScope, XrdScope, namesp
 use serde_json::Value;
 use uuid::Uuid;
 
-/// The namespace of a Project begins so; the id follows.
+/// Prefix of a Project's namespace, followed by the Project id.
 const NAMESPACE_PREFIX: &str = "plexsphere-project-";
 
-/// Which resource, in which Project's namespace. The nil id, which no Project has, stands for no namespace.
+/// A resource in its Project's namespace. The nil id, which no Project has, means cluster-scoped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key {
     resource: Uuid,
@@ -39,7 +39,7 @@ impl Key {
         Self { resource: target.resource.as_uuid(), project }
     }
 
-    /// The key of an object, unless its name or its namespace is none of ours.
+    /// The key of an object. `None` if its name or namespace does not follow the broker's scheme.
     pub(super) fn of(object: &Value) -> Option<Self> {
         let metadata = object.get("metadata")?;
         let resource = XrName::id_of(metadata.get("name")?.as_str()?)?.as_uuid();
@@ -47,7 +47,7 @@ impl Key {
             None => Uuid::nil(),
             Some(within) => {
                 let project: ProjectId = within.strip_prefix(NAMESPACE_PREFIX)?.parse().ok()?;
-                // One Project, one spelling: an id in capitals would be another namespace.
+                // One spelling per Project: an upper-case id would be another namespace.
                 (namespace(project).as_str() == within).then_some(project.as_uuid())?
             }
         };
@@ -58,19 +58,19 @@ impl Key {
         ProvisionedResourceId::new(self.resource).ok()
     }
 
-    /// The name, and the namespace unless there is none.
+    /// The name, and the namespace of a namespaced object.
     pub(super) fn place(self) -> Option<(XrName, Option<NamespaceName>)> {
         Some((self.resource()?.xr_name(), ProjectId::new(self.project).ok().map(namespace)))
     }
 }
 
-/// What is kept: a [`CachedXr::Present`] without its strings.
+/// A [`CachedXr::Present`] without its strings.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     version: Version,
     generation: i64,
     ready_generation: Option<i64>,
-    /// Only a resource that will never work has one.
+    /// Set only for a resource that can never become ready.
     provisioning_failed: Option<Box<str>>,
     owned: [u8; 32],
     references: [u8; 32],
@@ -82,7 +82,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// What is kept of an object. `None` for one without a uid or version, which no API server sends.
+    /// `None` for an object without a uid or version, which no API server sends.
     pub(super) fn of(object: &Value, scope: XrdScope) -> Option<Self> {
         let Ok(CachedXr::Present { version, status, armed, owned, references, spec, .. }) =
             CachedXr::of(object, scope)
@@ -112,7 +112,6 @@ impl Entry {
         self.deleting
     }
 
-    /// What the port is told.
     pub(super) fn show(&self) -> CachedXr {
         let mut status = XrStatus::new(self.generation);
         status.deleting = self.deleting;
@@ -131,8 +130,8 @@ impl Entry {
     }
 }
 
-/// Which object, at which version: two numbers, as every API server that there is writes them. Kubernetes
-/// promises no more than text, so anything else is kept as it came.
+/// Uid and resource version as two numbers, the form that every known API server uses. Kubernetes promises only
+/// opaque text, so any other form is kept as text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Version {
     Numbers { uid: Uuid, resource_version: u64 },
@@ -146,7 +145,7 @@ impl Version {
         match (uid, number) {
             (Some(uid), Some(resource_version)) => {
                 let numbers = Self::Numbers { uid, resource_version };
-                // Only what comes back letter for letter may be sent as a precondition later.
+                // The version may be sent as a precondition later, so it must round-trip exactly.
                 if numbers.show() == version { numbers } else { Self::Text(Box::new(version)) }
             }
             (None, _) | (_, None) => Self::Text(Box::new(version)),
@@ -194,12 +193,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_what_was_seen() {
+    fn entry_round_trips_the_observation() {
         let rows = [
             ("numbers", "7f3f1d0e-1c4b-4b1a-9d53-2f6f0f0f9a11", "812"),
             ("a uid in capitals", "7F3F1D0E-1C4B-4B1A-9D53-2F6F0F0F9A11", "812"),
             ("a version with a leading zero", "7f3f1d0e-1c4b-4b1a-9d53-2f6f0f0f9a11", "0812"),
-            ("texts", "some-uid", "some-version"),
+            ("opaque texts", "some-uid", "some-version"),
         ];
         for (why, uid, version) in rows {
             let object = object(uid, version);
@@ -211,14 +210,14 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_entry_is_small() {
-        // With its key, the pointer to it and the emptiest map that hash maps allow: under 256 bytes.
+    fn entry_fits_the_size_budget() {
+        // Together with its key, the pointer and the sparsest hash map: below 256 bytes.
         assert!(size_of::<Entry>() <= 160, "{} bytes", size_of::<Entry>());
         assert_eq!(size_of::<Key>(), 32);
     }
 
     #[test]
-    fn only_names_of_ours_have_a_key() {
+    fn only_broker_names_have_a_key() {
         let (resource, project) = (RESOURCE.parse().unwrap(), PROJECT.parse().unwrap());
         let key = |name: &str, within: Option<&str>| {
             Key::of(&json!({"metadata": {"name": name, "namespace": within}}))
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_without_a_version_is_not_kept() {
+    fn object_without_a_version_is_dropped() {
         assert!(Entry::of(&json!({"metadata": {"uid": "u"}}), XrdScope::Namespaced).is_none());
     }
 }

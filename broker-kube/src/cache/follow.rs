@@ -1,4 +1,4 @@
-//! Following one kind: list, then watch, until the kind is dropped.
+//! Follows one kind: list, then watch, until the kind is dropped.
 //!
 //! ```text
 //!                    ┌── failed: wait ──┐
@@ -6,22 +6,22 @@
 //!      ┌────────▶  list ────────────────┘
 //!      │             │ version
 //!      │             ▼
-//!      │           watch ◀── ended when it was asked to end ──┐
-//!      │             ├─────────────────────────────────────────┘
-//!      │             ├── ended early, or trusted for `relist_after` ──┐
-//!      │             ├── failed, expired, or went back: wait ─────────┤
+//!      │           watch ◀── ended at the requested timeout ────┐
+//!      │             ├──────────────────────────────────────────┘
+//!      │             ├── ended early, or older than `relist_after` ───┐
+//!      │             ├── failed, expired, or version went back: wait ─┤
 //!      └─────────────┴── another cluster ─────────────────────────────┘
 //! ```
 //!
-//! A watch resumes from its version only if it ended when it was asked to end: the API server was running then,
-//! so its store is the one that the version belongs to. After every other end the kind is listed. The API server
-//! may have come back over a restored store, whose versions go back or were reached a second time by other
-//! changes; a list shows that, and no version does (decision 39).
+//! A watch resumes from its version only if it ended at the requested timeout: the API server was running then, so
+//! its store is the one that the version belongs to. After every other end the follower lists the kind. The API
+//! server may run on a restored store, where versions are lower or are reused for other changes. A list detects that;
+//! a version cannot (decision 39).
 //!
-//! Before each list and each watch the follower asks which cluster it is. That answer holds while the kind is warm,
-//! so a caller needs no request for it.
+//! The follower reads the cluster identity before each list and each watch. The identity is valid while the kind is
+//! warm, so a caller needs no request for it.
 //!
-//! A follower that waits blocks no caller: its kind is cold meanwhile, and observations use paged lists.
+//! A waiting follower blocks no caller: its kind is cold, and observations use paged lists.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
@@ -37,50 +37,50 @@ use super::requests::{self, Interrupted};
 use super::tracked::Tracked;
 use crate::hints::Broadcast;
 
-/// Follows a kind for ever; dropped when nobody wants it any more.
+/// Follows a kind until the future is dropped.
 pub(super) async fn follow(
     client: &Client,
     tracked: &Tracked,
     options: &CacheOptions,
     (hints, pages): (&Broadcast, &Semaphore),
 ) {
-    let mut waits = Waits::new(options);
+    let mut backoff = Backoff::new(options);
     loop {
-        let Err(interrupted) = step(client, tracked, options, (hints, pages), &mut waits).await
+        let Err(interrupted) = step(client, tracked, options, (hints, pages), &mut backoff).await
         else {
             continue;
         };
         tracked.expire();
-        let wait = waits.next(retry_after(&interrupted));
-        // A failure is a warning once, and a detail for as long as it lasts. A version expires in normal operation.
-        if waits.is_first() && !matches!(interrupted, Interrupted::Expired) {
-            tracing::warn!(kind = tracked.path(), ?wait, error = %interrupted, "not watched");
+        let wait = backoff.next(retry_after(&interrupted));
+        // Warns once per outage. An expired version is normal operation.
+        if backoff.is_first() && !matches!(interrupted, Interrupted::Expired) {
+            tracing::warn!(kind = tracked.path(), ?wait, error = %interrupted, "watch interrupted");
         } else {
-            tracing::debug!(kind = tracked.path(), ?wait, error = %interrupted, "not watched");
+            tracing::debug!(kind = tracked.path(), ?wait, error = %interrupted, "watch interrupted");
         }
         tokio::time::sleep(wait).await;
     }
 }
 
-/// One list, or one watch from beginning to end.
+/// One list, or one watch from start to end.
 async fn step(
     client: &Client,
     tracked: &Tracked,
     options: &CacheOptions,
     (hints, pages): (&Broadcast, &Semaphore),
-    waits: &mut Waits,
+    backoff: &mut Backoff,
 ) -> Result<(), Interrupted> {
     tracked.begin_on(requests::identity(client, options).await?);
     match tracked.version() {
         None => list(client, tracked, options, (hints, pages)).await,
-        Some(version) => watch(client, tracked, &version, options, hints, waits).await,
+        Some(version) => watch(client, tracked, &version, options, hints, backoff).await,
     }
 }
 
-/// Lists everything, page by page. The list is taken as a whole or not at all.
+/// Lists the kind page by page, and replaces the index only with a complete list.
 ///
-/// A page has at most `page_size` objects and `page_bytes`, however large the objects are: one that is larger is
-/// dropped on its way and asked for again with half as many objects. The next pages keep that size.
+/// A page has at most `page_size` objects and `page_bytes`. The follower discards a larger page and requests it again
+/// with half as many objects. Later pages keep that size.
 async fn list(
     client: &Client,
     tracked: &Tracked,
@@ -92,7 +92,7 @@ async fn list(
     let mut listing = Listing::default();
     let (mut after, mut size) = (None, options.page_size);
     loop {
-        // Never closed. Held until the text of the page is dropped.
+        // The semaphore is never closed. The permit is held until the page text is dropped.
         let _one_of_few = pages.acquire().await;
         let text = requests::list(client, source, (after.as_deref(), size), options).await?;
         let Some(text) = text else {
@@ -100,7 +100,11 @@ async fn list(
                 return Err(Interrupted::Unreadable(None));
             }
             size /= 2;
-            tracing::debug!(kind = tracked.path(), size, "the objects are large: smaller pages");
+            tracing::debug!(
+                kind = tracked.path(),
+                size,
+                "the page is too large; requesting smaller pages"
+            );
             continue;
         };
         let page = page::read(&text, |object| listing.add(object, source.keep));
@@ -115,46 +119,46 @@ async fn list(
     }
 }
 
-/// Watches until the server ends it, something breaks, or the last list is older than `relist_after`.
+/// Watches until the server ends the watch, the watch fails, or the last list is older than `relist_after`.
 async fn watch(
     client: &Client,
     tracked: &Tracked,
     version: &str,
     options: &CacheOptions,
     hints: &Broadcast,
-    waits: &mut Waits,
+    backoff: &mut Backoff,
 ) -> Result<(), Interrupted> {
     let began = Instant::now();
     let mut watch = requests::watch(client, tracked.source(), version, options).await?;
-    tracked.hear();
-    let until = tracked.believed_until(options.relist_after).unwrap_or_else(Instant::now);
+    tracked.watch_started();
+    let until = tracked.trusted_until(options.relist_after).unwrap_or_else(Instant::now);
     let mut idle = true;
     loop {
         let Ok(line) = timeout_at(until, watch.next()).await else {
-            tracked.doubt();
+            tracked.mark_stale();
             return Ok(());
         };
         let Some(line) = line? else { break };
         let changed = tracked.apply(line.event()?).map_err(|WentBack| Interrupted::WentBack)?;
-        // A watch that is heard after the longest wait works. One that ends sooner, again and again, must not cost a
-        // list each time without a wait.
+        // A watch that delivers after the longest wait works, so the back-off resets. A watch that keeps ending
+        // sooner must not cost a list each time without a wait.
         if began.elapsed() >= options.longest_wait {
-            waits.reset();
+            backoff.reset();
         }
         idle = false;
         if let Some(resource) = changed {
             hints.send(resource);
         }
     }
-    // The server counts from when the request arrives, which is later than this began: an end on time is never
-    // taken for an early one.
-    let early = began.elapsed() < options.watch_timeout();
+    // The server counts from the arrival of the request, which is later than `began`. A regular end therefore never
+    // counts as early.
+    let early = began.elapsed() < options.watch_length();
     if early {
-        tracing::debug!(kind = tracked.path(), "the watch has ended early");
+        tracing::debug!(kind = tracked.path(), "the watch ended early");
         tracked.expire();
     }
     if early || idle {
-        tokio::time::sleep(waits.next(None)).await;
+        tokio::time::sleep(backoff.next(None)).await;
     }
     Ok(())
 }
@@ -170,26 +174,25 @@ const fn retry_after(interrupted: &Interrupted) -> Option<Duration> {
     }
 }
 
-/// Waits that grow, with jitter, so that many brokers do not come back at once.
-struct Waits {
+/// Exponential back-off with jitter, so that many brokers do not reconnect at once.
+struct Backoff {
     first: Duration,
     longest: Duration,
     failures: u32,
     jitter: RandomState,
 }
 
-impl Waits {
+impl Backoff {
     fn new(options: &CacheOptions) -> Self {
         let (first, longest) = (options.first_wait, options.longest_wait);
         Self { first, longest, failures: 0, jitter: RandomState::new() }
     }
 
-    /// The next wait: between a half and the whole of what the failures so far make it, and no shorter than
-    /// the server asked for.
+    /// The next wait: between half and all of the current back-off, and at least the server's Retry-After.
     fn next(&mut self, asked: Option<Duration>) -> Duration {
         let whole = self.first.saturating_mul(1 << self.failures.min(20)).min(self.longest);
         self.failures = self.failures.saturating_add(1);
-        // No seed to replay: only the load on the server depends on it.
+        // Needs no reproducible seed: it only spreads the load on the server.
         let thousandths = 500 + self.jitter.hash_one(self.failures) % 501;
         let wait = whole * u32::try_from(thousandths).unwrap_or(1000) / 1000;
         asked.map_or(wait, |asked| asked.max(wait))

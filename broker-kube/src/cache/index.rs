@@ -1,9 +1,8 @@
-//! The objects of one kind, as a list and the events after it tell them. Synchronous: no request is made
-//! here, and nobody waits.
+//! The objects of one kind, after a list and the events that follow it. Synchronous: no I/O and no waiting.
 //!
 //! Invariant: no event takes the index back. Every list and every event carries the version of the store that it
-//! describes. An event at the version of the index was seen before and is dropped. An older one is not from the
-//! history that the index followed; the index refuses it ([`WentBack`]), and only a list tells what stands.
+//! describes. An event at the version of the index is a duplicate and is dropped. An older event belongs to another
+//! history: the index refuses it ([`WentBack`]), and only a list can restore the view.
 
 use std::cmp::Ordering;
 
@@ -14,34 +13,29 @@ use serde_json::Value;
 use super::entry::Key;
 use super::kept::{Keep, Kept};
 
-/// One event of a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event<'a> {
-    /// An object came or changed.
     Applied(&'a Value),
-    /// An object went, or lost the label that it was found by.
+    /// An object was deleted, or lost the selected label.
     Deleted(&'a Value),
-    /// Nothing happened up to here.
+    /// The store reached this version without a change of the kind.
     Bookmark(&'a Value),
 }
 
-/// An event is older than the index: the store was restored, or the sender is no API server. An API server sends
-/// the versions of a watch in ascending order, all above the one that the watch began from.
+/// An event is older than the index: the store was restored, or the sender is not an API server. An API server sends
+/// the versions of a watch in ascending order, all above the start version.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct WentBack;
 
-/// The objects of one kind.
 #[derive(Debug)]
 pub(super) struct Index {
     keep: Keep,
     kept: Kept,
-    /// The version of the store that the index shows; what the next watch begins after.
+    /// The store version of the index, from which the next watch starts.
     version: Option<String>,
-    /// There was a list before.
     listed: bool,
 }
 
-/// A list under way, page by page.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     kept: Kept,
@@ -52,13 +46,12 @@ impl Index {
         Self { keep, kept: Kept::default(), version: None, listed: false }
     }
 
-    /// Where a watch goes on; `None` before the first list and after the server has forgotten that version.
+    /// The start version of the next watch. `None` before the first list and after the version has expired.
     pub(super) fn version(&self) -> Option<&str> {
         self.version.as_deref()
     }
 
-    /// The server no longer knows what happened since: only a list helps. What was seen is kept, so that
-    /// the list can tell what changed meanwhile.
+    /// Drops the version, so that the next step is a list. Keeps the objects, so that the list can detect changes.
     pub(super) fn expire(&mut self) {
         self.version = None;
     }
@@ -67,12 +60,11 @@ impl Index {
         self.kept.get(key)
     }
 
-    /// Whether a ProviderConfig stands.
     pub(super) fn has_name(&self, key: &Key) -> bool {
         self.kept.has_name(key)
     }
 
-    /// Everything that stands, as objects of the kind that goes by these names; those of some resources excepted.
+    /// Every object, reported under this API version and kind. Skips the objects of the resources in `except`.
     pub(super) fn owned(&self, names: (&str, &str), except: &ResourceIds) -> Vec<OwnedObject> {
         self.kept.owned(self.keep, names, except)
     }
@@ -82,8 +74,8 @@ impl Index {
         self.kept.len()
     }
 
-    /// Takes a complete list, made at that version of the store. Returns what differs from what was seen
-    /// before. The first list tells what stands and not what changed: whoever begins, begins with a sweep.
+    /// Applies a complete list at `version` of the store and returns the resources that changed. The first list
+    /// reports no change: a started broker sweeps anyway.
     pub(super) fn take(&mut self, listing: Listing, version: String) -> Vec<ProvisionedResourceId> {
         let Listing { mut kept } = listing;
         kept.shrink();
@@ -94,7 +86,7 @@ impl Index {
         changed
     }
 
-    /// Takes an event. Returns the resource that it is about, if there is anything new in it.
+    /// Applies an event. Returns the resource that it changes, if any.
     pub(super) fn apply(
         &mut self,
         event: Event<'_>,
@@ -112,8 +104,8 @@ impl Index {
         })
     }
 
-    /// Moves on to a version; false if the index is there already. Versions that are no numbers cannot be
-    /// compared; there the order of arrival is believed.
+    /// Advances to a version; false if the index is already there. Non-numeric versions cannot be compared, so their
+    /// order of arrival counts.
     fn advance(&mut self, version: &str) -> Result<bool, WentBack> {
         let number = |text: &str| text.parse::<u64>().ok();
         let now = self.version.as_deref().and_then(number);
@@ -130,7 +122,6 @@ impl Index {
 }
 
 impl Listing {
-    /// Adds an object of a page.
     pub(super) fn add(&mut self, object: &Value, keep: Keep) {
         self.kept.insert(object, keep);
     }

@@ -1,7 +1,7 @@
-//! What is kept of the objects of one kind, in as few bytes as it takes.
+//! The compact store for the objects of one kind.
 //!
-//! Of a composite resource all that a sweep compares ([`Entry`]). Of a ProviderConfig, and of whatever else
-//! carries our label under a name that is none of ours, only which object it is: a sweep asks whose it is.
+//! A composite resource keeps every field that a sweep compares ([`Entry`]). A ProviderConfig, and any labelled
+//! object with a foreign name, keeps only its identity.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,12 +12,12 @@ use serde_json::Value;
 
 use super::entry::{Entry, Key, Version};
 
-/// What is kept of the objects of a kind.
+/// The level of detail that a kind keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Keep {
-    /// What a sweep asks for: composite resources.
+    /// Everything that a sweep compares: composite resources.
     Entries(XrdScope),
-    /// Which objects stand: ProviderConfigs.
+    /// Identity only: ProviderConfigs.
     Names,
 }
 
@@ -30,18 +30,15 @@ impl Keep {
     }
 }
 
-/// The objects of one kind.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    // What is kept stands behind a pointer because a map keeps up to half of its room free, and an empty place
-    // for a pointer costs less than an empty place for an entry.
+    // Boxed: a map keeps up to half of its slots free, and a free pointer slot is smaller than a free entry slot.
     entries: HashMap<Key, Box<Entry>>,
     marks: HashMap<Key, Box<Mark>>,
-    /// What carries our label and no name of ours, by namespace and name. There should be none.
-    strangers: BTreeMap<(Option<Box<str>>, Box<str>), Mark>,
+    /// Labelled objects whose names do not follow the broker's scheme, by namespace and name. Normally empty.
+    foreign: BTreeMap<(Option<Box<str>>, Box<str>), Mark>,
 }
 
-/// Which object it is, at which version, and whether it goes.
 #[derive(Debug, PartialEq, Eq)]
 struct Mark {
     version: Version,
@@ -58,10 +55,10 @@ impl Mark {
 }
 
 impl Kept {
-    /// Takes in an object as it stands now. Returns the resource that it belongs to.
+    /// Stores the current state of an object. Returns the resource that owns it.
     pub(super) fn insert(&mut self, object: &Value, keep: Keep) -> Option<ProvisionedResourceId> {
         let Some(key) = Key::of(object) else {
-            self.strangers.insert(place(object)?, Mark::of(object)?);
+            self.foreign.insert(place(object)?, Mark::of(object)?);
             return None;
         };
         match keep {
@@ -75,10 +72,9 @@ impl Kept {
         key.resource()
     }
 
-    /// An object is gone. Returns the resource that it belonged to.
     pub(super) fn remove(&mut self, object: &Value) -> Option<ProvisionedResourceId> {
         let Some(key) = Key::of(object) else {
-            self.strangers.remove(&place(object)?);
+            self.foreign.remove(&place(object)?);
             return None;
         };
         self.entries.remove(&key);
@@ -86,13 +82,12 @@ impl Kept {
         key.resource()
     }
 
-    /// Whose objects came, went or changed between this and `later`.
+    /// The resources whose objects were created, deleted or changed between this and `later`.
     pub(super) fn changed(&self, later: &Self) -> Vec<ProvisionedResourceId> {
         let entries = changed(&self.entries, &later.entries);
         entries.chain(changed(&self.marks, &later.marks)).filter_map(Key::resource).collect()
     }
 
-    /// Gives back the room that only growing took.
     pub(super) fn shrink(&mut self) {
         self.entries.shrink_to_fit();
         self.marks.shrink_to_fit();
@@ -102,12 +97,12 @@ impl Kept {
         self.entries.get(key).map_or(CachedXr::Absent, |entry| entry.show())
     }
 
-    /// Whether an object stands of which only the name is kept.
+    /// Whether an object exists that keeps its identity only.
     pub(super) fn has_name(&self, key: &Key) -> bool {
         self.marks.contains_key(key)
     }
 
-    /// Everything, as a list of the kind would name it; the objects of some resources excepted.
+    /// Every object, reported under this API version and kind. Skips the objects of the resources in `except`.
     pub(super) fn owned(
         &self,
         keep: Keep,
@@ -115,7 +110,7 @@ impl Kept {
         except: &ResourceIds,
     ) -> Vec<OwnedObject> {
         let owned = |name: &str, within: Option<&str>, version: &Version, deleting: bool| {
-            // What the API server listed under a name has one.
+            // The API server listed the object under this name, so the reference is valid.
             let reference = ObjectReference::new(api_version, kind, name, within).ok()?;
             let object = OwnedObject::new(reference, version.show().uid, keep.role());
             Some(if deleting { object.being_deleted() } else { object })
@@ -129,16 +124,16 @@ impl Kept {
         let entries = entries.map(|(key, it)| named(key, it.version(), it.is_deleting()));
         let marks = self.marks.iter().filter(|(key, _)| wanted(key));
         let marks = marks.map(|(key, it)| named(key, &it.version, it.deleting));
-        let strangers = self
-            .strangers
+        let foreign = self
+            .foreign
             .iter()
             .map(|((within, name), it)| owned(name, within.as_deref(), &it.version, it.deleting));
-        entries.chain(marks).chain(strangers).flatten().collect()
+        entries.chain(marks).chain(foreign).flatten().collect()
     }
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.entries.len() + self.marks.len() + self.strangers.len()
+        self.entries.len() + self.marks.len() + self.foreign.len()
     }
 }
 
@@ -150,7 +145,6 @@ fn changed<'a, T: PartialEq>(
     came.chain(before.keys().filter(|key| !later.contains_key(key))).copied()
 }
 
-/// Where an object stands: its namespace, if it has one, and its name.
 fn place(object: &Value) -> Option<(Option<Box<str>>, Box<str>)> {
     let metadata = object.get("metadata")?;
     let within = metadata.get("namespace").and_then(Value::as_str).map(Box::from);

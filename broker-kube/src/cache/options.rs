@@ -1,5 +1,4 @@
-//! What an embedder may choose about the cache. Every value is a trade of load on the API server against how
-//! soon something is noticed; nothing of it decides whether the broker is correct.
+//! Cache settings. Each one trades API server load against detection delay; none affects correctness.
 
 use std::time::Duration;
 
@@ -7,29 +6,28 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheOptions {
-    /// How many objects a page of a list holds.
+    /// Objects per list page.
     pub page_size: u32,
-    /// How many bytes a page of a list may have, as text. A page that is larger is asked for again with fewer objects.
-    /// At most four pages are in memory at once, whatever the number of kinds.
+    /// Maximum size of a list page, in bytes of text. The cache requests a larger page again with fewer objects. At
+    /// most four pages are in memory at once, over all kinds.
     pub page_bytes: usize,
-    /// After how long the API server is asked to end a watch, in whole seconds, to be resumed without a list. A
-    /// connection that something between ends earlier costs a list of the kind each time.
+    /// Requested length of a watch, in whole seconds. A watch that ends then is resumed without a list. A proxy that
+    /// closes connections earlier costs one list per close.
     pub watch_timeout: Duration,
-    /// How long a watch may say nothing before it counts as dead. An API server sends a bookmark about once
-    /// a minute even when nothing happens; what is shorter than that tears down watches that are well.
+    /// Longest silence of a live watch. An API server sends a bookmark about once a minute; a shorter value closes
+    /// healthy watches.
     pub silence: Duration,
-    /// For how long watches are believed before everything is listed anew. An API server that tells each change
-    /// to whoever watches makes this superfluous; it is what bounds a watch that goes on and leaves something
-    /// out. Of anything that the list shows to be otherwise there is a hint.
+    /// Interval after which the cache lists each kind even though its watch works. It bounds the effect of a watch
+    /// that omits an event. The cache sends a hint for every difference that the list shows.
     pub relist_after: Duration,
-    /// How long one page of a list, or the beginning of a watch, may take.
+    /// Timeout of one list page, and of the start of a watch.
     pub request_timeout: Duration,
-    /// The first wait after a failure, and the longest. Each wait is about twice the one before, with jitter.
+    /// First wait after a failure. Each wait is about twice the one before, with jitter.
     pub first_wait: Duration,
-    /// See [`CacheOptions::first_wait`].
+    /// Longest wait after a failure.
     pub longest_wait: Duration,
-    /// A kind that nobody asked for during so long is no longer watched. Longer than the interval between
-    /// two sweeps, or every sweep finds its kinds cold.
+    /// Idle time after which a kind is no longer watched. Choose it longer than the sweep interval, or every sweep
+    /// finds its kinds cold.
     pub unused_after: Duration,
 }
 
@@ -50,47 +48,47 @@ impl Default for CacheOptions {
 }
 
 impl CacheOptions {
-    /// The time that a watch is asked for: whole seconds, at least one.
-    pub(super) fn watch_timeout(&self) -> Duration {
+    /// The requested watch length: whole seconds, at least one.
+    pub(super) fn watch_length(&self) -> Duration {
         Duration::from_secs(self.watch_timeout.as_secs().max(1))
     }
 
-    /// With another number of bytes that a page of a list may have.
+    /// Sets [`CacheOptions::page_bytes`].
     #[must_use]
     pub const fn with_page_bytes(mut self, bytes: usize) -> Self {
         self.page_bytes = bytes;
         self
     }
 
-    /// With another time after which a watch that says nothing counts as dead.
+    /// Sets [`CacheOptions::silence`].
     #[must_use]
     pub const fn with_silence(mut self, silence: Duration) -> Self {
         self.silence = silence;
         self
     }
 
-    /// With another time after which the API server is asked to end a watch.
+    /// Sets [`CacheOptions::watch_timeout`].
     #[must_use]
     pub const fn with_watch_timeout(mut self, timeout: Duration) -> Self {
         self.watch_timeout = timeout;
         self
     }
 
-    /// With another time after which everything is listed anew.
+    /// Sets [`CacheOptions::relist_after`].
     #[must_use]
     pub const fn with_relist_after(mut self, relist_after: Duration) -> Self {
         self.relist_after = relist_after;
         self
     }
 
-    /// With another limit for one page of a list and for the beginning of a watch.
+    /// Sets [`CacheOptions::request_timeout`].
     #[must_use]
     pub const fn with_request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
         self
     }
 
-    /// With other waits after failures: the first and the longest.
+    /// Sets [`CacheOptions::first_wait`] and [`CacheOptions::longest_wait`].
     #[must_use]
     pub const fn with_waits(mut self, first: Duration, longest: Duration) -> Self {
         self.first_wait = first;
@@ -98,7 +96,7 @@ impl CacheOptions {
         self
     }
 
-    /// With another time after which a kind that nobody asks for is dropped.
+    /// Sets [`CacheOptions::unused_after`].
     #[must_use]
     pub const fn with_unused_after(mut self, unused_after: Duration) -> Self {
         self.unused_after = unused_after;

@@ -1,5 +1,5 @@
-//! Decoding a page of a list object by object: beside the text, one decoded object is in memory at a time. Decoded, an
-//! object takes several times the memory of its text.
+//! Decodes a list page one object at a time. A decoded object takes several times the memory of its text, so only one
+//! is in memory besides the text.
 
 use std::fmt;
 
@@ -7,7 +7,6 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// What a page says of the list.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct PageMetadata {
@@ -16,7 +15,7 @@ pub(super) struct PageMetadata {
     pub(super) next: Option<String>,
 }
 
-/// Hands each object of a page to `take`.
+/// Passes each object of a page to `take`.
 pub(super) fn read(
     text: &[u8],
     take: impl FnMut(&Value),
@@ -66,7 +65,7 @@ impl<'de, F: FnMut(&Value)> Visitor<'de> for Items<'_, F> {
         f.write_str("the objects of a list")
     }
 
-    /// An API server that is asked for metadata writes an empty list as `null`.
+    /// For a metadata-only list, an API server encodes an empty list as `null`.
     fn visit_none<E>(self) -> Result<(), E> {
         Ok(())
     }
@@ -94,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_list_is_a_list_however_it_is_written() {
+    fn empty_list_is_accepted_in_every_form() {
         let metadata = json!({"resourceVersion": "7", "continue": ""});
         for (why, list, expected) in [
             ("two", json!({"metadata": metadata, "items": [{}, {}]}), 2),
@@ -110,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_list_is_no_list() {
+    fn truncated_list_is_refused() {
         for text in ["", "[]", r#"{"metadata": {}, "items": [{}"#, r#"{"items": 1}"#, "{} {}"] {
             assert!(read(text.as_bytes(), |_| {}).is_err(), "{text}");
         }

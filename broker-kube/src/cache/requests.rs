@@ -1,5 +1,5 @@
-//! The requests of a cache: which cluster it is, a page of a list, and a watch. Each says of a failure just
-//! what the cache has to know: whether going on from the same version makes sense.
+//! The cache's requests: cluster identity, one list page, and a watch. A failure reports what the cache needs to
+//! decide: whether it can continue from the same version.
 
 use std::time::Duration;
 
@@ -21,46 +21,39 @@ use super::kept::Keep;
 use super::options::CacheOptions;
 use crate::body::collect;
 
-/// One line of a watch is one object; an API server takes none of more than a few MiB. Beyond this it is not
-/// an API server that speaks.
+/// Limit of one watch line, which holds one object. An API server accepts objects of a few MiB at most.
 const MAX_LINE_BYTES: usize = 32 << 20;
 
-/// Why a list or a watch did not go on.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Interrupted {
-    /// The server no longer has what happened since that version.
+    /// The server no longer has the events after that version.
     #[error("the version has expired")]
     Expired,
-    /// The server sent a version below the one that it had sent before: its store was restored.
+    /// The server sent a lower version than before: its store was restored.
     #[error("the version went back")]
     WentBack,
-    /// The server answered something else.
+    /// The server answered an error status.
     #[error("the API server answered {status}")]
-    Refused {
-        /// The status of the answer.
-        status: StatusCode,
-        /// How long the server asked to be left alone.
-        retry_after: Option<Duration>,
-    },
-    /// Nothing came for too long.
-    #[error("the API server said nothing for {0:?}")]
+    Refused { status: StatusCode, retry_after: Option<Duration> },
+    /// No data came within the timeout.
+    #[error("the API server sent nothing for {0:?}")]
     Silent(Duration),
-    /// The connection broke, or was never made.
+    /// The connection failed or was never established.
     #[error("the connection failed")]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// What came is not what an API server sends.
+    /// The data is not a valid API server answer.
     #[error("the answer cannot be read")]
     Unreadable(#[source] Option<serde_json::Error>),
 }
 
-/// Where the objects of a kind are served, and what is kept of them.
+/// The endpoint of a kind, and the detail that the cache keeps of its objects.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Source {
     pub(super) path: String,
     pub(super) keep: Keep,
 }
 
-/// Which cluster answers here: the uid of its `kube-system`.
+/// The cluster identity: the uid of `kube-system`.
 pub(super) async fn identity(
     client: &Client,
     options: &CacheOptions,
@@ -75,8 +68,8 @@ pub(super) async fn identity(
     uid.and_then(|uid| ClusterId::new(uid).ok()).ok_or(Interrupted::Unreadable(None))
 }
 
-/// The text of a page of the objects that carry our label, of at most `size` of them; `None` if the page would have
-/// more than [`CacheOptions::page_bytes`]. A single object is taken whatever its size.
+/// The text of a page with at most `size` labelled objects. `None` if it exceeds [`CacheOptions::page_bytes`]; a
+/// single object is accepted up to [`MAX_LINE_BYTES`].
 pub(super) async fn list(
     client: &Client,
     source: &Source,
@@ -94,15 +87,13 @@ pub(super) async fn list(
     collected(client, request, most, options).await
 }
 
-/// A watch that has begun.
 pub(super) struct Watch {
     body: Body,
-    /// What has come of the next line.
+    /// The received part of the next line.
     buffer: Vec<u8>,
     silence: Duration,
 }
 
-/// A line of a watch.
 #[derive(Debug, Deserialize)]
 pub(super) struct Line {
     #[serde(rename = "type")]
@@ -110,14 +101,14 @@ pub(super) struct Line {
     object: Value,
 }
 
-/// Watches the objects that carry our label, from a version on.
+/// Watches the labelled objects from a version on.
 pub(super) async fn watch(
     client: &Client,
     source: &Source,
     version: &str,
     options: &CacheOptions,
 ) -> Result<Watch, Interrupted> {
-    let seconds = u32::try_from(options.watch_timeout().as_secs()).unwrap_or(u32::MAX);
+    let seconds = u32::try_from(options.watch_length().as_secs()).unwrap_or(u32::MAX);
     let parameters = WatchParams::default().labels(&selector()).timeout(seconds);
     let request = Request::new(source.path.as_str());
     let request = match source.keep {
@@ -125,7 +116,7 @@ pub(super) async fn watch(
         Keep::Names => request.watch_metadata(&parameters, version),
     };
     let request = request.map(|mut request| {
-        // A compressed line may wait in a buffer until the next one comes.
+        // A compressed line could wait in a buffer until the next one arrives.
         let plain = HeaderValue::from_static("identity");
         request.headers_mut().insert(header::ACCEPT_ENCODING, plain);
         request
@@ -135,8 +126,8 @@ pub(super) async fn watch(
 }
 
 impl Watch {
-    /// The next line; `None` when the server has ended the watch in good order. Whatever of a line had come
-    /// by then is dropped: it is sent again, whole, to whoever goes on from the version before it.
+    /// The next line. `None` when the server ends the watch regularly; a partial line is dropped, because a watch
+    /// from the previous version receives it again.
     pub(super) async fn next(&mut self) -> Result<Option<Line>, Interrupted> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
@@ -161,7 +152,6 @@ impl Watch {
 }
 
 impl Line {
-    /// What the line tells, if it is not that the watch is over.
     pub(super) fn event(&self) -> Result<Event<'_>, Interrupted> {
         match self.kind.as_str() {
             "ADDED" | "MODIFIED" => Ok(Event::Applied(&self.object)),
@@ -181,7 +171,7 @@ fn selector() -> String {
     format!("{MANAGED_BY_LABEL}={FIELD_MANAGER}")
 }
 
-/// The whole answer to a request, unless it has more than `most` bytes.
+/// The whole answer to a request. `None` if it exceeds `most` bytes.
 async fn collected(
     client: &Client,
     request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
@@ -220,8 +210,8 @@ fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Interru
 }
 
 async fn within<T>(
-    patience: Duration,
+    limit: Duration,
     answer: impl Future<Output = Result<T, Interrupted>>,
 ) -> Result<T, Interrupted> {
-    timeout(patience, answer).await.unwrap_or(Err(Interrupted::Silent(patience)))
+    timeout(limit, answer).await.unwrap_or(Err(Interrupted::Silent(limit)))
 }

@@ -1,4 +1,4 @@
-//! One kind that is followed, shared between the one who follows it and those who ask.
+//! One followed kind, shared between its follower and its readers.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,39 +14,35 @@ use super::entry::Key;
 use super::index::{Event, Index, Listing, WentBack};
 use super::requests::Source;
 
-/// A kind, what was seen of it, and how fresh that is.
 #[derive(Debug)]
 pub(super) struct Tracked {
     source: Source,
     state: Mutex<State>,
     followed: AtomicBool,
-    /// Nobody wants it any more.
     pub(super) dropped: Notify,
-    /// It is known whether a list and its watch came about.
+    /// Notified when a list and its watch have succeeded or failed.
     decided: Notify,
 }
 
 #[derive(Debug)]
 struct State {
     index: Index,
-    /// The cluster that it was found on when the list or the watch began.
+    /// The cluster of the current list or watch.
     cluster: Option<ClusterId>,
-    /// When the last list was taken in.
     listed: Option<Instant>,
-    /// When the server was heard last. `None` while there is no watch.
+    /// When the last watch data arrived. `None` without a watch.
     heard: Option<Instant>,
-    /// When somebody asked last.
     used: Instant,
-    /// The first list is to be made, or one after a failure is under way: a caller that waits will soon have an
-    /// answer.
-    hopeful: bool,
+    /// Before the first list, and during a list after a failure: a caller that waits soon has an answer.
+    list_pending: bool,
 }
 
 impl Tracked {
     pub(super) fn new(source: Source) -> Self {
         let index = Index::new(source.keep);
         let used = Instant::now();
-        let state = State { index, cluster: None, listed: None, heard: None, used, hopeful: true };
+        let state =
+            State { index, cluster: None, listed: None, heard: None, used, list_pending: true };
         Self {
             source,
             state: Mutex::new(state),
@@ -64,24 +60,23 @@ impl Tracked {
         &self.source.path
     }
 
-    /// Takes the kind for oneself to follow; false if somebody has.
+    /// Claims the kind for a follower; false if another follower has it.
     pub(super) fn claim(&self) -> bool {
         !self.followed.swap(true, Ordering::AcqRel)
     }
 
-    /// Nobody follows it from now on.
+    /// Ends the follower's claim. The kind becomes cold.
     pub(super) fn release(&self) {
-        self.lose();
+        self.watch_ended();
         self.followed.store(false, Ordering::Release);
     }
 
-    /// Nobody shall follow it any more, and nobody wait for it.
-    pub(super) fn drop_it(&self) {
-        self.lose();
+    /// Stops the follower and wakes every waiting caller.
+    pub(super) fn stop(&self) {
+        self.watch_ended();
         self.dropped.notify_one();
     }
 
-    /// Somebody asked.
     pub(super) fn touch(&self) {
         self.lock().used = Instant::now();
     }
@@ -90,25 +85,25 @@ impl Tracked {
         self.lock().used < moment
     }
 
-    /// There is a watch, which begins only where a complete list ended, and it was heard within `silence`.
+    /// Whether a watch, which starts only after a complete list, was active within `silence`.
     pub(super) fn is_warm(&self, silence: Duration) -> bool {
         self.lock().is_warm(silence)
     }
 
-    /// Waits while there is a list to wait for: until there is a watch, or something has failed.
+    /// Waits while a list is pending: until a watch starts or a request fails.
     pub(super) async fn decided(&self) {
         loop {
             let mut decided = pin!(self.decided.notified());
-            // Listened before it is looked, so that nothing is missed in between.
+            // Subscribes before it checks, so that no notification is lost.
             decided.as_mut().enable();
-            if !self.lock().hopeful {
+            if !self.lock().list_pending {
                 return;
             }
             decided.await;
         }
     }
 
-    /// The cluster that it stands on, as long as it is warm.
+    /// The cluster of the kind, while it is warm.
     pub(super) fn cluster(&self, silence: Duration) -> Option<ClusterId> {
         let state = self.lock();
         state.cluster.clone().filter(|_| state.is_warm(silence))
@@ -130,8 +125,7 @@ impl Tracked {
         self.lock().index.version().map(str::to_owned)
     }
 
-    /// A list or a watch is about to begin, on this cluster. A version of another one means nothing here, and
-    /// what was seen there is no answer.
+    /// A list or a watch starts on this cluster. Another cluster's versions and objects are invalid here.
     pub(super) fn begin_on(&self, cluster: ClusterId) {
         let mut state = self.lock();
         if state.cluster.as_ref().is_some_and(|before| *before != cluster) {
@@ -141,20 +135,20 @@ impl Tracked {
         state.cluster = Some(cluster);
     }
 
-    /// A list is about to begin. A caller waits for it, unless what was seen before still counts as warm.
+    /// A list starts. Callers wait for it, unless the previous view still counts as warm.
     pub(super) fn begin_list(&self) {
         let mut state = self.lock();
-        state.hopeful = state.heard.is_none();
+        state.list_pending = state.heard.is_none();
     }
 
-    /// Until when its watches are believed.
-    pub(super) fn believed_until(&self, relist_after: Duration) -> Option<Instant> {
+    /// When the current watch needs a relist.
+    pub(super) fn trusted_until(&self, relist_after: Duration) -> Option<Instant> {
         self.lock().listed.and_then(|listed| listed.checked_add(relist_after))
     }
 
-    /// The watch was believed for long enough. What it told stays the answer while the list is made, for no
-    /// longer than a silence.
-    pub(super) fn doubt(&self) {
+    /// Forces a list, because the watch is older than the relist interval. The previous view stays valid until its
+    /// silence limit.
+    pub(super) fn mark_stale(&self) {
         self.lock().index.expire();
     }
 
@@ -174,17 +168,15 @@ impl Tracked {
         Ok(changed)
     }
 
-    /// A watch has begun.
-    pub(super) fn hear(&self) {
+    pub(super) fn watch_started(&self) {
         self.decide(|state| state.heard = Some(Instant::now()));
     }
 
-    /// There is no watch.
-    pub(super) fn lose(&self) {
+    pub(super) fn watch_ended(&self) {
         self.decide(|state| state.heard = None);
     }
 
-    /// There is no watch, and no version to begin one from.
+    /// The watch ended, and no version is left to resume from.
     pub(super) fn expire(&self) {
         self.decide(|state| {
             state.heard = None;
@@ -192,11 +184,11 @@ impl Tracked {
         });
     }
 
-    /// Whether there is a watch is known from now on.
+    /// Changes the state and wakes the waiting callers: the outcome of the list is known.
     fn decide(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.lock();
         change(&mut state);
-        state.hopeful = false;
+        state.list_pending = false;
         drop(state);
         self.decided.notify_waiters();
     }

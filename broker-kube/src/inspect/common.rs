@@ -1,7 +1,7 @@
-//! What many inspections have in common, asked for once: which cluster it is, their namespaces, and the objects of
-//! the kinds that several of them are of, by the page.
+//! Reads what several inspections share once: the cluster identity, their namespaces, and the objects of kinds that
+//! more than one target uses, page by page.
 //!
-//! Nothing is concluded from a failure: what is not known here, each asks for itself, and is told why not.
+//! A failure here proves nothing: each inspection then reads for itself and reports its own error.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,10 +15,10 @@ use crate::error::Failure;
 use crate::objects::{Lookup, Objects, Selection};
 use crate::read::{identity, named, namespace_state};
 
-/// A kind, by the version that is asked for and its name.
+/// A kind, by requested API version and name.
 type Kind = (String, String);
 
-/// What is known before the first of them is looked at; for one alone, nothing.
+/// The shared readings. Empty for a single inspection.
 #[derive(Default)]
 pub(super) struct Common {
     cluster: Option<ClusterId>,
@@ -26,15 +26,14 @@ pub(super) struct Common {
     kinds: BTreeMap<Kind, Listed>,
 }
 
-/// What a list showed of a kind.
 enum Listed {
-    /// No version of it is served.
+    /// No version of the kind is served.
     NoKind,
     Objects {
-        /// Those that were looked for.
+        /// The wanted objects that the list contains.
         found: BTreeMap<ObjectReference, Value>,
-        /// The list was read to its end: what is not among them does not exist.
-        to_the_end: bool,
+        /// Whether the list was read to its end: then a missing object does not exist.
+        complete: bool,
     },
 }
 
@@ -64,7 +63,6 @@ impl Common {
         common
     }
 
-    /// Which cluster it is.
     pub(super) async fn cluster(&self, objects: &Objects) -> Inspected<ClusterId> {
         match &self.cluster {
             Some(known) => Ok(known.clone()),
@@ -72,7 +70,6 @@ impl Common {
         }
     }
 
-    /// How a namespace stands.
     pub(super) async fn namespace(
         &self,
         objects: &Objects,
@@ -84,31 +81,30 @@ impl Common {
         }
     }
 
-    /// An object by its name.
     pub(super) async fn get(
         &self,
         objects: &Objects,
         name: &ObjectReference,
     ) -> Result<Lookup, Failure> {
-        match self.seen(name) {
+        match self.known(name) {
             Some(known) => Ok(known),
             None => objects.get(name, Extent::Whole).await,
         }
     }
 
-    fn seen(&self, name: &ObjectReference) -> Option<Lookup> {
+    fn known(&self, name: &ObjectReference) -> Option<Lookup> {
         match self.kinds.get(&(name.api_version().to_owned(), name.kind().to_owned()))? {
             Listed::NoKind => Some(Lookup::NoKind),
-            Listed::Objects { found, to_the_end } => match found.get(name) {
+            Listed::Objects { found, complete } => match found.get(name) {
                 Some(object) => Some(Lookup::Found(object.clone())),
-                None => to_the_end.then_some(Lookup::NoObject),
+                None => complete.then_some(Lookup::NoObject),
             },
         }
     }
 }
 
-/// Reads a kind in all namespaces, whoever's objects they are, so that its end proves what is absent; but no more pages
-/// than there are objects to look for, which would be cheaper to have one by one.
+/// Lists a kind in all namespaces, without a label selector, so that a complete list proves absence. Stops after one
+/// page per wanted object: reading them by name would then be cheaper.
 async fn list(
     objects: &Objects,
     (api_version, kind): &Kind,
@@ -116,7 +112,7 @@ async fn list(
 ) -> Listed {
     let selection =
         Selection { api_version, kind, namespace: None, selector: ("labelSelector", "") };
-    let (mut found, mut to_the_end) = (BTreeMap::new(), false);
+    let (mut found, mut complete) = (BTreeMap::new(), false);
     let mut after: Option<String> = None;
     for _ in wanted {
         let page = match objects.page(&selection, after.as_deref(), Extent::Whole).await {
@@ -127,11 +123,11 @@ async fn list(
         let names =
             page.items.into_iter().filter_map(|it| Some((named(&selection, &it).ok()?, it)));
         found.extend(names.filter(|(name, _)| wanted.contains(name)));
-        to_the_end = page.next.is_none();
+        complete = page.next.is_none();
         after = page.next;
-        if to_the_end || found.len() == wanted.len() {
+        if complete || found.len() == wanted.len() {
             break;
         }
     }
-    Listed::Objects { found, to_the_end }
+    Listed::Objects { found, complete }
 }

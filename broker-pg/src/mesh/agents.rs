@@ -1,5 +1,5 @@
-//! What agents do: consume their token, join, leave. The broker never calls these; the control plane that
-//! agents talk to does, and the tests that play it.
+//! Agent operations: consume a token, join, leave. The broker never calls them; the agents' control plane and the
+//! tests do.
 
 use broker_ports::{NodeId, PeerId, PortError, TokenState};
 use secrecy::{ExposeSecret, SecretString};
@@ -16,9 +16,9 @@ params! {
     }
 }
 
-/// Locks the ledger, like issue and close. A token that changed while the lock was waited for is looked at
-/// anew before it is updated, for it is the row that the update is about. The resource is due at once, for nothing on the
-/// cluster tells that its Node is there.
+/// Locks the ledger, like issue and close. The update re-evaluates its conditions on the token row after the lock
+/// wait, so a token that changed meanwhile is not consumed. Makes the resource due at once, because no cluster event
+/// reports its Node.
 pub(crate) const ENROL_NODE: Statement<OfDigest, NodeRow> = Statement::new(
     "mesh.enrol",
     "WITH ledger AS (
@@ -52,8 +52,8 @@ pub(crate) const TOKEN_STATE_BY_DIGEST: Statement<OfDigest, TokenRow> = Statemen
     WHERE sha256 = $1",
 );
 
-/// Locks the Node, so that a Peer and the Node's mark come one after the other. The update changes nothing; it
-/// makes the statement return the Peer that is already there.
+/// Locks the Node, so that a join and a deregistration are serialized. The update is a no-op that makes the statement
+/// return an existing Peer.
 pub(crate) const JOIN_MESH: Statement<OfNode, PeerRow> = Statement::new(
     "mesh.join",
     "WITH node AS (
@@ -81,24 +81,24 @@ pub(crate) const LEAVE_MESH: Statement<OfNode, ()> = Statement::new(
     WHERE node_id = $1 AND left_at IS NULL",
 );
 
-/// Why an agent was not let in.
+/// Why an agent was not enrolled.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnrolError {
-    /// The plaintext is none of ours.
+    /// The token was never issued.
     #[error("no such token was ever issued")]
     Unknown,
-    /// Somebody enrolled with it before.
+    /// Another agent enrolled with the token.
     #[error("the token was consumed before")]
     Consumed,
-    /// Its time is over.
+    /// The time to live has passed.
     #[error("the token has expired")]
     Expired,
-    /// A later issue or a close made it worthless.
+    /// A later issue or a close invalidated the token.
     #[error("the token was invalidated")]
     Invalidated,
-    /// Nobody could be asked, or the answer was lost.
-    #[error("the tokens cannot be reached")]
+    /// The request or its answer failed.
+    #[error("the token store failed")]
     Store(#[source] PortError),
 }
 
@@ -109,22 +109,22 @@ pub enum JoinError {
     /// No such Node has enrolled.
     #[error("no such node has enrolled")]
     Unknown,
-    /// It was deregistered, for good.
+    /// The Node was deregistered. This is final.
     #[error("the node was deregistered")]
     Deregistered,
-    /// Nobody could be asked, or the answer was lost.
-    #[error("the mesh cannot be reached")]
+    /// The request or its answer failed.
+    #[error("the mesh store failed")]
     Store(#[source] PortError),
 }
 
 impl PgMesh {
-    /// What an agent does first: consumes its token, and is a Node from then on. Its resource is due at once: the broker
-    /// would learn of the Node from the next sweep otherwise.
+    /// Consumes a token and creates its Node. Makes the resource due at once, so that the broker need not wait for
+    /// the next sweep.
     ///
     /// # Errors
     ///
-    /// When the token is not live. After [`EnrolError::Store`] of class `Unknown` it may have been consumed; the
-    /// agent that asks again is then told so.
+    /// If the token is not live. After [`EnrolError::Store`] of class `Unknown` it may have been consumed; a retry
+    /// then reports that.
     #[tracing::instrument(name = "db.node.enrol", skip_all)]
     pub async fn enrol(&self, plaintext: &SecretString) -> Result<NodeId, EnrolError> {
         let sha256 = digest(plaintext.expose_secret());
@@ -139,11 +139,11 @@ impl PgMesh {
         }
     }
 
-    /// What an agent does next: its Node gets a Peer. A Node that has one keeps it.
+    /// Creates the Peer of a Node. An existing Peer is kept.
     ///
     /// # Errors
     ///
-    /// When the Node is not allowed into the mesh.
+    /// If the Node is not allowed into the mesh.
     #[tracing::instrument(name = "db.peer.join", skip_all, fields(%node))]
     pub async fn join(&self, node: NodeId) -> Result<PeerId, JoinError> {
         let mut connection = self.connection().await.map_err(JoinError::Store)?;
@@ -155,7 +155,7 @@ impl PgMesh {
         }
     }
 
-    /// The Node's Peer goes away by itself, as on a reboot. A Node without a Peer stays as it is.
+    /// Removes the Peer of a Node, as on a reboot. A no-op without a Peer.
     ///
     /// # Errors
     ///
@@ -168,20 +168,20 @@ impl PgMesh {
     }
 }
 
-/// A token that cannot be consumed never can be again, so a second look gives the reason of the first.
+/// A token that was not consumable stays so, therefore a second read finds the reason.
 async fn why_not_enrolled(connection: &mut PgConnection, sha256: Vec<u8>) -> EnrolError {
     let row = TOKEN_STATE_BY_DIGEST.optional(connection, OfDigest { sha256 }).await.harmless();
     match row.map(|row| row.map(TokenState::from)) {
         Ok(Some(TokenState::Consumed { .. })) => EnrolError::Consumed,
         Ok(Some(TokenState::Expired { .. })) => EnrolError::Expired,
         Ok(Some(TokenState::Invalidated)) => EnrolError::Invalidated,
-        // One that is live now was not there at the first look.
+        // A live token was issued after the first read.
         Ok(_) => EnrolError::Unknown,
         Err(error) => EnrolError::Store(error),
     }
 }
 
-/// A mark is never taken back, and no Node goes away, so a second look gives the reason of the first.
+/// A deregistration is final and Nodes are never deleted, so a second read finds the reason.
 async fn why_not_joined(connection: &mut PgConnection, node: NodeId) -> JoinError {
     match NODE_EXISTS.one(connection, OfNode { node: node.as_uuid() }).await.harmless() {
         Ok(KnownRow { known: true }) => JoinError::Deregistered,

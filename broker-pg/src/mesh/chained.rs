@@ -1,4 +1,4 @@
-//! A deregistrar over the three seams of a mesh. Its errors name the seam that failed.
+//! A deregistrar over the three ports of a mesh. Its errors name the port that failed.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use broker_ports::{
     TokenReader,
 };
 
-/// [`NodeDeregistrar`] over the three seams.
+/// [`NodeDeregistrar`] over the three mesh ports.
 pub struct ChainedNodeDeregistrar {
     tokens: Arc<dyn TokenReader>,
     peers: Arc<dyn PeerResolver>,
     commander: Arc<dyn PeerCommander>,
 }
 
-/// A Peer that appears between the question and the command is looked up again this often.
-const MOST_LOOKS: usize = 3;
+/// Lookups of a Peer that appears between the read and the command.
+const MAX_LOOKUPS: usize = 3;
 
 impl ChainedNodeDeregistrar {
-    /// Chains the seams.
+    /// Combines the three ports.
     pub fn new(
         tokens: Arc<dyn TokenReader>,
         peers: Arc<dyn PeerResolver>,
@@ -34,10 +34,10 @@ impl ChainedNodeDeregistrar {
         tokens: &[BootstrapTokenId],
     ) -> Result<Vec<Option<Consumer>>, PortError> {
         let consumers =
-            self.tokens.consumers(tokens).await.map_err(|error| at_seam("token reader", error))?;
+            self.tokens.consumers(tokens).await.map_err(|error| at_port("token reader", error))?;
         if consumers.len() != tokens.len() {
             return Err(PortError::rejected(format!(
-                "the token reader gave {} answers to {} questions",
+                "the token reader gave {} answers for {} tokens",
                 consumers.len(),
                 tokens.len()
             )));
@@ -54,23 +54,25 @@ impl NodeDeregistrar for ChainedNodeDeregistrar {
         else {
             return Ok(());
         };
-        for _ in 0..MOST_LOOKS {
+        for _ in 0..MAX_LOOKUPS {
             let peer = self
                 .peers
                 .live_peer(node)
                 .await
-                .map_err(|error| at_seam("peer resolver", error))?;
+                .map_err(|error| at_port("peer resolver", error))?;
             let retired = self
                 .commander
                 .retire(node, peer)
                 .await
-                .map_err(|error| at_seam("peer commander", error))?;
+                .map_err(|error| at_port("peer commander", error))?;
             match retired {
                 Retired::Done => return Ok(()),
                 Retired::PeerAppeared => {}
             }
         }
-        Err(PortError::transient(format!("node {node} got a new peer {MOST_LOOKS} times in a row")))
+        Err(PortError::transient(format!(
+            "node {node} got a new peer {MAX_LOOKUPS} times in a row"
+        )))
     }
 
     async fn node_registered(&self, token: BootstrapTokenId) -> Result<bool, PortError> {
@@ -88,9 +90,8 @@ impl NodeDeregistrar for ChainedNodeDeregistrar {
     }
 }
 
-/// The same failure, with the name of the seam before it.
-fn at_seam(seam: &str, error: PortError) -> PortError {
-    let message = format!("the {seam} failed");
+fn at_port(port: &str, error: PortError) -> PortError {
+    let message = format!("the {port} failed");
     let named = match error.class() {
         FailureClass::Rejected => PortError::rejected(message),
         FailureClass::Transient => PortError::transient(message),
@@ -122,7 +123,6 @@ mod tests {
         tokens
     }
 
-    /// Deregisters the Node of a token over these seams.
     async fn deregister(
         tokens: MockTokenReader,
         peers: MockPeerResolver,
@@ -172,11 +172,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn reader_that_answers_too_little_is_refused() {
+    async fn token_reader_with_too_few_answers_is_refused() {
         let mut tokens = MockTokenReader::new();
         tokens.expect_consumers().returning(|_| Ok(Vec::new()));
         let none = (MockPeerResolver::new(), MockPeerCommander::new());
         let error = deregister(tokens, none.0, none.1).await.unwrap_err();
-        assert_eq!(error.to_string(), "the token reader gave 0 answers to 1 questions");
+        assert_eq!(error.to_string(), "the token reader gave 0 answers for 1 tokens");
     }
 }

@@ -1,4 +1,4 @@
-//! Why a schema cannot be used, or not be changed: one line each, with what to do.
+//! Why a schema cannot be used or changed. Each message is one line that says what to do.
 
 use broker_ports::PortError;
 
@@ -6,20 +6,20 @@ use super::lock::StepError;
 use super::set::Migration;
 use crate::error::{Lost, classify};
 
-/// A schema that is not what it should be, or that could not be made so.
+/// A schema that does not fit, or a failed migration.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MigrateError {
-    /// The tables of the platform that the broker's tables refer to are missing. Nothing was changed.
+    /// Platform tables that the broker's tables refer to are missing. Nothing was changed.
     #[error(
         "the database has no {tables}, which the broker's tables refer to: run the platform's own migrations first, or \
-         make minimal ones (`migrate up --reference`, in Rust `migrate::reference_up`)"
+         create minimal ones (`migrate up --reference`, in Rust `migrate::reference_up`)"
     )]
     NoReferences {
         /// The names of the missing tables.
         tables: String,
     },
-    /// The schema was never made.
+    /// The database has no broker schema.
     #[error(
         "the database holds no schema of the broker; this release needs version {needed}: migrate up"
     )]
@@ -27,7 +27,7 @@ pub enum MigrateError {
         /// The version that the code needs.
         needed: u32,
     },
-    /// The schema is of an earlier release.
+    /// The schema belongs to an earlier release.
     #[error("the schema has version {found} and this release needs {needed}: migrate up")]
     Older {
         /// The version in the database.
@@ -35,7 +35,7 @@ pub enum MigrateError {
         /// The version that the code needs.
         needed: u32,
     },
-    /// The schema is of a later release that does not allow this one, or this release was asked to take it back.
+    /// The schema belongs to a later release that does not allow this one, or this release was asked to revert it.
     #[error(
         "the schema has version {found} and this release knows up to {known}: run a later release"
     )]
@@ -47,58 +47,57 @@ pub enum MigrateError {
     },
     /// A migration was applied with another text than this release has.
     #[error(
-        "migration {version} was applied as another text than this release holds; restore the one that was applied"
+        "migration {version} was applied with another text than this release has; restore the applied text"
     )]
     Changed {
-        /// Which one.
+        /// The changed migration.
         version: u32,
     },
     /// A later migration is applied and this one is not.
     #[error("migration {version} is not applied although a later one is")]
     Gap {
-        /// Which one.
+        /// The missing migration.
         version: u32,
     },
-    /// Steps of a migration are left.
+    /// A migration has unfinished steps.
     #[error("migration {version} is applied in part: migrate up")]
     Unfinished {
-        /// Which one.
+        /// The unfinished migration.
         version: u32,
     },
-    /// Another process migrates, for longer than this one waits.
+    /// Another process holds the migration lock for too long.
     #[error("the database is being migrated by {holder}; try again when it is done")]
     Busy {
-        /// The server process and, if visible, what it runs.
+        /// The server process and, if visible, its activity.
         holder: String,
     },
-    /// A step waited too long for a lock. Nothing of the step stays; the steps before it do.
+    /// A step timed out waiting for a lock. The step is rolled back; earlier steps stay.
     #[error("migration {version} ({name}) waited too long for {lock}; try again when it is free")]
     Locked {
-        /// Which one.
+        /// The migration of the step.
         version: u32,
-        /// Its name.
+        /// The name of the migration.
         name: &'static str,
-        /// The lock, and the server process that held it with what is visible of it.
+        /// The lock, and the server process that held it with its visible activity.
         lock: String,
     },
-    /// A step was refused. Nothing of the step stays; the steps before it do.
+    /// The database refused a step. The step is rolled back; earlier steps stay.
     #[error("migration {version} ({name}) was refused")]
     Failed {
-        /// Which one.
+        /// The migration of the step.
         version: u32,
-        /// Its name.
+        /// The name of the migration.
         name: &'static str,
-        /// What the database said.
+        /// The database error.
         #[source]
         source: sqlx::Error,
     },
-    /// The database could not be asked.
-    #[error("the migrations of the database cannot be read or written")]
+    /// A statement on the record failed.
+    #[error("the migration record cannot be read or written")]
     Database(#[source] PortError),
 }
 
 impl Migration {
-    /// A step of this migration did not happen.
     pub(super) fn failed(&self, error: StepError) -> MigrateError {
         let Self { version, name, .. } = *self;
         match error {
@@ -108,8 +107,8 @@ impl Migration {
     }
 }
 
-/// What was not answered may have happened. The next run reads from the record what is done, and repeating a step that
-/// was not recorded is harmless.
+/// A lost answer is harmless: the next run reads the finished steps from the record, and every unrecorded step may
+/// run again.
 impl From<sqlx::Error> for MigrateError {
     fn from(error: sqlx::Error) -> Self {
         Self::Database(classify(error, Lost::Harmless))

@@ -1,4 +1,4 @@
-//! What a database says of the migrations that it has, compared with those of this release.
+//! The migration record of a database, checked against the migrations of this release.
 
 use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, PgConnection, Row};
@@ -7,30 +7,31 @@ use time::OffsetDateTime;
 use super::error::MigrateError;
 use super::set::{Migration, Set};
 
-/// A line of the record.
 pub(super) struct Line {
     pub(super) version: u32,
     checksum: Vec<u8>,
     lowest_release: u32,
     steps_done: u32,
-    /// `None` while steps are left.
+    /// `None` while steps are unfinished.
     pub(super) applied_at: Option<OffsetDateTime>,
 }
 
-/// The migrations of this release that the database has. They are the first ones, with the same text.
+/// The applied migrations of this release: a prefix of the set, with matching checksums.
 pub(super) struct History {
     pub(super) known: Vec<Line>,
     /// The last version, if a later release migrated the database and allows this one.
     pub(super) newer: Option<u32>,
 }
 
-/// A migration of which steps are left, and how many are done.
-pub(super) struct Left {
+/// An unfinished migration, and the number of its finished steps.
+pub(super) struct Pending {
     pub(super) migration: &'static Migration,
     pub(super) done: usize,
 }
 
 impl History {
+    /// Checks the record against the set.
+    ///
     /// # Errors
     ///
     /// [`MigrateError::Newer`], [`MigrateError::Changed`], [`MigrateError::Gap`].
@@ -59,32 +60,34 @@ impl History {
             }
         }
         let history = Self { known: lines, newer };
-        match (history.left(set), newer) {
-            (Some(left), Some(_)) => Err(MigrateError::Gap { version: left.migration.version }),
+        match (history.pending(set), newer) {
+            (Some(pending), Some(_)) => {
+                Err(MigrateError::Gap { version: pending.migration.version })
+            }
             (None, _) | (Some(_), None) => Ok(history),
         }
     }
 
-    /// The last version all of whose steps are done; 0 if there is none.
+    /// The last fully applied version; 0 if there is none.
     pub(super) fn version(&self) -> u32 {
         let mut done = self.known.iter().rev().filter(|line| line.applied_at.is_some());
         done.next().map_or(0, |line| line.version)
     }
 
-    /// The next migration to apply, and from which of its steps on.
-    pub(super) fn left(&self, set: &Set) -> Option<Left> {
+    /// The next migration to apply, and its first unfinished step.
+    pub(super) fn pending(&self, set: &Set) -> Option<Pending> {
         let unfinished = self.known.iter().position(|line| line.applied_at.is_none());
         let migration = set.migrations.get(unfinished.unwrap_or(self.known.len()))?;
         let done = unfinished.and_then(|at| self.known.get(at)).map_or(0, |line| line.steps_done);
-        Some(Left { migration, done: usize::try_from(done).unwrap_or(usize::MAX) })
+        Some(Pending { migration, done: usize::try_from(done).unwrap_or(usize::MAX) })
     }
 
-    /// The next migration to take back, newest first.
+    /// The next migration to revert, newest first.
     ///
     /// # Errors
     ///
-    /// [`MigrateError::Newer`], and [`MigrateError::Unfinished`]: a way back begins where a way up ended.
-    pub(super) fn back(
+    /// [`MigrateError::Newer`], and [`MigrateError::Unfinished`]: a revert needs a finished migration.
+    pub(super) fn next_to_revert(
         &self,
         set: &Set,
         to: u32,
@@ -101,7 +104,6 @@ impl History {
     }
 }
 
-/// The record, in the order of the versions.
 pub(super) async fn read(
     connection: &mut PgConnection,
     set: &Set,

@@ -1,7 +1,7 @@
-//! Locks: one process migrates at a time, and no step waits for a table longer than its users can bear.
+//! Locks: one process migrates at a time, and no step waits long for a table lock.
 //!
-//! A statement that waits for an exclusive lock makes every later reader and writer of that table wait behind it. So
-//! the wait is short, and the error names the lock and the session that held it.
+//! A statement that waits for an exclusive lock blocks every later reader and writer of the table. So the wait is
+//! short, and the error names the lock and the session that held it.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -16,30 +16,30 @@ use tokio::time::{Instant, sleep};
 
 use super::error::MigrateError;
 
-/// One process at a time changes the schema. Both sets share the lock: one refers to the other.
+/// The advisory lock of both sets: one set refers to the other.
 const MIGRATION_LOCK: i64 = 0x7072_6f76_6272_6b72;
 
-/// How long a process waits for another one that migrates.
-const TURN_WITHIN: Duration = Duration::from_mins(1);
+/// Longest wait for another migrating process.
+const TURN_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// How often it asks. A statement that waited for the lock would keep its snapshot, and a concurrent index build waits
-/// for all snapshots: the two would deadlock.
-const TURN_EVERY: Duration = Duration::from_millis(100);
+/// Poll interval of the migration lock. A blocking wait would hold a snapshot, and a concurrent index build waits for
+/// all snapshots: a deadlock.
+const TURN_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long a step may wait for a lock that others queue behind.
-pub(super) const LOCK_WITHIN: Duration = Duration::from_secs(5);
+/// Longest wait of a step for a lock that others queue behind.
+pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a statement outside of a transaction may wait. An index that is built concurrently waits for the
-/// transactions of others and makes only other migrations wait.
-pub(super) const STATEMENT_LOCK_WITHIN: Duration = Duration::from_mins(10);
+/// Longest lock wait of a statement outside a transaction. A concurrent index build waits for foreign transactions
+/// and blocks only other migrations.
+pub(super) const STATEMENT_LOCK_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// How often the server is asked what a step waits for.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Poll interval for the lock that a step waits for.
+const BLOCKER_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// A query of another session is cut in messages.
-const MOST_SHOWN: usize = 120;
+/// Longest quote of another session's query, in bytes.
+const MAX_QUERY_BYTES: usize = 120;
 
-/// The lock that one process waits for is one that another holds.
+/// Finds the lock that a process waits for, and its holder.
 const BLOCKED: &str = "SELECT w.mode, w.locktype, w.relation::regclass::text AS relation, b.pid,
     a.application_name, a.state, a.query
 FROM pg_locks AS w
@@ -56,7 +56,7 @@ WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
     AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 LIMIT 1";
 
-/// A connection that holds the right to migrate, and is closed when it is dropped: that gives the right back.
+/// A connection that holds the migration lock. Dropping it closes the connection, which releases the lock.
 pub(super) struct Session {
     pub(super) connection: PoolConnection<Postgres>,
     pool: PgPool,
@@ -64,7 +64,6 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Waits for its turn.
     pub(super) async fn open(pool: &PgPool) -> Result<Self, MigrateError> {
         let mut connection = pool.acquire().await?;
         connection.close_on_drop();
@@ -76,7 +75,7 @@ impl Session {
             if ours.fetch_one(&mut *session.connection).await? {
                 return Ok(session);
             }
-            if since.elapsed() > TURN_WITHIN {
+            if since.elapsed() > TURN_TIMEOUT {
                 let holder = sqlx::query(MIGRATING)
                     .bind(MIGRATION_LOCK)
                     .fetch_optional(&mut *session.connection)
@@ -85,12 +84,12 @@ impl Session {
                     holder.map(|row| Lock::of(&row).map(|lock| lock.holder)).transpose()?;
                 return Err(MigrateError::Busy { holder: holder.unwrap_or_default() });
             }
-            sleep(TURN_EVERY).await;
+            sleep(TURN_POLL_INTERVAL).await;
         }
     }
 
-    /// Runs one statement, or several in one message, and waits for locks no longer than the session's timeout. On a
-    /// timeout the error comes with the lock that was waited for.
+    /// Runs one or more statements, with lock waits limited by the session's `lock_timeout`. A timeout error includes
+    /// the awaited lock.
     pub(super) async fn execute(&mut self, sql: &str) -> Result<u64, StepError> {
         let text = AssertSqlSafe(sql.to_owned());
         let work = sqlx::raw_sql(text).execute(&mut *self.connection);
@@ -104,19 +103,16 @@ impl Session {
         }
     }
 
-    /// For how long statements wait for a lock from now on.
-    pub(super) async fn wait_within(&mut self, limit: Duration) -> Result<(), sqlx::Error> {
+    pub(super) async fn set_lock_timeout(&mut self, limit: Duration) -> Result<(), sqlx::Error> {
         let set = format!("SET lock_timeout = {}", limit.as_millis());
         sqlx::raw_sql(AssertSqlSafe(set)).execute(&mut *self.connection).await.map(drop)
     }
 }
 
-/// Why a step did not happen.
 #[derive(Debug)]
 pub(super) enum StepError {
-    /// It waited too long for this lock.
     Locked(String),
-    /// The database refused it, or did not answer.
+    /// The database refused the step or did not answer.
     Refused(sqlx::Error),
 }
 
@@ -126,7 +122,7 @@ impl From<sqlx::Error> for StepError {
     }
 }
 
-/// A lock that was waited for, and the session that held it.
+/// An awaited lock and the session that held it.
 struct Lock {
     what: String,
     holder: String,
@@ -139,13 +135,14 @@ impl Lock {
         let locktype: String = row.try_get("locktype")?;
         let pid: i32 = row.try_get("pid")?;
         let text = |column| row.try_get::<Option<String>, _>(column);
-        let said = [text("application_name")?, text("state")?, text("query")?.map(|it| shown(&it))];
-        let said: Vec<_> = said.into_iter().flatten().filter(|it| !it.is_empty()).collect();
+        let details =
+            [text("application_name")?, text("state")?, text("query")?.map(|it| shortened(&it))];
+        let details: Vec<_> = details.into_iter().flatten().filter(|it| !it.is_empty()).collect();
         let mode = mode.unwrap_or_default();
         Ok(Self {
             what: relation
                 .map_or_else(|| format!("{mode} ({locktype})"), |it| format!("{mode} on {it}")),
-            holder: format!("process {pid} ({})", said.join(", ")),
+            holder: format!("process {pid} ({})", details.join(", ")),
         })
     }
 }
@@ -156,11 +153,10 @@ impl fmt::Display for Lock {
     }
 }
 
-/// A query in one line, and not all of it.
-fn shown(query: &str) -> String {
+fn shortened(query: &str) -> String {
     let mut line = query.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.len() > MOST_SHOWN {
-        line.truncate(line.floor_char_boundary(MOST_SHOWN));
+    if line.len() > MAX_QUERY_BYTES {
+        line.truncate(line.floor_char_boundary(MAX_QUERY_BYTES));
         line.push('…');
     }
     line
@@ -170,7 +166,7 @@ fn is_lock_timeout(error: &sqlx::Error) -> bool {
     error.as_database_error().and_then(sqlx::error::DatabaseError::code).as_deref() == Some("55P03")
 }
 
-/// Does the work, and answers which lock it was last seen waiting for.
+/// Runs `work`, and returns the lock that it was last seen waiting for.
 async fn watched<T>(
     pool: &PgPool,
     pid: i32,
@@ -184,10 +180,10 @@ async fn watched<T>(
     (result, seen)
 }
 
-/// A look that fails is left out: the server may have no connection to spare, and the step decides how this ends.
+/// Ignores failed polls: the server may have no spare connection, and the step reports its own error.
 async fn watch(pool: &PgPool, pid: i32, seen: &mut Option<Lock>) -> Infallible {
     loop {
-        sleep(LOOK_EVERY).await;
+        sleep(BLOCKER_POLL_INTERVAL).await;
         if let Ok(Some(row)) = sqlx::query(BLOCKED).bind(pid).fetch_optional(pool).await
             && let Ok(lock) = Lock::of(&row)
         {

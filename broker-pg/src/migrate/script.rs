@@ -1,4 +1,4 @@
-//! The same migrations as plain SQL, for hosts that apply schemas with a tool of their own.
+//! The migrations as plain SQL, for hosts that apply schemas with their own tool.
 
 use std::fmt::Write as _;
 
@@ -7,9 +7,9 @@ use super::step::{Step, steps};
 
 /// The broker's schema as one script for `psql` or another tool, without parameters or client commands.
 ///
-/// Each migration is one block that records itself and does nothing if it is recorded, so the script can be applied
-/// again, and [`status`](super::status) and [`up`](super::up) go on from there. It builds indexes inside of
-/// transactions: on a database with many resources it locks them for longer than [`up`](super::up) does.
+/// Each migration is one block that records itself and is a no-op if it is recorded. So the script can run again, and
+/// [`status`](super::status) and [`up`](super::up) work afterwards. It builds indexes inside transactions, which
+/// locks large tables for longer than [`up`](super::up) does.
 ///
 /// ```
 /// assert!(broker_pg::migrate::plain_sql().contains("CREATE TABLE plexsphere.provisioned_resources"));
@@ -18,7 +18,7 @@ pub fn plain_sql() -> String {
     script(&BROKER_SET)
 }
 
-/// The minimal tables of the neighbours as one script.
+/// The minimal platform tables as one script.
 pub fn plain_sql_of_reference() -> String {
     script(&REFERENCE_SET)
 }
@@ -33,7 +33,6 @@ fn script(set: &Set) -> String {
     script
 }
 
-/// One migration, all or nothing.
 fn block(table: &str, migration: &Migration) -> String {
     let version = migration.version;
     let steps = steps(migration.up);
@@ -51,7 +50,7 @@ IF EXISTS (SELECT FROM {table} WHERE version = {version}) THEN
 END IF;
 "
     );
-    // Writing into a string does not fail.
+    // Writing to a string cannot fail.
     for step in &steps {
         let _ = match step {
             Step::Transaction(text) => writeln!(block, "EXECUTE $step$\n{text}$step$;"),
@@ -84,7 +83,6 @@ pub(super) fn record_table(table: &str) -> String {
     )
 }
 
-/// So many steps of a migration are done.
 pub(super) fn record_step(table: &str, migration: &Migration, done: usize, all: usize) -> String {
     let mut checksum = String::with_capacity(64);
     for byte in migration.checksum() {
@@ -99,6 +97,6 @@ ON CONFLICT (version) DO UPDATE SET steps_done = excluded.steps_done, applied_at
     )
 }
 
-pub(super) fn record_taken_back(table: &str, migration: &Migration) -> String {
+pub(super) fn record_revert(table: &str, migration: &Migration) -> String {
     format!("DELETE FROM {table} WHERE version = {};", migration.version)
 }

@@ -1,27 +1,26 @@
-//! What there is to apply: the scripts, in their order, as this release holds them.
+//! The migration sets of this release, in order.
 
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
-/// One step of the schema.
+/// One migration of the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Migration {
-    /// Its number; grows.
+    /// Its number, ascending within a set.
     pub version: u32,
     /// Its name.
     pub name: &'static str,
     /// The script that applies it.
     pub up: &'static str,
-    /// The script that takes it back. Its first lines say what that loses.
+    /// The script that reverts it. Its first lines state what the revert loses.
     pub down: &'static str,
-    /// The oldest release that may run on the schema once this migration has begun. A release is named by the last
-    /// migration that it holds. The number is stored with the migration, so that an older release, which does not hold
-    /// the migration, can read it.
+    /// The oldest release that may run on the schema once this migration has started. A release is identified by its
+    /// last migration. The database stores the number, so that an older release without this migration can read it.
     pub lowest_release: u32,
 }
 
-/// How a migration stands in a database.
+/// The state of a migration in a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MigrationStatus {
@@ -29,7 +28,7 @@ pub struct MigrationStatus {
     pub version: u32,
     /// Its name.
     pub name: &'static str,
-    /// When it was applied, by the database's clock; `None` if it was not.
+    /// When it was applied, by the database's clock; `None` if it is not applied.
     pub applied_at: Option<OffsetDateTime>,
 }
 
@@ -53,7 +52,7 @@ macro_rules! migration {
     };
 }
 
-/// The broker's own migrations, in their order.
+/// The broker's own migrations, in order.
 pub const MIGRATIONS: &[Migration] = &[
     migration!("migrations", 26, "0026", "provisioning_broker", from 26),
     migration!("migrations", 27, "0027", "provisioning_broker_deletion", from 27),
@@ -62,15 +61,15 @@ pub const MIGRATIONS: &[Migration] = &[
     migration!("migrations", 30, "0030", "provisioning_broker_outbox", from 27),
 ];
 
-/// The minimal tables of the neighbours.
+/// The minimal platform tables.
 pub const REFERENCE: &[Migration] = &[migration!("reference", 1, "0001", "neighbours", from 1)];
 
-/// A history of its own in the database.
+/// Migrations with a separate record.
 pub(super) struct Set {
-    /// The table that records it, in the schema `plexsphere`.
+    /// The record table, in the schema `plexsphere`.
     pub(super) table: &'static str,
     pub(super) migrations: &'static [Migration],
-    /// The tables of others that its migrations refer to.
+    /// Foreign tables that its migrations refer to.
     pub(super) refers_to: &'static [&'static str],
 }
 
@@ -92,14 +91,13 @@ pub(super) const REFERENCE_SET: Set = Set {
 };
 
 impl Set {
-    /// The last version of this release.
     pub(super) fn last(&self) -> u32 {
         self.migrations.last().map_or(0, |migration| migration.version)
     }
 }
 
 impl Migration {
-    /// Over both scripts: a script that was changed after it was applied is noticed.
+    /// Covers both scripts, comments included: detects a script that was edited after it was applied.
     pub(super) fn checksum(&self) -> [u8; 32] {
         let mut hasher = Sha256::new();
         hasher.update(self.up);
@@ -114,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_grow() {
+    fn versions_are_ascending() {
         for set in [MIGRATIONS, REFERENCE] {
             assert!(set.windows(2).all(|pair| pair[0].version < pair[1].version));
         }
@@ -125,9 +123,9 @@ mod tests {
         for migration in MIGRATIONS.iter().chain(REFERENCE) {
             let name = migration.name;
             assert!(migration.lowest_release <= migration.version, "{name} allows its own release");
-            assert!(migration.down.starts_with("-- Loses"), "{name} begins with what it loses");
+            assert!(migration.down.starts_with("-- Deletes"), "{name} begins with what it deletes");
             for script in [migration.up, migration.down] {
-                // A script that ends its transaction itself could be applied by half.
+                // A script that ends its transaction could be applied partially.
                 let ends = ["BEGIN;", "START TRANSACTION;", "COMMIT;", "ROLLBACK;"];
                 assert_eq!(script.lines().find(|line| ends.contains(&line.trim())), None, "{name}");
             }

@@ -1,25 +1,24 @@
 //! The steps of a script.
 //!
-//! A line `-- step: KIND` begins a step; what comes before the first such line is a step of the kind `transaction`. How
-//! many steps of a migration are done stands in the record, so a run that was cut off goes on with the step that was
-//! not finished. Only a transaction is undone by a failure. A step of another kind may run twice, and has to leave the
-//! same result.
+//! A line `-- step: KIND` starts a step. The text before the first such line is a step of kind `transaction`. The
+//! record counts the finished steps, so an interrupted run resumes at the first unfinished one. Only a transaction
+//! rolls back on failure. A step of another kind may run twice and must be idempotent.
 
-/// A part of a script that is finished before the next one begins.
+/// A part of a script that finishes before the next one starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// All or nothing, together with its entry in the record. Its locks are held until its end, so it must not read or
-    /// write the rows of a large table.
+    /// One transaction that includes its record. It holds its locks until the end, so it must not read or write rows
+    /// of a large table.
     Transaction(&'static str),
-    /// One statement that is repeated, each time in a transaction of its own, until it changes no row.
+    /// One statement, repeated in separate transactions until it changes no row.
     Batches(&'static str),
-    /// Statements that each run outside of a transaction, as `CREATE INDEX CONCURRENTLY` has to.
+    /// Statements that run outside a transaction, as `CREATE INDEX CONCURRENTLY` requires.
     Statements(&'static str),
 }
 
 const MARKER: &str = "-- step: ";
 
-/// The steps of a script, in their order; at least one.
+/// The steps of a script, in order; at least one.
 pub(super) fn steps(script: &'static str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut kind = "transaction";
@@ -37,7 +36,6 @@ pub(super) fn steps(script: &'static str) -> Vec<Step> {
     }
 }
 
-/// Where the next line that begins a step stands.
 fn marker(script: &str) -> Option<usize> {
     if script.starts_with(MARKER) {
         return Some(0);
@@ -45,13 +43,13 @@ fn marker(script: &str) -> Option<usize> {
     script.find("\n-- step: ").map(|newline| newline + 1)
 }
 
-/// The statements of a step that runs them one by one.
+/// The statements of a `statements` step.
 pub(super) fn statements(text: &'static str) -> impl Iterator<Item = &'static str> {
     let is_code = |line: &&str| !line.trim().is_empty() && !line.starts_with("--");
     text.split_inclusive(";\n").filter(move |it| it.lines().any(|line| is_code(&line)))
 }
 
-/// The index that a statement builds concurrently. A build that fails leaves an invalid index of that name behind.
+/// The index that a statement builds concurrently. A failed build leaves an invalid index of that name.
 pub(super) fn index_built_by(statement: &'static str) -> Option<&'static str> {
     statement.split_once("INDEX CONCURRENTLY ")?.1.split_whitespace().next()
 }
@@ -75,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn statements_are_told_apart_and_comments_are_none() {
+    fn statements_are_split_and_comments_skipped() {
         let text = "-- why\nCREATE UNIQUE INDEX CONCURRENTLY one\n    ON t (n);\nVALIDATE;\n-- the end\n\n";
         let found: Vec<_> = statements(text).collect();
         assert_eq!(found.len(), 2);
@@ -84,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn every_marker_names_a_kind_and_only_statements_build_concurrently() {
+    fn markers_are_valid_and_only_statements_build_concurrently() {
         for script in MIGRATIONS.iter().chain(REFERENCE).flat_map(|it| [it.up, it.down]) {
             for line in script.lines().filter(|line| line.starts_with("-- step")) {
                 let kind = line.strip_prefix(MARKER).unwrap();

@@ -1,4 +1,4 @@
-//! From claim to acknowledgement, and what happens to an event that nobody takes.
+//! Claim, acknowledgement, delay, dead letter and redrive of events.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use broker_ports::{
 };
 
 use super::statements::{
-    ACKNOWLEDGE_EVENT, ASIDE_OF_ALL, ASIDE_OF_ONE, ASIDE_OF_PROJECT, AcknowledgeValues,
-    AsideOfAllValues, AsideOfOneValues, AsideOfProjectValues, AsideRow, BACKLOG, BacklogRow,
-    CLAIM_EVENTS, ClaimValues, ClaimedRow, DEAD_LETTER_EVENT, DELAY_EVENT, DeadLetterValues,
-    DelayValues, DoneRow, PURGE_EVENTS, PurgeEventsValues, PurgedEventsRow, RESUME_EVENTS,
-    ResumeValues, ResumedRow,
+    ACKNOWLEDGE_EVENT, AcknowledgeValues, BACKLOG, BacklogRow, CLAIM_EVENTS, ClaimValues,
+    ClaimedRow, DEAD_LETTER_EVENT, DEAD_LETTERS_OF_ALL, DEAD_LETTERS_OF_ONE,
+    DEAD_LETTERS_OF_PROJECT, DELAY_EVENT, DeadLetterRow, DeadLetterValues, DelayValues, DoneRow,
+    OfAllValues, OfOneValues, OfProjectValues, PURGE_EVENTS, PurgeEventsValues, PurgedEventsRow,
+    REDRIVE_EVENTS, RedriveValues, ResourceDeadLetterRow,
 };
 use crate::error::{Classified, drifted};
 use crate::store::PgStore;
@@ -22,7 +22,7 @@ use crate::values::{microseconds, signed, text, unsigned, unsigned_int};
 
 const TABLE: &str = "provisioning_outbox";
 
-fn taken(row: Option<DoneRow>) -> Acknowledged {
+fn acknowledged(row: Option<DoneRow>) -> Acknowledged {
     if row.is_some_and(|DoneRow { done }| done) {
         Acknowledged::Done
     } else {
@@ -55,7 +55,7 @@ impl PgStore {
             number: signed(claim.number),
         };
         let mut connection = self.connection().await?;
-        ACKNOWLEDGE_EVENT.optional(&mut connection, values).await.committing().map(taken)
+        ACKNOWLEDGE_EVENT.optional(&mut connection, values).await.committing().map(acknowledged)
     }
 
     pub(super) async fn postpone_event(
@@ -75,7 +75,7 @@ impl PgStore {
             },
         };
         let mut connection = self.connection().await?;
-        DELAY_EVENT.optional(&mut connection, values).await.committing().map(taken)
+        DELAY_EVENT.optional(&mut connection, values).await.committing().map(acknowledged)
     }
 
     pub(super) async fn mark_dead_letter(
@@ -90,10 +90,10 @@ impl PgStore {
             reason: &text(reason),
         };
         let mut connection = self.connection().await?;
-        DEAD_LETTER_EVENT.optional(&mut connection, values).await.committing().map(taken)
+        DEAD_LETTER_EVENT.optional(&mut connection, values).await.committing().map(acknowledged)
     }
 
-    pub(super) async fn take_up_events(
+    pub(super) async fn redrive_dead_letter(
         &self,
         id: ProvisionedResourceId,
         how: Redrive,
@@ -103,7 +103,7 @@ impl PgStore {
             Redrive::Retry => (false, AuditAction::EventsRedriven),
             Redrive::Skip => (true, AuditAction::EventsSkipped),
         };
-        let values = ResumeValues {
+        let values = RedriveValues {
             id: id.as_uuid(),
             skip,
             action: action.as_str(),
@@ -111,8 +111,8 @@ impl PgStore {
             correlation_id: by.correlation_id.as_str(),
         };
         let mut connection = self.connection().await?;
-        let row = RESUME_EVENTS.optional(&mut connection, values).await.committing()?;
-        row.map(ResumedRow::into_dead_letter).transpose()
+        let row = REDRIVE_EVENTS.optional(&mut connection, values).await.committing()?;
+        row.map(DeadLetterRow::into_dead_letter).transpose()
     }
 
     pub(super) async fn remove_old_events(
@@ -148,28 +148,28 @@ impl PgStore {
         let limit = i64::from(limit.get());
         let rows = match of {
             EventsOf::All => {
-                let values = AsideOfAllValues { limit };
-                ASIDE_OF_ALL.all(&mut connection, values).await.harmless()?
+                let values = OfAllValues { limit };
+                DEAD_LETTERS_OF_ALL.all(&mut connection, values).await.harmless()?
             }
             EventsOf::Project(project) => {
-                let values = AsideOfProjectValues { project_id: project.as_uuid(), limit };
-                ASIDE_OF_PROJECT.all(&mut connection, values).await.harmless()?
+                let values = OfProjectValues { project_id: project.as_uuid(), limit };
+                DEAD_LETTERS_OF_PROJECT.all(&mut connection, values).await.harmless()?
             }
             EventsOf::Resource(id) => {
-                let values = AsideOfOneValues { id: id.as_uuid() };
-                ASIDE_OF_ONE.all(&mut connection, values).await.harmless()?
+                let values = OfOneValues { id: id.as_uuid() };
+                DEAD_LETTERS_OF_ONE.all(&mut connection, values).await.harmless()?
             }
         };
-        rows.into_iter().map(AsideRow::into_dead_letter).collect()
+        rows.into_iter().map(ResourceDeadLetterRow::into_dead_letter).collect()
     }
 }
 
-impl AsideRow {
+impl ResourceDeadLetterRow {
     fn into_dead_letter(self) -> Result<ResourceDeadLetter, PortError> {
         let Self { provisioned_resource_id, event_id, event_type, reason } = self;
         let resource = ProvisionedResourceId::new(provisioned_resource_id)
             .map_err(|error| drifted(TABLE, event_id, error))?;
-        let event = ResumedRow { event_id, event_type, reason }.into_dead_letter()?;
+        let event = DeadLetterRow { event_id, event_type, reason }.into_dead_letter()?;
         Ok(ResourceDeadLetter::new(resource, event))
     }
 }
@@ -202,12 +202,12 @@ impl ClaimedRow {
             occurred_at,
             payload.into_bytes(),
         )
-        // A trace is an aid: one that cannot be read keeps no event back.
+        // A trace is optional: an unreadable one does not block the event.
         .in_trace(traceparent.and_then(|trace| TraceParent::new(trace).ok())))
     }
 }
 
-impl ResumedRow {
+impl DeadLetterRow {
     fn into_dead_letter(self) -> Result<DeadLetter, PortError> {
         let Self { event_id, event_type, reason } = self;
         let drift = |error| drifted(TABLE, event_id, error);

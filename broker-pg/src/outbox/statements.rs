@@ -1,4 +1,4 @@
-//! What the outbox asks of the database.
+//! The statements of the outbox.
 
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -61,7 +61,7 @@ columns! {
 }
 
 params! {
-    struct ResumeValues<'a> {
+    struct RedriveValues<'a> {
         id: Uuid,
         skip: bool,
         action: &'a str,
@@ -71,7 +71,7 @@ params! {
 }
 
 columns! {
-    struct ResumedRow {
+    struct DeadLetterRow {
         event_id: Uuid,
         event_type: String,
         reason: String,
@@ -92,26 +92,26 @@ columns! {
 }
 
 params! {
-    struct AsideOfOneValues {
+    struct OfOneValues {
         id: Uuid,
     }
 }
 
 params! {
-    struct AsideOfProjectValues {
+    struct OfProjectValues {
         project_id: Uuid,
         limit: i64,
     }
 }
 
 params! {
-    struct AsideOfAllValues {
+    struct OfAllValues {
         limit: i64,
     }
 }
 
 columns! {
-    struct AsideRow {
+    struct ResourceDeadLetterRow {
         provisioned_resource_id: Uuid,
         event_id: Uuid,
         event_type: String,
@@ -127,11 +127,11 @@ columns! {
     }
 }
 
-/// Invariant: events arrive in order. An event is claimed only if no earlier one of its resource waits. That
-/// cannot become untrue while the claim goes on: an event that is out of the way never comes back.
+/// Invariant: events arrive in order. An event is claimed only if every earlier event of its resource is settled, and
+/// a settled event never returns.
 ///
-/// What was picked is handed on as an array, here and in purges: of a join, the planner, who does not know the
-/// limit, would expect so much that it reads the whole table.
+/// Passes the picked ids as an array, here and in purges. For a join the planner does not know the limit, expects
+/// many rows, and reads the whole table.
 pub(crate) const CLAIM_EVENTS: Statement<ClaimValues<'_>, ClaimedRow> = Statement::new(
     "outbox.claim_events",
     "WITH picked AS MATERIALIZED (
@@ -159,7 +159,7 @@ SELECT event_id, provisioned_resource_id, sequence, event_type, occurred_at, pay
 FROM claimed ORDER BY position",
 );
 
-/// A claim that is over still counts as long as it is the last one.
+/// An expired claim still counts while it is the last one.
 pub(crate) const ACKNOWLEDGE_EVENT: Statement<AcknowledgeValues<'_>, DoneRow> = Statement::new(
     "outbox.acknowledge_event",
     "UPDATE plexsphere.provisioning_outbox
@@ -186,8 +186,8 @@ WHERE event_id = $1 AND claimed_by = $2 AND claims = $3 AND settled_at IS NULL
 RETURNING true AS done",
 );
 
-/// Only the first event of a resource can stand aside: the later ones wait for it.
-pub(crate) const RESUME_EVENTS: Statement<ResumeValues<'_>, ResumedRow> = Statement::new(
+/// Only the first unsettled event of a resource can be a dead letter: the later ones wait for it.
+pub(crate) const REDRIVE_EVENTS: Statement<RedriveValues<'_>, DeadLetterRow> = Statement::new(
     "outbox.redrive_events",
     "WITH first AS MATERIALIZED (
     SELECT event_id, provisioned_resource_id, event_type, dead_letter_reason
@@ -231,30 +231,33 @@ pub(crate) const BACKLOG: Statement<(), BacklogRow> = Statement::new(
 FROM plexsphere.provisioning_outbox WHERE settled_at IS NULL",
 );
 
-/// Of one resource, by the index that delivers its events in order.
-pub(crate) const ASIDE_OF_ONE: Statement<AsideOfOneValues, AsideRow> = Statement::new(
-    "outbox.dead_letter_of_one",
-    "SELECT provisioned_resource_id, event_id, event_type, dead_letter_reason AS reason
+/// For one resource, by the index that orders its events.
+pub(crate) const DEAD_LETTERS_OF_ONE: Statement<OfOneValues, ResourceDeadLetterRow> =
+    Statement::new(
+        "outbox.dead_letter_of_one",
+        "SELECT provisioned_resource_id, event_id, event_type, dead_letter_reason AS reason
 FROM plexsphere.provisioning_outbox
 WHERE provisioned_resource_id = $1 AND settled_at IS NULL AND dead_letter_reason IS NOT NULL
 ORDER BY sequence LIMIT 1",
-);
+    );
 
-/// Of a Project: a resource is not purged while an event of it waits, so that its row says whose it is.
-pub(crate) const ASIDE_OF_PROJECT: Statement<AsideOfProjectValues, AsideRow> = Statement::new(
-    "outbox.dead_letter_of_project",
-    "SELECT e.provisioned_resource_id, e.event_id, e.event_type, e.dead_letter_reason AS reason
+/// For a Project. A resource is not purged while it has an unsettled event, so its row names the Project.
+pub(crate) const DEAD_LETTERS_OF_PROJECT: Statement<OfProjectValues, ResourceDeadLetterRow> =
+    Statement::new(
+        "outbox.dead_letter_of_project",
+        "SELECT e.provisioned_resource_id, e.event_id, e.event_type, e.dead_letter_reason AS reason
 FROM plexsphere.provisioning_outbox AS e
     JOIN plexsphere.provisioned_resources AS r ON r.id = e.provisioned_resource_id
 WHERE r.project_id = $1 AND e.settled_at IS NULL AND e.dead_letter_reason IS NOT NULL
 ORDER BY e.provisioned_resource_id LIMIT $2",
-);
+    );
 
-/// Of all: only what was not settled is looked at, as for the backlog.
-pub(crate) const ASIDE_OF_ALL: Statement<AsideOfAllValues, AsideRow> = Statement::new(
-    "outbox.dead_letter_of_all",
-    "SELECT provisioned_resource_id, event_id, event_type, dead_letter_reason AS reason
+/// For all resources. Reads unsettled events only, like the backlog.
+pub(crate) const DEAD_LETTERS_OF_ALL: Statement<OfAllValues, ResourceDeadLetterRow> =
+    Statement::new(
+        "outbox.dead_letter_of_all",
+        "SELECT provisioned_resource_id, event_id, event_type, dead_letter_reason AS reason
 FROM plexsphere.provisioning_outbox
 WHERE settled_at IS NULL AND dead_letter_reason IS NOT NULL
 ORDER BY provisioned_resource_id LIMIT $1",
-);
+    );

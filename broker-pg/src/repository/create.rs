@@ -1,4 +1,4 @@
-//! Persist on Postgres: a new resource, stored by the broker itself or inside of the host's transaction.
+//! Persist on Postgres: stores a new resource, in its own or in the host's transaction.
 
 use broker_domain::{ClusterId, Error, Event, NotFound, Snapshot};
 use broker_ports::{Admitted, Created, PortError, TraceParent, wire};
@@ -16,7 +16,6 @@ use crate::store::PgStore;
 use crate::values::signed;
 
 params! {
-    /// A new resource, its request, its event and its audit line.
     struct CreateValues<'a> {
         id: Uuid,
         resource_id: Uuid,
@@ -50,14 +49,14 @@ params! {
 }
 
 columns! {
-    /// The row that was stored; none if the request id was used before.
+    /// The stored row; none if the request id was used before.
     struct CreateRow {
         id: Uuid,
     }
 }
 
-/// A request id that was used before stores nothing, whoever came first: also one whose transaction was still
-/// open when this began is waited for. The schedule follows by trigger, and so does the wake-up.
+/// Stores nothing if the request id is taken; waits for an open transaction that inserts the same id. Triggers add
+/// the schedule row and send the wake-up.
 pub(crate) const CREATE: Statement<CreateValues<'_>, CreateRow> = Statement::new(
     "repository.create",
     "WITH written AS (
@@ -85,11 +84,11 @@ pub(crate) const CREATE: Statement<CreateValues<'_>, CreateRow> = Statement::new
 SELECT id FROM written",
 );
 
-/// Stores an admitted resource in the host's own transaction: row, event, audit line, schedule and wake-up
-/// exist once the host commits, and never did if it does not.
+/// Stores an admitted resource in the host's transaction. Row, event, audit line, schedule and wake-up become visible
+/// when the host commits.
 ///
-/// It works in a savepoint. Whatever it answers, a refusal included, the host's transaction can go on; only a
-/// lost connection ends it. A wake-up goes out when the host commits.
+/// It works in a savepoint: after any result, a refusal included, the host's transaction remains usable; only a lost
+/// connection ends it.
 ///
 /// ```no_run
 /// # use broker_ports::{Admitted, PortError};
@@ -105,14 +104,14 @@ SELECT id FROM written",
 ///
 /// # Errors
 ///
-/// As [`Repository::create`](broker_ports::Repository::create), but never `Unknown`: nothing is committed
-/// here. `Rejected` outside of a transaction.
+/// As [`Repository::create`](broker_ports::Repository::create), but never `Unknown`, because nothing is committed
+/// here. `Rejected` outside a transaction.
 pub async fn create_in(
     connection: &mut PgConnection,
     admitted: &Admitted,
 ) -> Result<Created, PortError> {
-    // By name, and not through the driver's own count of transactions: the host may have begun its own with
-    // a statement that the driver did not see.
+    // A named savepoint, not the driver's transaction depth: the host may have started its transaction with a
+    // statement that the driver did not see.
     connection.execute("SAVEPOINT plexsphere_provisioning_broker").await.harmless()?;
     let created = create(connection, admitted, Lost::Harmless).await;
     let end = match &created {
@@ -134,16 +133,16 @@ impl PgStore {
     }
 }
 
-/// How often a request id may be taken when it is stored and free when it is looked up. Each time somebody
-/// else purged its resource in between.
-const ROUNDS: u32 = 3;
+/// Attempts when a request id is taken at the insert and free at the lookup. Each time a purge removed its resource
+/// in between.
+const ATTEMPTS: u32 = 3;
 
 pub(super) async fn create(
     connection: &mut PgConnection,
     admitted: &Admitted,
     lost: Lost,
 ) -> Result<Created, PortError> {
-    for _ in 0..ROUNDS {
+    for _ in 0..ATTEMPTS {
         if insert(connection, admitted, lost).await? {
             return Ok(Created::Stored);
         }
@@ -161,7 +160,7 @@ pub(super) async fn create(
             });
         }
     }
-    Err(PortError::transient("the request id is taken and free in turns"))
+    Err(PortError::transient("the request id is taken and purged repeatedly"))
 }
 
 async fn insert(
@@ -172,7 +171,7 @@ async fn insert(
     let resource = admitted.change().resource();
     let audit = admitted.audit();
     let event = EventValues::of(admitted.change().event())?;
-    // A new resource has nothing in the columns that are left out.
+    // A new resource has no value in the omitted columns.
     let Snapshot {
         phase,
         xr_name,
@@ -226,7 +225,6 @@ async fn insert(
     }
 }
 
-/// What a constraint says about a declaration.
 fn refused(error: &sqlx::Error, admitted: &Admitted, event: &EventValues) -> Option<Error> {
     let resource = admitted.change().resource();
     Some(match constraint(error)? {
@@ -242,7 +240,7 @@ fn refused(error: &sqlx::Error, admitted: &Admitted, event: &EventValues) -> Opt
         "provisioned_resources_cloud_credential_id_fkey" => {
             resource.cloud_credential_id().not_found()
         }
-        // The second: of a resource that was purged before its events were.
+        // The second constraint: a resource was purged before its events.
         "provisioned_resources_pkey"
         | "provisioning_outbox_provisioned_resource_id_sequence_key" => {
             Error::invalid("id", format!("{} is taken; use a new one", resource.id()))
@@ -252,7 +250,7 @@ fn refused(error: &sqlx::Error, admitted: &Admitted, event: &EventValues) -> Opt
     })
 }
 
-/// An event in the columns' types; nothing where a change carries none.
+/// An event as column values; all `None` for a change without an event.
 pub(super) struct EventValues {
     pub(super) id: Option<Uuid>,
     pub(super) event_type: Option<&'static str>,
@@ -268,7 +266,7 @@ impl EventValues {
             event_type: event.map(|event| event.event_type().as_str()),
             occurred_at: event.map(Event::occurred_at),
             payload: payload.map_err(|error| {
-                PortError::rejected("an event is not encoded as text").with_source(error)
+                PortError::rejected("the event is not encoded as UTF-8").with_source(error)
             })?,
         })
     }

@@ -1,5 +1,4 @@
-//! Persist on Postgres: pages of resources, in the order of their ids, and the moment below which they are
-//! complete.
+//! Persist on Postgres: pages of resources, in id order, and their watermark.
 
 use broker_domain::{Phase, ProvisionedResourceId};
 use broker_ports::{ListPage, ListQuery, PageBytes, PageSize, PortError, UnreadableRow, Watermark};
@@ -18,7 +17,7 @@ columns! {
 }
 
 params! {
-    /// All filters, of which each statement below uses its own.
+    /// All filters; each statement below uses a subset.
     struct ListValues<'a> {
         after: Uuid,
         limit: i64,
@@ -29,9 +28,10 @@ params! {
     }
 }
 
-/// The bytes of parameters in all rows before the previous one, in the order of ids. A row is given while these fit into
-/// a page. So the first two rows always are, and at least one row behind the page is, if there is one: the sign that
-/// there are more, also behind a first row that fills the page alone. Later rows stay in the database.
+/// The bytes of parameters in all rows before the previous one, in id order. A row is returned while they fit into
+/// the page limit. So the result always includes the first two rows and, if one exists, at least one row after the
+/// page. That row shows that there is a next page, even if the first row alone fills the page. Later rows stay in the
+/// database.
 macro_rules! held_before {
     () => {
         "coalesce(sum(octet_length(parameters::text)) OVER (
@@ -40,14 +40,13 @@ macro_rules! held_before {
 }
 pub(super) use held_before;
 
-/// Read before the page, in a statement of its own: the page's must begin after it.
+/// Read in a separate statement: the page's snapshot must start after it.
 pub(crate) const WATERMARK: Statement<(), WatermarkRow> = Statement::new(
     "repository.watermark",
     "SELECT plexsphere.provisioned_resources_watermark() AS watermark",
 );
 
-/// A statement per set of filters, so that each has a plan of its own: one statement for all of them would
-/// be planned for none. A filter that is not used is still named, for its type.
+/// One statement per set of filters, so that each has its own plan. An unused filter is still named, for its type.
 macro_rules! list {
     ($name:literal, $project:literal, $status:literal) => {
         Statement::new(
@@ -72,10 +71,10 @@ WHERE held_before <= $6 ORDER BY id"
     };
 }
 
-/// What changed since is taken from the index of changes, before anything else is asked of it: a planner that
-/// does not know how little that is would rather walk all ids in order. So every page looks at all that
-/// changed, in the index alone, and reads only the rows that it gives. A range with two ends counts as narrow;
-/// with one, it would be a third of the table, and all of it would be read.
+/// Reads the changes from their index first, because a planner that does not know how few there are would walk all
+/// ids in order. Every page reads all changes, from the index alone, and only its own rows from the table. The range
+/// has two ends so that the planner treats it as narrow: with one end it estimates a third of the table and reads all
+/// of it.
 macro_rules! list_changed {
     ($name:literal, $project:literal, $status:literal) => {
         Statement::new(
@@ -103,14 +102,14 @@ WHERE held_before <= $6 ORDER BY id"
     };
 }
 
-/// Both statements of a set of filters: all, and what changed since.
+/// Both statements of a set of filters: all rows, and rows changed since.
 macro_rules! lists {
     ($name:literal, $project:literal, $status:literal) => {
         [list!($name, $project, $status), list_changed!($name, $project, $status)]
     };
 }
 
-/// By whether Project, phase and moment are filtered on, in this order.
+/// Indexed by the presence of the filters Project, phase and updated-since, in this order.
 pub(crate) const LISTS: [[[Statement<ListValues<'_>, ResourceRow>; 2]; 2]; 2] = [
     [
         lists!("", "$3::uuid IS NULL", "$4::text IS NULL"),
@@ -122,20 +121,18 @@ pub(crate) const LISTS: [[[Statement<ListValues<'_>, ResourceRow>; 2]; 2]; 2] = 
     ],
 ];
 
-/// One more than a page holds: whether there is a next one.
+/// One row more than a page, to detect a next page.
 pub(super) fn one_more(limit: PageSize) -> i64 {
     i64::from(limit.get()) + 1
 }
 
-/// The rows of a page.
 pub(super) struct Cut<T> {
     pub(super) readable: Vec<T>,
     pub(super) unreadable: Vec<UnreadableRow>,
-    /// Where the next page begins.
     pub(super) next: Option<ProvisionedResourceId>,
 }
 
-/// Cuts off what is more than a page, and reads the others. What cannot be read is named, and holds up no other.
+/// Truncates the rows to a page and converts them. An unreadable row is reported and blocks no other row.
 pub(super) fn cut<R, T>(
     mut rows: Vec<R>,
     (limit, bytes): (PageSize, PageBytes),
@@ -154,7 +151,7 @@ pub(super) fn cut<R, T>(
     let next = rows.last().filter(|_| more).map(&id).map(ProvisionedResourceId::new);
     let (mut readable, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());
     for row in rows {
-        // Invariant: no page holds the nil id, after which the first one begins.
+        // Invariant: no page contains the nil id, after which the first page starts.
         let id = ProvisionedResourceId::new(id(&row))?;
         match read(row) {
             Ok(row) => readable.push(row),
@@ -164,8 +161,8 @@ pub(super) fn cut<R, T>(
     Ok(Cut { readable, unreadable, next: next.transpose()? })
 }
 
-/// No resource has the nil id, so everything comes after it.
-pub(super) fn beginning(after: Option<ProvisionedResourceId>) -> Uuid {
+/// No resource has the nil id, so every id is greater.
+pub(super) fn start_after(after: Option<ProvisionedResourceId>) -> Uuid {
     after.map_or(Uuid::nil(), |id| id.as_uuid())
 }
 
@@ -175,7 +172,7 @@ impl PgStore {
         let statement = &LISTS[by(query.project.is_some())][by(query.phase.is_some())]
             [by(query.updated_since.is_some())];
         let values = ListValues {
-            after: beginning(query.after),
+            after: start_after(query.after),
             limit: one_more(query.limit),
             project_id: query.project.map(|project| project.as_uuid()),
             status: query.phase.map(Phase::as_str),

@@ -1,4 +1,4 @@
-//! Persist on Postgres: removing what was Deleted for long.
+//! Persist on Postgres: purges resources that are Deleted for longer than the retention.
 
 use broker_domain::ProvisionedResourceId;
 use broker_ports::{Actor, AuditAction, PortError, PurgeRequest};
@@ -25,9 +25,8 @@ columns! {
     }
 }
 
-/// Nothing writes a row that is Deleted, so its last change is the one that made it so. Whoever works on a
-/// row right now keeps it: what is locked is left to the next purge. A permit outlives its row, because it counts until
-/// the window of the budget ends.
+/// A Deleted row is never written again, so its last change is the deletion. Skips locked rows; the next purge takes
+/// them. A permit outlives its row, because it counts until the budget window ends.
 pub(crate) const PURGE: Statement<PurgeValues<'_>, PurgedRow> = Statement::new(
     "repository.purge_deleted",
     "WITH over AS MATERIALIZED (

@@ -1,4 +1,4 @@
-//! Persist on Postgres: one resource, by its id or by the request that it came of.
+//! Persist on Postgres: reads one resource, by id or by request.
 
 use broker_domain::{ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId};
 use broker_ports::{PortError, StoredRequest};
@@ -38,7 +38,7 @@ pub(crate) const GET_BY_ID: Statement<IdValues, ResourceRow> = Statement::new(
     ),
 );
 
-/// The row of another Project is not given, so that one that cannot be read shows in its own Project only.
+/// Filters by Project in SQL, so that an unreadable row only affects its own Project.
 pub(crate) const GET_IN_PROJECT: Statement<InProjectValues, ResourceRow> = Statement::new(
     "repository.get_in_project",
     concat!(

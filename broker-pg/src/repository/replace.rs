@@ -1,4 +1,4 @@
-//! Persist on Postgres: a new resource in the place of an old one, in one transaction.
+//! Persist on Postgres: replaces a resource by a new one, in one transaction.
 
 use broker_ports::{Created, PortError, Replaced, Replacement, WriteKind, Written};
 use sqlx::PgConnection;
@@ -26,10 +26,10 @@ impl PgStore {
     }
 }
 
-/// The statements of creation and deletion request, whose transaction the caller ends.
+/// The statements of creation and deletion request. The caller ends the transaction.
 ///
-/// The creation goes first. Of two calls with one request id the second then waits at the request id, and answers the
-/// first one's resource; the other way round it would wait at the old row and find it stale.
+/// The creation comes first. Of two calls with one request id, the second then waits at the request id and returns
+/// the resource of the first. In the other order it would wait at the old row and find it stale.
 async fn replace(
     connection: &mut PgConnection,
     replacement: &Replacement,

@@ -1,5 +1,5 @@
-//! Persist on Postgres: a resource as its row. What the domain would not accept is refused here, with the
-//! names of table, column and id.
+//! Persist on Postgres: the row of a resource. A row that violates a domain rule is refused with table, column and
+//! id.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,6 @@ use crate::error::drifted;
 use crate::sql::columns;
 use crate::values::{digest, unsigned, unsigned_int};
 
-/// The columns of [`ResourceRow`].
 macro_rules! resource_columns {
     () => {
         "id, resource_id, project_id, blueprint_version_id, cloud_credential_id, status, xr_name,
@@ -63,12 +62,11 @@ columns! {
 }
 
 impl ResourceRow {
-    /// The resource.
     pub(crate) fn into_resource(self) -> Result<ProvisionedResource, PortError> {
         self.into_parts().map(|(resource, _)| resource)
     }
 
-    /// The resource, and the digest of the request that it came of.
+    /// The resource, and the digest of its request.
     pub(crate) fn into_parts(
         self,
     ) -> Result<(ProvisionedResource, Option<RequestHash>), PortError> {
@@ -138,7 +136,7 @@ impl ResourceRow {
     }
 }
 
-/// What the column `substrate` holds. Both fields are left out where there is nothing.
+/// The JSON of column `substrate`. Empty fields are omitted.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct SubstrateDocument {
@@ -158,13 +156,12 @@ struct ReferenceDocument {
     namespace: Option<String>,
 }
 
-/// What the column `substrate` is to hold.
 pub(crate) fn substrate_document(substrate: &Substrate) -> Json<Value> {
     let document = SubstrateDocument {
         provider_config: substrate.provider_config().map(ReferenceDocument::of),
         composed: substrate.composed().iter().map(ReferenceDocument::of).collect(),
     };
-    // Strings and lists of them always have a JSON form.
+    // Strings and lists of strings always serialize.
     Json(serde_json::to_value(document).unwrap_or_default())
 }
 
@@ -187,9 +184,10 @@ fn substrate_of(
     references_digest: Option<Vec<u8>>,
     xr_uid: Option<String>,
 ) -> Result<Substrate, Error> {
-    let odd =
-        |error: serde_json::Error| Error::invalid("substrate", format!("does not read: {error}"));
-    // An empty list would read, too: as fields by their places, all of them left out.
+    let odd = |error: serde_json::Error| {
+        Error::invalid("substrate", format!("cannot be parsed: {error}"))
+    };
+    // Decodes an object first: serde would accept an empty list as a struct whose fields are all omitted.
     let fields: Map<String, Value> = serde_json::from_value(document).map_err(odd)?;
     let SubstrateDocument { provider_config, composed } =
         serde_json::from_value(Value::Object(fields)).map_err(odd)?;
@@ -227,7 +225,7 @@ impl ReferenceDocument {
 mod tests {
     use super::*;
 
-    fn seen() -> Substrate {
+    fn substrate() -> Substrate {
         let object = |kind: &str, namespace| {
             ObjectReference::new("example.org/v1", kind, "a", namespace).unwrap()
         };
@@ -238,8 +236,8 @@ mod tests {
     }
 
     #[test]
-    fn the_spelling_of_substrate_is_pinned() {
-        let Json(document) = substrate_document(&seen());
+    fn substrate_document_format_is_pinned() {
+        let Json(document) = substrate_document(&substrate());
         assert_eq!(
             document.to_string(),
             r#"{"composed":[{"apiVersion":"example.org/v1","kind":"Server","name":"a"}],"providerConfig":{"apiVersion":"example.org/v1","kind":"ProviderConfig","name":"a","namespace":"ns"}}"#
@@ -248,10 +246,10 @@ mod tests {
     }
 
     #[test]
-    fn substrate_of_another_form_is_refused_by_its_name() {
+    fn malformed_substrate_is_refused_by_column_name() {
         for odd in ["[]", r#"{"composed":[{}]}"#, r#"{"more":1}"#] {
             let error = substrate_of(odd.parse().unwrap(), None, None, None).unwrap_err();
-            assert!(error.to_string().starts_with("substrate: does not read"), "{error}");
+            assert!(error.to_string().starts_with("substrate: cannot be parsed"), "{error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Persist on Postgres: pages of everything that is not at rest, as rows just wide enough for a sweep.
+//! Persist on Postgres: pages of resources that are not settled, with only the columns that a sweep needs.
 
 use broker_domain::{
     BlueprintVersionId, BootstrapTokenId, CloudCredentialId, Error, MeshRole, OnFailure,
@@ -8,7 +8,7 @@ use broker_ports::{CompactRow, PortError, SweepPage, SweepQuery};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::list::{Cut, beginning, cut, held_before, one_more};
+use super::list::{Cut, cut, held_before, one_more, start_after};
 use super::row::{cluster_of, digest_of, uid_of};
 use crate::error::{Classified, drifted};
 use crate::sql::{Statement, columns, params};
@@ -62,7 +62,6 @@ params! {
     }
 }
 
-/// What both statements read; they differ in one condition.
 macro_rules! sweep_rows {
     ($condition:literal) => {
         concat!(
@@ -93,16 +92,16 @@ WHERE held_before <= $3 ORDER BY id"
     };
 }
 
-/// Where the page begins is said of both tables: a join that walks them side by side would otherwise begin at
-/// the first row of the second one, page after page.
+/// Bounds both tables by the start id: a merge join would otherwise start at the first row of the second table for
+/// every page.
 pub(crate) const SWEEP: Statement<SweepValues, SweepRow> =
     Statement::new("repository.sweep_page", sweep_rows!(""));
 
-/// A statement of its own, so that Postgres walks the index of the Project's rows and no other Project's.
+/// A separate statement, so that Postgres uses the index of the Project's rows.
 pub(crate) const SWEEP_OF_PROJECT: Statement<SweepOfProjectValues, SweepRow> =
     Statement::new("repository.sweep_page_of_project", sweep_rows!(" AND r.project_id = $4"));
 
-/// For an empty page, which has no row that could say it.
+/// For an empty page, which has no row with the time.
 pub(crate) const NOW: Statement<(), NowRow> =
     Statement::new("repository.now", "SELECT statement_timestamp() AS now");
 
@@ -112,14 +111,16 @@ impl PgStore {
         query: &SweepQuery,
     ) -> Result<SweepPage, PortError> {
         let SweepQuery { project, after, limit, bytes, .. } = *query;
-        let (after, most, within) = (beginning(after), one_more(limit), bytes.get().into());
+        let (after, limit_rows, limit_bytes) =
+            (start_after(after), one_more(limit), bytes.get().into());
         let mut connection = self.connection().await?;
         let rows = if let Some(project) = project {
             let project_id = project.as_uuid();
-            let values = SweepOfProjectValues { after, limit: most, bytes: within, project_id };
+            let values =
+                SweepOfProjectValues { after, limit: limit_rows, bytes: limit_bytes, project_id };
             SWEEP_OF_PROJECT.all(&mut connection, values).await
         } else {
-            let values = SweepValues { after, limit: most, bytes: within };
+            let values = SweepValues { after, limit: limit_rows, bytes: limit_bytes };
             SWEEP.all(&mut connection, values).await
         };
         let rows = rows.harmless()?;

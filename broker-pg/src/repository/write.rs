@@ -1,4 +1,4 @@
-//! Persist on Postgres: every write of a stored resource is this one statement.
+//! Persist on Postgres: the one statement that writes a stored resource.
 
 use broker_domain::{Phase, Snapshot};
 use broker_ports::{PortError, TraceParent, Write, WriteKind, Written};
@@ -16,7 +16,6 @@ use crate::store::PgStore;
 use crate::values::signed;
 
 params! {
-    /// The change, what it was made from, its event and its audit line.
     struct WriteValues<'a> {
         id: Uuid,
         expected_version: i64,
@@ -52,18 +51,17 @@ params! {
 }
 
 columns! {
-    /// What the row said once it was locked, and what came of it.
     struct WriteRow {
         status: String,
         verdict: String,
     }
 }
 
-/// Locks the row, then its place in the schedule, and only what was locked is compared, so that whoever waited
-/// for the other sees what the other left. Then all or nothing.
+/// Locks the row, then its schedule row, and compares only locked values. A writer that waited therefore sees the
+/// other writer's result. Then it writes all or nothing.
 ///
-/// Invariant: the row first, then its place. The triggers cannot but do so for whoever updates a row by other
-/// statements than these; the other way round, the two could wait for each other.
+/// Invariant: the resource row is locked before its schedule row. The triggers use this order for writers with other
+/// statements; the reverse order could deadlock with them.
 pub(crate) const WRITE: Statement<WriteValues<'_>, WriteRow> = Statement::new(
     "repository.write",
     "WITH stored AS MATERIALIZED (
@@ -136,7 +134,7 @@ pub(super) async fn write(
     let audit = kind.audit(from, write);
     let event = EventValues::of(change.event())?;
     let snapshot = change.resource().snapshot();
-    // Which stored phases the change may be written onto is the ports' to say; the statement compares.
+    // The port defines the allowed stored phases; the statement only compares.
     let allowed_from = Phase::ALL
         .into_iter()
         .filter(|stored| kind.check(*stored, change).is_ok())
@@ -152,7 +150,7 @@ pub(super) async fn write(
         xr_name: _,
         bootstrap_token_id,
         created_at: _,
-        updated_at: _, // the store's
+        updated_at: _, // set by the trigger
         parameters: _,
         mesh_role: _,
         on_failure: _,
@@ -216,7 +214,9 @@ pub(super) async fn write(
             let stored = Phase::try_from(status.as_str())
                 .map_err(|error| drifted("provisioned_resources", id, error))?;
             kind.check(stored, change)?;
-            Err(PortError::rejected("the stored phase refused a write that it allows"))
+            Err(PortError::rejected(
+                "the store refused a write that the port allows for the stored phase",
+            ))
         }
     }
 }

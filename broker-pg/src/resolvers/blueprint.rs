@@ -1,4 +1,4 @@
-//! Blueprint versions: read once, for a published version never changes.
+//! Blueprint versions, cached without expiry: a published version never changes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,22 +39,21 @@ pub(crate) const RESOLVE_BLUEPRINT: Statement<ResolveBlueprint, BlueprintRow> = 
     WHERE id = $1",
 );
 
-/// More versions than this are not remembered at once: an XRD may be as large as a mebibyte.
-const MOST_REMEMBERED: usize = 256;
+/// Limit of cached versions: an XRD may have up to a mebibyte.
+const MAX_CACHED: usize = 256;
 
-/// The versions that were read so far.
 #[derive(Debug, Default)]
-pub(super) struct ReadBlueprints(Mutex<BTreeMap<BlueprintVersionId, Arc<BlueprintVersionView>>>);
+pub(super) struct BlueprintCache(Mutex<BTreeMap<BlueprintVersionId, Arc<BlueprintVersionView>>>);
 
-impl ReadBlueprints {
+impl BlueprintCache {
     fn get(&self, id: BlueprintVersionId) -> Option<Arc<BlueprintVersionView>> {
         self.lock().get(&id).cloned()
     }
 
-    /// Starts over when there is no room: what is still in use is soon read again.
-    fn remember(&self, view: &Arc<BlueprintVersionView>) {
+    /// Clears a full cache: versions in use are soon read again.
+    fn insert(&self, view: &Arc<BlueprintVersionView>) {
         let mut views = self.lock();
-        if views.len() >= MOST_REMEMBERED {
+        if views.len() >= MAX_CACHED {
             views.clear();
         }
         views.insert(view.id, Arc::clone(view));
@@ -65,7 +64,7 @@ impl ReadBlueprints {
     }
 }
 
-/// A composed kind as the catalog import writes it.
+/// A composed kind in the format of the catalog import.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct StoredKind {
@@ -89,7 +88,7 @@ impl BlueprintResolver for PgPlatform {
         let Some(row) = row else { return Ok(None) };
         let view = read(id, row).map_err(|error| drifted("blueprint_versions", id, error))?;
         let view = Arc::new(view);
-        self.blueprints.remember(&view);
+        self.blueprints.insert(&view);
         Ok(Some(view))
     }
 }
@@ -112,7 +111,7 @@ fn read(id: BlueprintVersionId, row: BlueprintRow) -> Result<BlueprintVersionVie
         MeshRole::try_from(mesh_role.as_str())?,
     );
     let kinds: Vec<StoredKind> = serde_json::from_str(&composed_kinds).map_err(|_| {
-        Error::invalid("composed_kinds", "is no list of objects with apiVersion and kind")
+        Error::invalid("composed_kinds", "is not a list of objects with apiVersion and kind")
     })?;
     let kind = |StoredKind { api_version, kind }| ComposedKind { api_version, kind };
     Ok(view.composing(kinds.into_iter().map(kind).collect::<Vec<_>>()))

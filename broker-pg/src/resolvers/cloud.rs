@@ -1,4 +1,4 @@
-//! Clouds.
+//! Declare: resolves clouds.
 
 use async_trait::async_trait;
 use broker_domain::CloudId;

@@ -1,4 +1,4 @@
-//! Cloud credentials: where they lie, for the Projects that were assigned them.
+//! Declare: resolves the location of cloud credentials, for the Projects that they are assigned to.
 
 use async_trait::async_trait;
 use broker_domain::{CloudCredentialId, CloudId, ProjectId};
@@ -24,7 +24,7 @@ columns! {
     }
 }
 
-/// Joined with the assignment, so that a credential of somebody else looks like none at all.
+/// Joins the assignment, so that a foreign credential is indistinguishable from a missing one.
 pub(crate) const RESOLVE_CREDENTIAL: Statement<ResolveCredential, CredentialRow> = Statement::new(
     "credential_resolver.resolve",
     "SELECT credential.cloud_id, credential.kv_mount, credential.kv_path

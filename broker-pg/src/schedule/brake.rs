@@ -1,4 +1,4 @@
-//! Persist on Postgres: the brakes of a cluster, which every replica obeys.
+//! Persist on Postgres: the brakes of a cluster, shared by every replica.
 
 use broker_domain::{ClusterId, Error, ProjectId};
 use broker_ports::{Attribution, AuditAction, Brake, BrakeRelease, PortError};
@@ -56,14 +56,14 @@ columns! {
     }
 }
 
-/// The cluster's own brake comes first.
+/// The brake of the whole cluster comes first.
 pub(crate) const READ_BRAKES: Statement<BrakeValues<'_>, BrakeRow> = Statement::new(
     "schedule.brakes",
     "SELECT project_id, absent, expected, since FROM plexsphere.provisioning_brake
 WHERE cluster_id = $1 ORDER BY project_id NULLS FIRST",
 );
 
-/// The first brake stays; only the statement that sets it leaves a line.
+/// An existing brake stays; only an insert writes an audit line.
 pub(crate) const SET_BRAKE: Statement<SetBrakeValues<'_>, ChangedRow> = Statement::new(
     "schedule.set_brake",
     "WITH changed AS (
@@ -79,8 +79,8 @@ pub(crate) const SET_BRAKE: Statement<SetBrakeValues<'_>, ChangedRow> = Statemen
 SELECT count(*) AS changed FROM changed",
 );
 
-/// An accepted loss replaces a permit for it: it leaves the budget. Places in the schedule are locked in the
-/// order of their ids, so that two releases cannot wait for each other.
+/// An accepted loss replaces its permit, so it leaves the budget. Locks schedule rows in id order, so that two
+/// releases cannot deadlock.
 pub(crate) const RELEASE_BRAKE: Statement<ReleaseBrakeValues<'_>, ChangedRow> = Statement::new(
     "schedule.release_brake",
     "WITH changed AS (

@@ -1,4 +1,4 @@
-//! Persist on Postgres: who gets what. Projects take turns, and what is claimed by one is claimed by no other.
+//! Persist on Postgres: claims due resources. Projects take turns, and a resource has at most one holder.
 
 use broker_domain::{ClusterId, Error, ProvisionedResourceId};
 use broker_ports::{ClaimRequest, ClaimTarget, Lane, Lease, LeaseEpoch, PortError, WorkerId};
@@ -40,21 +40,21 @@ columns! {
     }
 }
 
-/// From indexes alone, and no more of them than is needed. `soonest` is what has been due for longest, of
-/// whichever Project: when that is everything, its Projects are all that can be served, and a claim that finds
-/// nothing costs nothing. Only when more than that is due, `walked` jumps from one Project with work in the
-/// lane to the next, or one with thousands of due resources would hide the others: then, and only then, a
-/// claim costs more the more Projects there are: three looks at an index for each.
+/// Reads indexes only, and only as far as needed. `soonest` holds the longest-due entries of all Projects. If that is
+/// everything, its Projects are the candidates, and a claim without due work costs next to nothing. If more is due,
+/// `walked` jumps from one Project with work in the lane to the next; otherwise a Project with thousands of due
+/// resources would hide the others. Only then does the cost grow with the number of Projects: three index lookups for
+/// each.
 ///
-/// `heads` keeps the Projects with something due whose turn it is; `queue` takes the first of each, and only
-/// if these do not fill the claim, many of each, in rounds. A few more than asked for are looked at, so that
-/// claims which meet do not leave each other empty-handed.
+/// `heads` keeps the Projects with due work whose turn is next. `queue` takes the first entry of each, and further
+/// entries in rounds only if these do not fill the claim. Both read more entries than requested, so that concurrent
+/// claims do not leave each other empty-handed.
 ///
-/// Rows that are bound to another cluster are left out everywhere; `soonest` finds the cluster in its index.
+/// Every part skips rows that are bound to another cluster; `soonest` finds the cluster in its index.
 ///
-/// `picked` locks one by one in that order and skips what another claim has locked; what changed since the
-/// statement began is looked at again as it is now. A Project whose turn another claim writes at this moment is served at
-/// this moment: nobody waits to say so twice. Only a Project's very first turn is waited for.
+/// `picked` locks the rows in that order, skips locked ones, and re-checks rows that changed since the statement
+/// started. A concurrent claim that holds a Project's turn records it, so this claim does not wait. It only waits for
+/// the first turn of a Project.
 pub(crate) const CLAIM_DUE: Statement<ClaimDueValues<'_>, LeaseRow> = Statement::new(
     "schedule.claim.due",
     "WITH RECURSIVE soonest AS MATERIALIZED (
@@ -168,7 +168,6 @@ WHERE s.provisioned_resource_id = p.provisioned_resource_id
 RETURNING s.provisioned_resource_id AS id, s.lease_epoch, s.lease_until, s.attempts, p.takeover",
 );
 
-/// A lane's name in rows.
 const fn name(lane: Lane) -> &'static str {
     match lane {
         Lane::Converge => "converge",

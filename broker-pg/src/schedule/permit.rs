@@ -1,4 +1,4 @@
-//! Persist on Postgres: permits for what was lost, within one budget for all replicas.
+//! Persist on Postgres: permits to replace lost objects, within one budget for all replicas.
 
 use std::collections::BTreeSet;
 
@@ -55,16 +55,16 @@ columns! {
     }
 }
 
-/// One request of a cluster at a time. A statement of its own: the next one has to see what the one before
-/// committed, so it must begin after the lock was had.
+/// Serializes the permit requests of a cluster. A separate statement: the next one must see the previous commit, so
+/// it must start after the lock is acquired.
 pub(crate) const LOCK_BUDGET: Statement<BudgetValues<'_>, LockedRow> = Statement::new(
     "schedule.permit.lock",
     "SELECT pg_advisory_xact_lock(hashtextextended('provisioning permits ' || $1, 0)) IS NOT NULL AS locked",
 );
 
-/// The row first, then its place in the schedule, as every write does. A permit that was not used for a whole window is
-/// charged again, or permits would pile up and be used all at once. Permits that left the budget are removed on the way: those for
-/// earlier losses of the resource, and those of resources that were purged.
+/// Locks the resource row before its schedule row, as every write does. A permit that is unused for a whole window is
+/// charged again; otherwise permits would accumulate and be used at once. Also deletes permits that left the budget:
+/// those for earlier losses of the resource, and those of purged resources.
 pub(crate) const TAKE_PERMIT: Statement<PermitValues<'_>, PermitRow> = Statement::new(
     "schedule.permit",
     "WITH stored AS MATERIALIZED (
@@ -154,7 +154,7 @@ impl PgStore {
         let mut transaction = transaction::begin(&self.pool).await.harmless()?;
         let lock =
             LOCK_BUDGET.one(&mut transaction, BudgetValues { cluster_id }).await.harmless()?;
-        debug_assert!(lock.locked, "the statement waits until the lock is had");
+        debug_assert!(lock.locked, "the statement returns with the lock");
         let row = TAKE_PERMIT.optional(&mut transaction, values).await.harmless()?;
         transaction.commit().await.committing()?;
         match row.as_ref().map(|row| row.verdict.as_str()) {
@@ -163,7 +163,7 @@ impl PgStore {
             Some("braked") => Ok(Permit::Braked),
             Some("over budget") => Ok(Permit::OverBudget),
             Some("known" | "granted") => Ok(Permit::Granted),
-            Some(other) => Err(PortError::rejected(format!("{other:?} is no answer to a permit"))),
+            Some(other) => Err(PortError::rejected(format!("{other:?} is not a permit verdict"))),
         }
     }
 
@@ -189,7 +189,7 @@ impl LossRow {
         let lost = match loss.split_once(':') {
             Some(("xr", uid)) => Lost::Xr(XrUid::new(uid)?),
             Some(("node", token)) => {
-                let odd = |_| Error::invalid("loss", format!("{token:?} is no token's id"));
+                let odd = |_| Error::invalid("loss", format!("{token:?} is not a token id"));
                 Lost::Node(BootstrapTokenId::new(Uuid::parse_str(token).map_err(odd)?)?)
             }
             Some(_) | None => {

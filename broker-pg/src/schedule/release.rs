@@ -1,4 +1,4 @@
-//! Persist on Postgres: giving a lease back, with a back-off after a failure.
+//! Persist on Postgres: releases a lease, with back-off after a failure.
 
 use broker_domain::Version;
 use broker_ports::{Backoff, Lease, PassOutcome, PortError, Released};
@@ -10,7 +10,7 @@ use crate::store::PgStore;
 use crate::values::{microseconds, signed, text};
 
 params! {
-    /// A success has no reason; a failure has one, and what it waits for at the least.
+    /// `reason` is set for a failure only. `due_microseconds` is then its minimum wait.
     struct ReleaseValues<'a> {
         id: Uuid,
         epoch: i64,
@@ -30,10 +30,9 @@ columns! {
     }
 }
 
-/// The row first, then its place in the schedule, as every write does: whether the resource was changed is
-/// asked of the row as it is now. Version 0 is that of a worker that could not read the row. `least` passes over NULL,
-/// which is later than any time. An acceptance that was committed after the claim sets `wished`; such a pass does not
-/// end it.
+/// Locks the resource row before its schedule row, as every write does, and compares the version of the locked row.
+/// Version 0 means that the worker could not read the row. `least` ignores NULL, which means never due. An acceptance
+/// after the claim sets `wished`; such a pass does not clear it.
 pub(crate) const RELEASE: Statement<ReleaseValues<'_>, ReleaseRow> = Statement::new(
     "schedule.release",
     "WITH stored AS MATERIALIZED (
@@ -105,8 +104,8 @@ impl PgStore {
             stands: matches!(outcome, PassOutcome::Stands { .. }),
         };
         let mut connection = self.connection().await?;
-        let given_back = RELEASE.optional(&mut connection, values).await.committing()?;
-        let done = given_back.is_some_and(|ReleaseRow { done }| done);
+        let released = RELEASE.optional(&mut connection, values).await.committing()?;
+        let done = released.is_some_and(|ReleaseRow { done }| done);
         Ok(if done { Released::Done } else { Released::LeaseLost })
     }
 }

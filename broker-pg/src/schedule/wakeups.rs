@@ -1,5 +1,5 @@
-//! Persist on Postgres: hints by NOTIFY. They are sent by the statements and triggers that make something due
-//! at once, arrive when those are committed, and carry an id and nothing else.
+//! Persist on Postgres: wake-ups through NOTIFY. Statements and triggers that make a resource due send its id; it
+//! arrives on commit.
 
 use broker_domain::ProvisionedResourceId;
 use broker_ports::{PortError, Wakeups};
@@ -9,12 +9,12 @@ use sqlx::postgres::PgListener;
 use crate::error::Classified;
 use crate::store::PgStore;
 
-/// The channel's name, which the triggers know, too.
+/// The channel name, which the triggers also contain.
 const CHANNEL: &str = "plexsphere_provisioning_broker";
 
 impl PgStore {
-    /// Takes a connection of the pool for as long as the stream lives. A connection that is lost is replaced
-    /// by another one; what was sent in between is lost, as hints may be. If none can be had, the stream ends.
+    /// Holds one pool connection while the stream lives. The listener replaces a lost connection and loses the
+    /// notifications in between, as hints may be. Without a replacement the stream ends.
     pub(super) async fn listen(&self) -> Result<Wakeups, PortError> {
         let mut listener = PgListener::connect_with(&self.pool).await.harmless()?;
         listener.listen(CHANNEL).await.harmless()?;
@@ -23,11 +23,11 @@ impl PgStore {
                 let notification = match listener.recv().await {
                     Ok(notification) => notification,
                     Err(error) => {
-                        tracing::warn!(%error, "wake-ups end; what is due is found by looking");
+                        tracing::warn!(%error, "wake-ups ended; the runner finds due resources by polling");
                         return None;
                     }
                 };
-                // Anybody may notify; what is not an id is nobody's hint.
+                // Any session may notify the channel; payloads that are not an id are ignored.
                 if let Ok(id) = notification.payload().parse::<ProvisionedResourceId>() {
                     return Some((id, listener));
                 }

@@ -1,4 +1,4 @@
-//! One in-memory adapter per port, wired together: what every world in memory is built on.
+//! Throughout: one in-memory adapter per port, wired together. Every in-memory test world uses this set.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct MemoryAdapters {
-    /// The time, for every adapter.
+    /// The clock of every adapter.
     pub clock: ManualClock,
     /// Rows, events, audit and schedule.
     pub store: MemoryStore,
@@ -32,18 +32,18 @@ pub struct MemoryAdapters {
     pub cluster: MemoryCluster,
     /// The token issuer.
     pub tokens: MemoryTokens,
-    /// Where agents enrol and Nodes live.
+    /// The mesh in which agents enrol and Nodes live.
     pub mesh: MemoryMesh,
-    /// What the resolvers answer from.
+    /// The data of the resolvers.
     pub neighbours: MemoryPlatformContexts,
-    /// Where events are delivered to.
+    /// The receiver of events.
     pub sink: RecordingEventSink,
-    /// Where ids come from.
+    /// The source of ids.
     pub ids: SequentialIds,
 }
 
 impl MemoryAdapters {
-    /// Empty adapters at a moment, over a cluster of this identity. Ids and tokens follow from the seed.
+    /// Empty adapters at a moment, over a cluster of this identity. The seed determines ids and tokens.
     pub fn new(seed: u32, now: OffsetDateTime, cluster: ClusterId) -> Self {
         let clock = ManualClock::at(now);
         let shared = Arc::new(clock.clone());

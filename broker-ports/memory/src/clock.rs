@@ -1,4 +1,4 @@
-//! A clock that stands still until somebody moves it.
+//! Throughout: a clock that moves only when a test moves it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -31,13 +31,13 @@ impl ManualClock {
         Self(Arc::new(Mutex::new(start.to_offset(UtcOffset::UTC))))
     }
 
-    /// Lets time pass.
+    /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
         let mut now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *now += by;
     }
 
-    /// Jumps to a moment, which may lie in the past: a wall clock does that, too.
+    /// Sets the clock to a moment, which may be in the past, as on a real wall clock.
     pub fn set(&self, to: OffsetDateTime) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = to.to_offset(UtcOffset::UTC);
     }

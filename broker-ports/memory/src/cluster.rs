@@ -1,11 +1,11 @@
-//! A simulated management cluster: an API server, a garbage collector, Crossplane and providers, in memory.
+//! Observe and act: a simulated management cluster in memory, with API server, garbage collector, Crossplane and
+//! providers.
 //!
-//! Two halves. The API server keeps objects with versions, generations, finalizers and field owners; it
-//! answers the port. Crossplane, the providers and the garbage collector work only when somebody calls
-//! [`MemoryCluster::tick`], so that a test decides what happens in which order, and a run can be repeated.
+//! The API server half keeps objects with versions, generations, finalizers and field owners, and serves the port.
+//! Crossplane, providers and garbage collector work only during [`MemoryCluster::tick`], so that a test controls the
+//! order and a run is repeatable.
 //!
-//! Whatever a real cluster would do behind the broker's back, a test does through methods of
-//! [`MemoryCluster`] itself; none of them is reachable through the port.
+//! A test makes changes behind the broker's back with methods of [`MemoryCluster`]. The port cannot reach them.
 
 mod agent;
 mod apply;
@@ -54,20 +54,20 @@ use state::{Caller, State};
 /// let clock = ManualClock::at(OffsetDateTime::UNIX_EPOCH);
 /// let cluster = MemoryCluster::new(Arc::new(clock), ClusterId::new("kube-system-uid")?);
 /// cluster.create_namespace("team-a");
-/// assert_eq!(cluster.tick(), Activity::Idle, "nothing was asked for");
+/// assert_eq!(cluster.tick(), Activity::Idle, "there is no work");
 /// # Ok::<(), broker_domain::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct MemoryCluster {
     state: Arc<Mutex<State>>,
     caller: Caller,
-    life: Option<Life>,
+    life: Option<Background>,
 }
 
-/// What goes on by itself while the cluster is watched.
-type Life = Arc<dyn Fn() + Send + Sync>;
+/// Background work while the cluster is watched.
+type Background = Arc<dyn Fn() + Send + Sync>;
 
-/// How often it goes on.
+/// The interval of the background work.
 const HEARTBEAT: Duration = Duration::from_millis(20);
 
 impl MemoryCluster {
@@ -76,8 +76,7 @@ impl MemoryCluster {
         Self { state: Arc::new(Mutex::new(State::new(clock, identity))), caller: None, life: None }
     }
 
-    /// A handle on the same cluster for an identity with rights on some kinds only, given as apiVersion and
-    /// kind.
+    /// A handle on the same cluster for an identity with rights on these kinds only, given as apiVersion and kind.
     #[must_use]
     pub fn limited_to(&self, kinds: &[(&str, &str)]) -> Self {
         let owned =
@@ -86,8 +85,8 @@ impl MemoryCluster {
         Self { state: Arc::clone(&self.state), caller, life: None }
     }
 
-    /// A handle on the same cluster that does something every 20 ms for as long as it is watched.
-    pub(crate) fn with_life(&self, life: impl Fn() + Send + Sync + 'static) -> Self {
+    /// A handle on the same cluster that runs background work every 20 ms while it is watched.
+    pub(crate) fn with_background(&self, life: impl Fn() + Send + Sync + 'static) -> Self {
         Self { life: Some(Arc::new(life)), ..self.clone() }
     }
 
@@ -96,7 +95,7 @@ impl MemoryCluster {
     }
 }
 
-/// Objects may hold tokens, so none is printed.
+/// Objects may hold tokens, so the state is not printed.
 impl fmt::Debug for MemoryCluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state();

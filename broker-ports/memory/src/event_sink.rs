@@ -1,4 +1,4 @@
-//! Emit: a sink that remembers what it was given.
+//! Emit: a sink that records its events.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,8 +9,7 @@ use broker_domain::ProvisionedResourceId;
 use crate::Answer;
 use broker_ports::{Envelope, EventSink, FailureClass, PortError};
 
-/// Takes every event and keeps it, a second delivery included, in the order of arrival. Clones are handles
-/// on the same record.
+/// Records every event in order of arrival, including second deliveries. Clones are handles on the same record.
 ///
 /// ```
 /// use broker_memory::RecordingEventSink;
@@ -40,13 +39,12 @@ impl RecordingEventSink {
         self.lock().deliveries.iter().filter(of_resource).cloned().collect()
     }
 
-    /// Cuts the sink off, or brings it back: an outage. Until then every delivery is a `Transient` error,
-    /// and nothing is kept.
+    /// Simulates an outage. While unreachable, every delivery is a `Transient` error and nothing is recorded.
     pub fn set_reachable(&self, reachable: bool) {
         self.lock().unreachable = !reachable;
     }
 
-    /// Answers every delivery of a resource's events with a failure of this class; `None` takes them again.
+    /// Fails every delivery of a resource's events with this class; `None` ends that.
     pub fn refuse(&self, resource: ProvisionedResourceId, class: Option<FailureClass>) {
         let refused = &mut self.lock().refused;
         match class {

@@ -1,4 +1,4 @@
-//! Hints that a resource is worth a look, for whoever listens.
+//! Observe and persist: hints and wakeups for subscribers in this process.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,7 +7,7 @@ use broker_domain::ProvisionedResourceId;
 use futures_core::Stream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// Who listens.
+/// The subscribers.
 #[derive(Default)]
 pub(crate) struct Listeners(Vec<UnboundedSender<ProvisionedResourceId>>);
 
@@ -22,13 +22,13 @@ impl Listeners {
         self.0.retain(|listener| listener.send(resource).is_ok());
     }
 
-    /// Ends every stream, as a watch ends when its connection does.
+    /// Ends every stream, as a lost connection does.
     pub(crate) fn end(&mut self) {
         self.0.clear();
     }
 }
 
-/// What a listener has not heard yet.
+/// One subscription.
 pub(crate) struct Listener(UnboundedReceiver<ProvisionedResourceId>);
 
 impl Stream for Listener {

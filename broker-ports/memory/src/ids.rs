@@ -1,4 +1,4 @@
-//! Ids that can be foretold, so that a run can be repeated.
+//! Throughout: predictable ids, so that a run is repeatable.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,8 +8,7 @@ use uuid::{Builder, Uuid};
 
 use broker_ports::IdSource;
 
-/// Version 7 UUIDs in a row: the same seed gives the same ids, another seed gives others. Clones are
-/// handles on the same row.
+/// A sequence of version 7 UUIDs, determined by the seed. Clones are handles on the same sequence.
 ///
 /// ```
 /// use broker_ports::IdSource;
@@ -26,17 +25,17 @@ pub struct SequentialIds {
     given: Arc<AtomicU64>,
 }
 
-/// The moment that the first id claims to be from, in Unix milliseconds; each later id claims the next.
+/// The timestamp of the first id, in Unix milliseconds. Each later id uses the next millisecond.
 const FIRST_MILLIS: u64 = 1_790_000_000_000;
 
 impl SequentialIds {
-    /// The row of a seed, from its beginning.
+    /// The sequence of a seed, from its start.
     pub fn seeded(seed: u32) -> Self {
         Self { seed, given: Arc::new(AtomicU64::new(0)) }
     }
 
-    /// The next id of the row. The count stands in front, so ids grow; the seed stands at the end, so that
-    /// rows of different seeds never meet.
+    /// The next id. The counter comes first, so ids grow; the seed comes last, so sequences of different seeds never
+    /// collide.
     pub fn uuid(&self) -> Uuid {
         let nth = self.given.fetch_add(1, Ordering::Relaxed);
         let mut rest = [0; 10];

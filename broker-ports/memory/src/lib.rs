@@ -1,6 +1,6 @@
-//! Adapters that keep everything in this process, for tests and for the demo.
+//! Adapters that keep all state in this process, for tests and demos.
 //!
-//! They keep the same promises as the real ones and pass the same contract suites.
+//! They keep the same guarantees as the real adapters and pass the same contract suites.
 
 mod adapters;
 mod clock;
@@ -14,7 +14,7 @@ mod resolvers;
 mod store;
 mod tokens;
 
-/// What a port answers.
+/// The result of a port call.
 type Answer<T> = Result<T, broker_ports::PortError>;
 
 pub use adapters::MemoryAdapters;
@@ -30,3 +30,8 @@ pub use platform::MemoryPlatform;
 pub use resolvers::{BlueprintDocuments, MemoryPlatformContexts};
 pub use store::MemoryStore;
 pub use tokens::MemoryTokens;
+
+/// The example of the README compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

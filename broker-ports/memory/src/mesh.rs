@@ -1,4 +1,4 @@
-//! Observe and act: a mesh in memory, with the agents that enrol into it.
+//! Observe and act: a mesh in memory, with its agents.
 
 mod state;
 
@@ -17,11 +17,10 @@ use broker_ports::{
     TokenReader,
 };
 
-/// The mesh that the tokens of a [`MemoryTokens`] open: its Nodes and their Peers.
+/// The mesh of a [`MemoryTokens`]: its Nodes and their Peers.
 ///
-/// An agent [enrols](Self::enrol) with the plaintext that it was started with, and its Node then
-/// [joins](Self::join) with a Peer. The broker sees the mesh through [`deregistrar`](Self::deregistrar).
-/// Clones are handles on the same mesh.
+/// An agent [enrols](Self::enrol) with its plaintext, and its Node then [joins](Self::join) with a Peer. The broker
+/// uses [`deregistrar`](Self::deregistrar). Clones are handles on the same mesh.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -39,20 +38,20 @@ pub struct MemoryMesh {
     clock: Arc<dyn Clock>,
 }
 
-/// Why an agent was not let in.
+/// Why an agent could not enrol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnrolError {
-    /// The plaintext is none of ours.
+    /// The plaintext belongs to no token.
     #[error("no such token was ever issued")]
     Unknown,
-    /// Somebody enrolled with it before.
+    /// Another agent enrolled with it.
     #[error("the token was consumed before")]
     Consumed,
-    /// Its time is over.
+    /// The token expired.
     #[error("the token has expired")]
     Expired,
-    /// A later issue or a close made it worthless.
+    /// A later issue or a close invalidated it.
     #[error("the token was invalidated")]
     Invalidated,
 }
@@ -64,19 +63,19 @@ pub enum JoinError {
     /// No such Node has enrolled.
     #[error("no such node has enrolled")]
     Unknown,
-    /// It was deregistered, for good.
+    /// The Node was deregistered, permanently.
     #[error("the node was deregistered")]
     Deregistered,
 }
 
 impl MemoryMesh {
-    /// The mesh that these tokens open.
+    /// The mesh of these tokens.
     pub fn of(tokens: &MemoryTokens) -> Self {
         let (state, clock) = tokens.shared();
         Self { state, clock }
     }
 
-    /// What an agent does first: consumes its token, and is a Node from then on.
+    /// First step of an agent: consumes its token and becomes a Node.
     ///
     /// # Errors
     ///
@@ -85,21 +84,21 @@ impl MemoryMesh {
         self.lock().enrol(plaintext, self.clock.now())
     }
 
-    /// What an agent does next: its Node gets a Peer. A Node that has one keeps it.
+    /// Second step of an agent: its Node gets a Peer. A Node with a Peer keeps it.
     ///
     /// # Errors
     ///
-    /// When the Node is not allowed into the mesh.
+    /// When the mesh does not admit the Node.
     pub fn join(&self, node: NodeId) -> Result<PeerId, JoinError> {
         self.lock().join(node)
     }
 
-    /// The Node's Peer goes away by itself, as on a reboot.
+    /// Removes the Node's Peer, as a reboot does.
     pub fn leave(&self, node: NodeId) {
         self.lock().leave(node);
     }
 
-    /// Who consumed a token.
+    /// The Node that consumed a token.
     pub fn consumer(&self, token: BootstrapTokenId) -> Option<Consumer> {
         self.lock().consumer(token)
     }
@@ -109,13 +108,13 @@ impl MemoryMesh {
         self.lock().live_peer(node)
     }
 
-    /// Cuts the broker off from the mesh and from its tokens, or brings both back: an outage. Until then
-    /// every method of their ports is a `Transient` error, and nothing changes. Agents get through as before.
+    /// Simulates an outage between the broker and its mesh and token issuer. While unreachable, every method of their
+    /// ports is a `Transient` error and changes nothing. Agents are not affected.
     pub fn set_reachable(&self, reachable: bool) {
         self.lock().set_reachable(reachable);
     }
 
-    /// What the broker drains Nodes through: the mesh itself.
+    /// The deregistrar: the mesh itself.
     #[must_use]
     pub fn deregistrar(&self) -> Self {
         self.clone()
@@ -155,7 +154,7 @@ impl PeerCommander for MemoryMesh {
     }
 }
 
-/// Each call is one look at the mesh: nothing can join between its halves.
+/// Each call holds the lock, so no Node can join halfway through it.
 #[async_trait]
 impl NodeDeregistrar for MemoryMesh {
     async fn deregister(&self, token: BootstrapTokenId) -> Answer<()> {

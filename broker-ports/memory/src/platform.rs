@@ -1,5 +1,4 @@
-//! Everything around the broker at once, with one of each to declare: for examples, and for whoever wants to see
-//! it work before anything is wired.
+//! Throughout: a complete in-memory platform with one declarable resource, for examples and first experiments.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,22 +13,22 @@ use uuid::Uuid;
 use super::{Behaviour, BlueprintDocuments, KindScope, MemoryAdapters};
 use broker_ports::{CloudView, CredentialView, NamespaceObservation, Ports};
 
-/// When its clock begins to run: at some time after 1970, which a resource has to be declared after.
+/// The start of its clock: after 1970, because a declaration requires a later time.
 const BEGINNING: Duration = Duration::from_hours(24 * 365);
 
-/// How much time goes by in a turn.
+/// The duration of a turn.
 const TURN: Duration = Duration::from_secs(1);
 
-/// What the blueprint's composite resources compose.
+/// The kind that the blueprint composes.
 const COMPOSED: (&str, &str) = ("nop.crossplane.io/v1alpha1", "NopResource");
 
 const XRD: &str = include_str!("platform/machine.json");
 
-/// A platform in memory: a store, a simulated cluster with Crossplane, a mesh, and neighbours who know one Project
-/// with its namespace, one cloud with a credential, and one blueprint, of a machine that becomes a Node.
+/// A platform in memory: store, simulated cluster with Crossplane, mesh and neighbouring contexts. It has one Project
+/// with its namespace, one cloud with a credential, and one blueprint of a machine that becomes a Node.
 ///
-/// With [`ports`](Self::ports) nothing happens by itself: [`turn`](Self::turn) lets everything but the broker go on. With
-/// [`living_ports`](Self::living_ports) the platform takes turns while a runner watches its cluster.
+/// With [`ports`](Self::ports), time passes only in [`turn`](Self::turn). With [`living_ports`](Self::living_ports),
+/// the platform takes turns while a runner watches its cluster.
 ///
 /// ```
 /// use broker_memory::MemoryPlatform;
@@ -45,7 +44,7 @@ const XRD: &str = include_str!("platform/machine.json");
 /// ```
 #[derive(Clone)]
 pub struct MemoryPlatform {
-    /// The adapters: a test moves their state by hand.
+    /// The adapters, whose state a test can change.
     pub adapters: MemoryAdapters,
     wanted: Declaration,
 }
@@ -55,12 +54,12 @@ impl MemoryPlatform {
     ///
     /// # Panics
     ///
-    /// Never: everything that it is furnished with is valid.
+    /// Never: the built-in data is valid.
     pub fn new() -> Self {
-        Self::furnished().expect("valid furniture")
+        Self::prepared().expect("valid built-in data")
     }
 
-    fn furnished() -> Result<Self, Error> {
+    fn prepared() -> Result<Self, Error> {
         let number = |number: u128| Uuid::from_u128(number);
         let wanted = Declaration::new(
             number(1).try_into()?,
@@ -71,11 +70,11 @@ impl MemoryPlatform {
         let beginning = OffsetDateTime::UNIX_EPOCH + BEGINNING;
         let adapters = MemoryAdapters::new(1, beginning, ClusterId::new("kube-system-uid")?);
         let platform = Self { adapters, wanted };
-        platform.furnish()?;
+        platform.prepare()?;
         Ok(platform)
     }
 
-    fn furnish(&self) -> Result<(), Error> {
+    fn prepare(&self) -> Result<(), Error> {
         let Self { adapters: MemoryAdapters { cluster, neighbours, .. }, wanted } = self;
         let (cloud, credential) = (Uuid::from_u128(5).try_into()?, wanted.cloud_credential_id);
         let home = namespace(wanted.project_id).as_str().to_owned();
@@ -112,25 +111,25 @@ impl MemoryPlatform {
         self.adapters.ports()
     }
 
-    /// The same, over a cluster that lets the platform take a turn every 20 ms for as long as a runner watches it.
+    /// As [`ports`](Self::ports), over a cluster that takes a turn every 20 ms while a runner watches it.
     pub fn living_ports(&self) -> Ports {
         let platform = self.clone();
-        let cluster = self.adapters.cluster.with_life(move || platform.turn());
+        let cluster = self.adapters.cluster.with_background(move || platform.turn());
         Ports { cluster: Arc::new(cluster), ..self.ports() }
     }
 
-    /// What can be declared here: a machine of the one blueprint, for the one Project.
+    /// A declaration of a machine of the blueprint in the Project.
     pub fn declaration(&self) -> Declaration {
         self.wanted.clone()
     }
 
-    /// A second goes by: Crossplane has a turn, and every machine that booted tries to enrol.
+    /// Advances one second: Crossplane runs, and every booted machine tries to enrol.
     pub fn turn(&self) {
         let MemoryAdapters { clock, cluster, mesh, .. } = &self.adapters;
         clock.advance(TURN);
         cluster.tick();
         for machine in cluster.agent_documents().into_iter().filter(|it| it.booted) {
-            // One that was told to leave meanwhile is not let in; that is the mesh's business.
+            // The mesh may refuse a machine whose token was invalidated.
             if let Ok(node) = mesh.enrol(machine.token.secret().expose_secret()) {
                 let _ = mesh.join(node);
             }

@@ -1,4 +1,4 @@
-//! Declare: what the neighbours know, in memory.
+//! Declare: the neighbouring contexts in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,8 +18,8 @@ use broker_ports::{
     ResourceView,
 };
 
-/// The neighbours of the broker in one: catalog, inventory, assignments and labels. It implements all five
-/// resolvers. Clones are handles on the same neighbours.
+/// Catalog, inventory, assignments and labels in one type, which implements all five resolvers. Clones are handles on
+/// the same data.
 ///
 /// ```
 /// use broker_domain::{ProjectId, ResourceId};
@@ -40,7 +40,7 @@ use broker_ports::{
 #[derive(Debug, Clone, Default)]
 pub struct MemoryPlatformContexts(Arc<Mutex<Known>>);
 
-/// A blueprint version as a catalog stores it: documents, which nobody has read yet.
+/// A blueprint version as a catalog stores it: unparsed documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlueprintDocuments {
     /// The XRD, in YAML or JSON.
@@ -49,16 +49,16 @@ pub struct BlueprintDocuments {
     pub composition: Vec<u8>,
     /// The schema of the parameters.
     pub parameter_schema: Vec<u8>,
-    /// How a bootstrap token gets into it.
+    /// How the broker injects a bootstrap token.
     pub injection_strategy: InjectionStrategy,
-    /// Whether a Node comes of it.
+    /// Whether its machines become Nodes.
     pub mesh_role: MeshRole,
-    /// The kinds that its Composition makes.
+    /// The kinds that its Composition creates.
     pub composed_kinds: Vec<ComposedKind>,
 }
 
 impl BlueprintDocuments {
-    /// A Composition document that has a name and composes nothing: what a resolver reads of one.
+    /// A Composition document with a name and no resources, which is all that the resolver reads.
     pub fn composition_named(name: &str) -> Vec<u8> {
         let document = json!({
             "apiVersion": "apiextensions.crossplane.io/v1",
@@ -77,12 +77,12 @@ struct Known {
     credentials: BTreeMap<CloudCredentialId, CredentialView>,
     assigned: BTreeSet<(ProjectId, CloudCredentialId)>,
     namespaces: BTreeMap<ProjectId, NamespaceObservation>,
-    /// Which Project each Resource belongs to.
+    /// The Project of each Resource.
     resources: BTreeMap<ResourceId, ProjectId>,
     labels: BTreeMap<ResourceId, BTreeMap<String, Label>>,
 }
 
-/// The value of a label, and whether it follows its Resource onto the cloud.
+/// The value of a label, and whether it propagates to the cloud.
 #[derive(Debug)]
 struct Label {
     value: String,
@@ -96,47 +96,47 @@ enum Blueprint {
 }
 
 impl MemoryPlatformContexts {
-    /// Publishes a blueprint version. What its documents are worth turns out when it is resolved.
+    /// Publishes a blueprint version. Its documents are parsed on resolution.
     pub fn publish(&self, id: BlueprintVersionId, documents: BlueprintDocuments) {
         self.lock().blueprints.insert(id, Blueprint::Unread(documents));
     }
 
-    /// Takes a blueprint version back, as nobody should.
+    /// Removes a published blueprint version, against the rules.
     pub fn unpublish(&self, id: BlueprintVersionId) {
         self.lock().blueprints.remove(&id);
     }
 
-    /// Adds a cloud, or changes it.
+    /// Adds or replaces a cloud.
     pub fn add_cloud(&self, cloud: CloudView) {
         self.lock().clouds.insert(cloud.id, cloud);
     }
 
-    /// Takes a cloud out of the inventory.
+    /// Removes a cloud from the inventory.
     pub fn remove_cloud(&self, id: CloudId) {
         self.lock().clouds.remove(&id);
     }
 
-    /// Adds a credential, or changes it. No Project may use it yet.
+    /// Adds or replaces a credential. It is not assigned to a Project yet.
     pub fn add_credential(&self, credential: CredentialView) {
         self.lock().credentials.insert(credential.id, credential);
     }
 
-    /// Lets a Project use a credential.
+    /// Assigns a credential to a Project.
     pub fn assign(&self, project: ProjectId, credential: CloudCredentialId) {
         self.lock().assigned.insert((project, credential));
     }
 
-    /// Lets a Project no longer use a credential.
+    /// Withdraws a credential from a Project.
     pub fn withdraw(&self, project: ProjectId, credential: CloudCredentialId) {
         self.lock().assigned.remove(&(project, credential));
     }
 
-    /// Places a Project on the management cluster, or reports how its namespace is now.
+    /// Places a Project on the management cluster, or updates the state of its namespace.
     pub fn place(&self, project: ProjectId, namespace: NamespaceObservation) {
         self.lock().namespaces.insert(project, namespace);
     }
 
-    /// Takes a Project off the management cluster.
+    /// Removes a Project from the management cluster.
     pub fn displace(&self, project: ProjectId) {
         self.lock().namespaces.remove(&project);
     }
@@ -151,13 +151,13 @@ impl MemoryPlatformContexts {
         self.lock().resources.remove(&resource);
     }
 
-    /// Labels a Resource with something that follows it onto the cloud.
+    /// Adds a label that propagates to the cloud.
     pub fn label(&self, resource: ResourceId, key: impl Into<String>, value: impl Into<String>) {
         let label = Label { value: value.into(), propagates: true };
         self.lock().labels.entry(resource).or_default().insert(key.into(), label);
     }
 
-    /// Labels a Resource with something that stays here.
+    /// Adds a label that does not propagate.
     pub fn keep_label(
         &self,
         resource: ResourceId,
@@ -168,8 +168,7 @@ impl MemoryPlatformContexts {
         self.lock().labels.entry(resource).or_default().insert(key.into(), label);
     }
 
-    /// Cuts the broker off from its neighbours, or brings them back: an outage. Until then every resolver
-    /// answers with a `Transient` error.
+    /// Simulates an outage. While unreachable, every resolver returns a `Transient` error.
     pub fn set_reachable(&self, reachable: bool) {
         self.lock().unreachable = !reachable;
     }
@@ -178,7 +177,7 @@ impl MemoryPlatformContexts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the neighbours know, for a resolver that asks them.
+    /// The data, or an error during an outage.
     fn ask(&self) -> Answer<MutexGuard<'_, Known>> {
         let known = self.lock();
         if known.unreachable {

@@ -20,12 +20,11 @@ use self::state::{References, State};
 use crate::Answer;
 use broker_ports::{AuditRecord, Backoff, Clock, PortError};
 
-/// A store in this process. Clones are handles on the same store, as connections are on a database.
+/// A store in this process. Clones are handles on the same store, like connections to a database.
 ///
-/// Every method of the four ports is one critical section, and so one transaction: it looks at everything
-/// that could refuse it before it changes anything, and it never waits in between. The store's clock decides
-/// about due times, leases and claims; should it jump back, the store's time stands still until it has caught
-/// up.
+/// Every method of the four ports is one critical section, so one transaction. It makes all checks before the first
+/// change and never waits in between. The store's clock counts due times, leases and claims; if that clock jumps back,
+/// the store's time stops until the clock catches up.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -47,21 +46,20 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store with a clock of its own. It believes every reference of a declaration.
+    /// An empty store that accepts every reference of a declaration.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let state = Arc::new(Mutex::new(State::new(clock.now())));
         Self { clock, state }
     }
 
-    /// With another seed for the jitter of the back-off.
+    /// Sets the seed of the back-off's jitter.
     #[must_use]
     pub fn with_seed(self, seed: u64) -> Self {
         self.locked(|state| state.jitter = StdRng::seed_from_u64(seed));
         self
     }
 
-    /// From now on a declaration may only refer to what the store was told of by
-    /// [`know`](Self::know), as a database with foreign keys has it.
+    /// Makes the store reject references that [`know`](Self::know) did not register, as foreign keys do.
     #[must_use]
     pub fn checking_references(self) -> Self {
         self.locked(|state| {
@@ -70,7 +68,7 @@ impl MemoryStore {
         self
     }
 
-    /// Makes everything exist that a declaration refers to.
+    /// Registers everything that a declaration refers to.
     pub fn know(&self, declaration: &Declaration) {
         self.locked(|state| {
             if let Some(references) = &mut state.references {
@@ -84,26 +82,24 @@ impl MemoryStore {
         self.locked(|state| state.backoff)
     }
 
-    /// The whole audit, of all resources and of none, oldest line first.
+    /// The whole audit, including lines without a resource, oldest first.
     pub fn audit_trail(&self) -> Vec<AuditRecord> {
         self.locked(|state| state.audit.clone())
     }
 
-    /// Makes the row of a resource unreadable, as a database's is after somebody wrote to it by hand. Answers whether
-    /// there is one.
+    /// Makes the row of a resource unreadable, like a manual write to a database. Returns whether the row exists.
     pub fn spoil(&self, id: ProvisionedResourceId) -> bool {
         self.locked(|state| state.rows.get_mut(&id).map(|row| row.spoilt = true).is_some())
     }
 
-    /// Cuts the store off, or brings it back: an outage. Until then every method of its ports is a
-    /// `Transient` error, and nothing changes.
+    /// Simulates an outage. While unreachable, every method of its ports is a `Transient` error and changes nothing.
     pub fn set_reachable(&self, reachable: bool) {
         self.locked(|state| state.reachable = reachable);
     }
 
-    /// One transaction, at one moment of the store's clock.
+    /// Runs one transaction at one moment of the store's clock.
     ///
-    /// Whoever runs one refuses before the first change; there is nothing that would take a change back.
+    /// The closure makes all checks before its first change, because there is no rollback.
     fn transact<T>(&self, work: impl FnOnce(&mut State) -> Answer<T>) -> Answer<T> {
         self.locked(|state| {
             if !state.reachable {
@@ -115,8 +111,8 @@ impl MemoryStore {
     }
 
     fn locked<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
-        // No code under this lock panics on its own account; a test that does so in a clock of its own
-        // should not hide its message behind a poisoned lock.
+        // Ignores poisoning: the store does not panic under this lock, and a panic in a test's clock should show its
+        // own message.
         work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -10,11 +10,11 @@ use super::mesh::{DEFAULT_WINDOW, State};
 use crate::Answer;
 use broker_ports::{Clock, Issue, IssueRequest, TokenIssuer, TokenState, TtlWindow};
 
-/// Issues tokens, which agents consume through [`MemoryMesh`](super::MemoryMesh). Clones are handles on the
-/// same issuer.
+/// Issues tokens, which agents consume through [`MemoryMesh`](super::MemoryMesh). Clones are handles on the same
+/// issuer.
 ///
-/// Ids and plaintexts are drawn from the seed, so that a run can be repeated. That makes the plaintexts
-/// guessable: this issuer is for tests and for the demo.
+/// The seed determines ids and plaintexts, so that a run is repeatable. So the plaintexts are guessable: use it for
+/// tests and demos only.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -33,7 +33,7 @@ use broker_ports::{Clock, Issue, IssueRequest, TokenIssuer, TokenState, TtlWindo
 /// let resource = ProvisionedResourceId::new(Uuid::from_u128(1))?;
 /// let hour = Duration::from_secs(3_600);
 /// let request = IssueRequest::new(resource, TokenOrdinal::FIRST, LeaseEpoch::new(1), hour);
-/// let Issue::Issued(token) = tokens.issue(&request).await? else { panic!("nobody consumed it") };
+/// let Issue::Issued(token) = tokens.issue(&request).await? else { panic!("the token is new") };
 /// let node = MemoryMesh::of(&tokens).enrol(token.plaintext.secret().expose_secret())?;
 /// assert_eq!(MemoryMesh::of(&tokens).consumer(token.id).unwrap().node, node);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -47,18 +47,17 @@ pub struct MemoryTokens {
 }
 
 impl MemoryTokens {
-    /// An issuer that allows times to live of a minute to a day.
+    /// An issuer that allows times to live of one minute to one day.
     pub fn seeded(seed: u32, clock: Arc<dyn Clock>) -> Self {
         Self { state: Arc::new(Mutex::new(State::seeded(seed))), clock }
     }
 
-    /// Cuts the broker off from the issuer and from its mesh, or brings both back, as
-    /// [`MemoryMesh::set_reachable`](super::MemoryMesh::set_reachable) does.
+    /// Simulates an outage, as [`MemoryMesh::set_reachable`](super::MemoryMesh::set_reachable) does.
     pub fn set_reachable(&self, reachable: bool) {
         self.lock().set_reachable(reachable);
     }
 
-    /// The resource's live token, if it has one.
+    /// The resource's live token, if any.
     pub fn live_token(&self, resource: ProvisionedResourceId) -> Option<BootstrapTokenId> {
         self.lock().live_token(resource, self.clock.now())
     }

@@ -1,4 +1,4 @@
-//! What helps to explain a resource: facts that are known, and facts that say why they are not.
+//! Observe: an inspection, the input of explain. Each part is known or holds the error that prevented it.
 
 use broker_domain::{ClusterId, ObjectReference};
 use broker_render::Digest;
@@ -7,45 +7,48 @@ use time::OffsetDateTime;
 use super::live::ConditionStatus;
 use crate::error::PortError;
 
-/// A fact, or why it is not known.
+/// A part of an inspection, or the error that prevented it.
 pub type Inspected<T> = Result<T, PortError>;
 
-/// Whatever could be learnt about one resource's objects. Messages are scrubbed.
+/// The objects of one resource, as far as they could be read. Messages are scrubbed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Inspection {
-    /// Which cluster was asked.
+    /// The cluster's id.
     pub cluster: Inspected<ClusterId>,
     /// The state of the Project's namespace.
     pub namespace: Inspected<NamespaceState>,
-    /// The kind of the composite resource is installed.
+    /// Whether the kind of the composite resource is installed.
     pub kind_installed: Inspected<bool>,
-    /// The composite resource, if it stands.
+    /// The composite resource; `None` if it is absent.
     pub xr: Inspected<Option<ObjectReport>>,
-    /// The ProviderConfig, if it stands.
+    /// The ProviderConfig; `None` if it is absent.
     pub provider_config: Inspected<Option<ObjectReport>>,
-    /// The composed objects: those on record, those that the composite resource refers to, and those that
-    /// carry its label.
+    /// The composed objects: those on record, those that the composite resource refers to, and those that carry its
+    /// label.
     pub composed: Vec<(ObjectReference, Inspected<Option<ObjectReport>>)>,
-    /// What was said about the composite resource lately, newest first.
+    /// Recent events of the composite resource, newest first.
     pub events: Inspected<Vec<ClusterEvent>>,
 }
 
 impl Inspection {
-    /// Nothing was learnt, and every fact says so: where an adapter begins, which then sets each fact that it
-    /// asked for. What it leaves out stays unknown and does not become absent.
+    /// An inspection in which every part is an error. An adapter starts with this and sets each part that it read, so a
+    /// part that it omits is unknown and never absent.
     ///
     /// ```
     /// use broker_ports::{Inspection, NamespaceState};
     ///
     /// let mut inspection = Inspection::new();
     /// inspection.namespace = Ok(NamespaceState::Active);
-    /// assert_eq!(inspection.xr.unwrap_err().to_string(), "nobody asked");
+    /// assert_eq!(inspection.xr.unwrap_err().to_string(), "not requested");
     /// ```
-    #[expect(clippy::new_without_default, reason = "knowing nothing is no default to fall back on")]
+    #[expect(
+        clippy::new_without_default,
+        reason = "an inspection of unknown parts is not a sensible default"
+    )]
     pub fn new() -> Self {
         fn unknown<T>() -> Inspected<T> {
-            Err(PortError::transient("nobody asked"))
+            Err(PortError::transient("not requested"))
         }
         Self {
             cluster: unknown(),
@@ -63,7 +66,7 @@ impl Inspection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NamespaceState {
-    /// It stands.
+    /// It exists.
     Active,
     /// It is being deleted.
     Terminating,
@@ -71,7 +74,7 @@ pub enum NamespaceState {
     Absent,
 }
 
-/// What an object says of itself.
+/// One object of an inspection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ObjectReport {
@@ -81,26 +84,26 @@ pub struct ObjectReport {
     pub generation: i64,
     /// Its conditions.
     pub conditions: Vec<Condition>,
-    /// Who has to agree before it can go.
+    /// The finalizers that delay its deletion.
     pub finalizers: Vec<String>,
-    /// Since when it is being deleted.
+    /// When its deletion was requested.
     pub deleting_since: Option<OffsetDateTime>,
-    /// Somebody paused it.
+    /// Whether it carries Crossplane's pause annotation.
     pub paused: bool,
-    /// It carries the annotation that tells an armed composite resource from a shell.
+    /// The annotation that distinguishes an armed composite resource from a shell.
     pub armed: Option<String>,
-    /// The Composition that it names, of a composite resource.
+    /// The Composition that a composite resource names.
     pub composition: Option<String>,
-    /// Field managers other than ours that own fields which we would send.
+    /// Other field managers that own fields which the broker sends.
     pub rival_managers: Vec<String>,
-    /// A digest over the fields that we own, without the injection site; `None` where we own none.
+    /// A digest of the fields that the broker owns, without the injection site; `None` if it owns none.
     pub owned: Option<Digest>,
-    /// Another writer changed or removed a field since the broker applied it, of an armed composite resource.
+    /// Whether another writer changed or removed a field of an armed composite resource since the broker applied it.
     pub drifted: bool,
 }
 
 impl ObjectReport {
-    /// An object that says nothing of itself.
+    /// A report with uid and generation only.
     pub fn new(uid: impl Into<String>, generation: i64) -> Self {
         Self {
             uid: uid.into(),
@@ -132,12 +135,12 @@ pub struct Condition {
     pub message: String,
     /// Since when it has this status.
     pub since: Option<OffsetDateTime>,
-    /// The generation that it speaks of, where it says so.
+    /// The generation that it refers to, if it names one.
     pub observed_generation: Option<i64>,
 }
 
 impl Condition {
-    /// A condition that gives no reason.
+    /// A condition without a reason.
     pub fn new(kind: impl Into<String>, status: ConditionStatus) -> Self {
         Self {
             kind: kind.into(),
@@ -149,7 +152,7 @@ impl Condition {
         }
     }
 
-    /// With its reason in one word and its message, which was scrubbed.
+    /// Sets the reason in one word and the scrubbed message.
     #[must_use]
     pub fn because(mut self, reason: impl Into<String>, message: impl Into<String>) -> Self {
         self.reason = reason.into();
@@ -158,22 +161,22 @@ impl Condition {
     }
 }
 
-/// Something that was said about an object.
+/// A Kubernetes event about an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClusterEvent {
-    /// When it was said last.
+    /// When it was last seen.
     pub at: Option<OffsetDateTime>,
-    /// Why, in one word, scrubbed.
+    /// Its reason in one word, scrubbed.
     pub reason: String,
-    /// In words, scrubbed.
+    /// Its message, scrubbed.
     pub message: String,
-    /// It is a warning.
+    /// Whether it is a warning.
     pub warning: bool,
 }
 
 impl ClusterEvent {
-    /// Something that was said and is no warning. Reason and message were scrubbed.
+    /// A normal event with scrubbed reason and message.
     pub fn new(
         at: Option<OffsetDateTime>,
         reason: impl Into<String>,
@@ -182,7 +185,7 @@ impl ClusterEvent {
         Self { at, reason: reason.into(), message: message.into(), warning: false }
     }
 
-    /// It is a warning.
+    /// Marks it as a warning.
     #[must_use]
     pub const fn as_warning(mut self) -> Self {
         self.warning = true;

@@ -1,7 +1,6 @@
-//! From an object as the API server spells it to the facts that the broker reasons about.
+//! Observe: converts objects from API server JSON into the broker's types.
 //!
-//! Every adapter reads objects through here, so that a simulated and a real cluster cannot be understood
-//! differently.
+//! Every adapter uses this module, so that simulated and real clusters are interpreted in the same way.
 
 use broker_render::{
     ARMED_ANNOTATION, Armed, CROSSPLANE_FIELDS, Digest, EPOCH_ANNOTATION, FIELD_MANAGER,
@@ -21,11 +20,11 @@ use super::write::ObjectVersion;
 use crate::error::PortError;
 
 impl ObjectVersion {
-    /// The version of an object.
+    /// Reads the version from an object's metadata.
     ///
     /// # Errors
     ///
-    /// `Rejected` when it has no uid or resource version: then it is no stored object.
+    /// `Rejected` without a uid or resource version: such an object was never stored.
     pub fn of(object: &Value) -> Result<Self, PortError> {
         let text = |key: &str| {
             let text = metadata(object, key).and_then(Value::as_str).map(str::to_owned);
@@ -36,7 +35,7 @@ impl ObjectVersion {
 }
 
 impl LiveObject {
-    /// An object that the API server sent.
+    /// Wraps an object that the API server sent.
     ///
     /// # Errors
     ///
@@ -52,7 +51,7 @@ fn holds(object: &Value, finalizer: &str) -> bool {
 }
 
 impl XrStatus {
-    /// What a composite resource says of itself.
+    /// Reads the status of a composite resource.
     pub fn of(object: &Value) -> Self {
         let all = conditions(object, &[]);
         let find = |kind: &str| all.iter().find(|condition| condition.kind == kind);
@@ -77,7 +76,7 @@ impl XrStatus {
 }
 
 impl Arming {
-    /// What the annotation of a composite resource says.
+    /// Reads the arming annotation of a composite resource.
     pub fn of(object: &Value) -> Self {
         let standalone = Armed::Standalone.to_string();
         match armed(object) {
@@ -91,7 +90,7 @@ impl Arming {
 }
 
 impl LiveXr {
-    /// A composite resource that the API server sent.
+    /// Reads a composite resource that the API server sent.
     ///
     /// # Errors
     ///
@@ -109,14 +108,14 @@ impl LiveXr {
 }
 
 impl CachedXr {
-    /// What a cache keeps of a composite resource.
+    /// Reduces a composite resource to the fields that a cache keeps.
     ///
     /// # Errors
     ///
     /// As [`ObjectVersion::of`].
     pub fn of(object: &Value, scope: XrdScope) -> Result<Self, PortError> {
         let version = ObjectVersion::of(object)?;
-        // An object without a field of ours equals nothing that we would send.
+        // No rendered manifest has this digest, so an object without fields of ours equals none.
         let owned = owned_digest(object).unwrap_or(Digest::new([0; 32]));
         let references = references_digest(&references(object, scope));
         let drifted = is_drifted(object, Some(owned));
@@ -127,7 +126,7 @@ impl CachedXr {
 }
 
 impl ObjectReport {
-    /// What a composite resource says of itself, without whatever was injected.
+    /// Reports a composite resource, without injected values.
     ///
     /// # Errors
     ///
@@ -141,7 +140,7 @@ impl ObjectReport {
         Ok(Self { composition, ..Self::of(object, injected)? })
     }
 
-    /// What an object says of itself, without whatever was injected.
+    /// Reports an object, without injected values.
     ///
     /// # Errors
     ///
@@ -195,7 +194,7 @@ fn conditions(object: &Value, injected: &[SecretString]) -> Vec<Condition> {
                 "False" => ConditionStatus::False,
                 _ => ConditionStatus::Unknown,
             },
-            // Whoever sets a condition is somebody else: a reason may quote what was injected, as a message may.
+            // Other writers set conditions: a reason may quote an injected value, as a message may.
             reason: scrub(field("reason"), &hidden),
             message: scrub(field("message"), &hidden),
             since: entry.get("lastTransitionTime").and_then(moment),
@@ -206,8 +205,8 @@ fn conditions(object: &Value, injected: &[SecretString]) -> Vec<Condition> {
     entries.into_iter().flatten().filter_map(condition).collect()
 }
 
-/// Who else owns a field of those that we send: anything in `spec` but Crossplane's own, or one of our
-/// labels and annotations. The pause is nobody's rival: people may set it.
+/// Other managers of fields that the broker sends: `spec` except Crossplane's own part, and the broker's labels and
+/// annotations. A pause does not count, because people may set it.
 fn rival_managers(object: &Value) -> Vec<String> {
     let ours = OWN_LABELS.into_iter().map(|label| ("f:labels", label));
     let ours =
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_holds_what_the_object_says() {
+    fn a_report_copies_the_object_metadata() {
         let report = ObjectReport::of(&object(), &injected(&object())).unwrap();
         assert_eq!((report.uid.as_str(), report.generation), ("u", 3));
         assert_eq!(report.finalizers, ["a", "b"]);
@@ -288,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn an_annotation_that_nobody_can_read_is_no_shell() {
+    fn an_unreadable_arming_annotation_is_no_shell() {
         let with = |text: &str| json!({"metadata": {"annotations": {ARMED_ANNOTATION: text}}});
         let token = "00000000-0000-0000-0000-000000000007";
         assert_eq!(Arming::of(&json!({})), Arming::Shell);
@@ -299,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_version_is_no_object() {
+    fn an_object_without_version_is_rejected() {
         let error = LiveObject::from_json(json!({"metadata": {"uid": "u"}})).unwrap_err();
         assert_eq!(error.to_string(), "the object has no metadata.resourceVersion");
     }

@@ -1,4 +1,4 @@
-//! What is read from the cluster: facts in the clear, and the object itself behind a wall.
+//! Observe: objects read from the cluster. Facts are plain data; the object itself is only reachable through `expose`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,8 +9,7 @@ use serde_json::Value;
 
 use super::write::ObjectVersion;
 
-/// An object as it stands on the cluster. It may hold an injected token, so it is not printed, not
-/// serialised and not copied.
+/// An object as the cluster returned it. It may hold an injected token, so it cannot be printed, serialised or cloned.
 ///
 /// ```compile_fail,E0277
 /// # use broker_ports::LiveObject;
@@ -25,7 +24,7 @@ use super::write::ObjectVersion;
 /// }
 /// ```
 ///
-/// The twins that do compile:
+/// The variants that compile:
 ///
 /// ```
 /// # use broker_ports::LiveObject;
@@ -50,17 +49,17 @@ impl LiveObject {
         Self { version, json }
     }
 
-    /// Which object it is, at which version.
+    /// The object's identity and version.
     pub const fn version(&self) -> &ObjectVersion {
         &self.version
     }
 
-    /// It is being deleted.
+    /// Whether it is being deleted.
     pub fn is_being_deleted(&self) -> bool {
         self.json.pointer("/metadata/deletionTimestamp").is_some()
     }
 
-    /// The whole object, for comparing it with a manifest and for keeping its injection site.
+    /// The whole object, to compare it with a manifest and to preserve its injection site.
     pub const fn expose(&self) -> &Value {
         &self.json
     }
@@ -72,7 +71,7 @@ impl fmt::Debug for LiveObject {
     }
 }
 
-/// The status of a condition. Unknown is never True.
+/// The status of a condition. Unknown never counts as True.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "each is the status of its name")]
 pub enum ConditionStatus {
@@ -81,32 +80,32 @@ pub enum ConditionStatus {
     Unknown,
 }
 
-/// Kubernetes' finalizer on an object that is deleted in the foreground.
+/// The Kubernetes finalizer of foreground deletion.
 pub const FOREGROUND: &str = "foregroundDeletion";
 
-/// What a composite resource says of itself.
+/// The status of a composite resource.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct XrStatus {
     /// The generation of its spec.
     pub generation: i64,
-    /// It is being deleted.
+    /// Whether it is being deleted.
     pub deleting: bool,
-    /// It is being deleted in the foreground: it carries the finalizer [`FOREGROUND`] and goes after everything that it
-    /// owns.
+    /// Whether it is being deleted in the foreground: it carries the finalizer [`FOREGROUND`] and is deleted after all
+    /// objects that it owns.
     pub foreground: bool,
-    /// Its Ready condition, if it has one.
+    /// Its Ready condition.
     pub ready: Option<ConditionStatus>,
-    /// The generation that its Ready condition speaks of, where it says so.
+    /// The generation that its Ready condition refers to, if it names one.
     pub ready_generation: Option<i64>,
-    /// Its Synced condition, if it has one: False while Crossplane cannot keep it up to date.
+    /// Its Synced condition. Crossplane sets it to False while it cannot reconcile the object.
     pub synced: Option<ConditionStatus>,
     /// The message of its `ProvisioningFailed` condition, if that is True.
     pub provisioning_failed: Option<String>,
 }
 
 impl XrStatus {
-    /// What a composite resource says of itself that says nothing yet.
+    /// The status of an object without conditions.
     pub const fn new(generation: i64) -> Self {
         Self {
             generation,
@@ -119,85 +118,82 @@ impl XrStatus {
         }
     }
 
-    /// Whether Crossplane calls it ready, as seen from a phase.
+    /// Whether Crossplane reports it ready, for a resource in this phase.
     ///
-    /// On the way to Ready the condition must speak of the live generation, or a stale True would count. A
-    /// resource that is Ready stays so on the status alone: Crossplane raises the generation by its own
-    /// writes, and a resource must not flap on that.
+    /// Before Ready, the condition must refer to the live generation, because an older True is stale. In Ready, the
+    /// status alone counts: Crossplane's own writes raise the generation, and the resource must not flap on them.
     pub fn crossplane_ready(&self, current: Phase) -> bool {
         let fresh = current == Phase::Ready
             || self.ready_generation.is_none_or(|generation| generation == self.generation);
         self.ready == Some(ConditionStatus::True) && !self.deleting && fresh
     }
 
-    /// Whether its Composition declared that it will never work.
+    /// Whether its Composition reported a terminal failure.
     pub const fn terminal_failure(&self) -> bool {
         self.provisioning_failed.is_some()
     }
 }
 
-/// What a composite resource says it is armed with.
+/// The content of the arming annotation of a composite resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Arming {
-    /// Nothing: it is a shell.
+    /// No annotation: it is a shell.
     Shell,
-    /// A token, or nothing that is ever injected.
+    /// Armed with a token, or without one if the blueprint injects none.
     Armed(Armed),
-    /// Somebody wrote something else there. It is no shell, so that it gets no token, and it is armed with
-    /// nothing that a row can name.
+    /// Another writer set an invalid value. It is not a shell, so it gets no token, and no row can match it.
     Unreadable,
 }
 
-/// What a cache or list shows of a composite resource: a hint.
+/// The cached view of a composite resource: a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CachedXr {
-    /// It was not seen. That proves nothing.
+    /// The cache does not hold it. This proves nothing.
     Absent,
-    /// It was seen.
+    /// The cache holds it.
     #[non_exhaustive]
     Present {
-        /// Which object, at which version.
+        /// Its uid and version.
         version: ObjectVersion,
-        /// What it says of itself.
+        /// Its status.
         status: XrStatus,
-        /// With what it is armed.
+        /// Its arming.
         armed: Arming,
-        /// A digest over the fields that we own, without the injection site.
+        /// A digest of the fields that the broker owns, without the injection site.
         owned: Digest,
-        /// A digest over the objects that it refers to.
+        /// A digest of its resource references.
         references: ReferencesDigest,
-        /// Whether the fields that we own are as they were applied.
+        /// Whether the broker's fields are unchanged since the apply.
         spec: SpecState,
-        /// Whether its ProviderConfig stands.
+        /// Whether its ProviderConfig exists.
         config: ConfigPresence,
     },
 }
 
-/// Whether the fields of a composite resource are as the broker applied them last.
+/// Whether the fields of a composite resource are unchanged since the broker's last apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SpecState {
-    /// They are, or an earlier release applied them and left no digest to compare them with.
+    /// Unchanged, or applied by an earlier release that stored no digest to compare with.
     AsApplied,
-    /// Another writer changed or removed at least one of them.
+    /// Another writer changed or removed at least one field.
     Drifted,
 }
 
-/// Whether the ProviderConfig of a resource stands, as a cache shows it: a hint.
+/// Whether a cache holds the ProviderConfig of a resource: a hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConfigPresence {
-    /// The target named no kind of ProviderConfig, or the cache does not follow it.
+    /// The target names no kind of ProviderConfig, or the cache does not watch that kind.
     Unknown,
-    /// The cache shows it.
+    /// The cache holds it.
     Present,
-    /// The cache follows its kind and does not show it.
+    /// The cache watches its kind and does not hold it.
     Missing,
 }
 
 impl CachedXr {
-    /// A composite resource that was seen, and what was read out of it: as it was applied, with a ProviderConfig of which
-    /// nothing is known.
+    /// A cached composite resource, as applied, with unknown ProviderConfig.
     pub const fn seen(
         version: ObjectVersion,
         status: XrStatus,
@@ -209,7 +205,7 @@ impl CachedXr {
         Self::Present { version, status, armed, owned, references, spec, config }
     }
 
-    /// With what is known of its spec.
+    /// Sets the state of its spec.
     #[must_use]
     pub fn with_spec(mut self, known: SpecState) -> Self {
         if let Self::Present { spec, .. } = &mut self {
@@ -218,7 +214,7 @@ impl CachedXr {
         self
     }
 
-    /// With what is known of its ProviderConfig.
+    /// Sets the presence of its ProviderConfig.
     #[must_use]
     pub fn with_config(mut self, known: ConfigPresence) -> Self {
         if let Self::Present { config, .. } = &mut self {
@@ -228,7 +224,7 @@ impl CachedXr {
     }
 }
 
-/// Everything of one resource, read directly.
+/// A reading: all objects of one resource, read directly.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Reading {
@@ -236,16 +232,16 @@ pub struct Reading {
     pub cluster: ClusterId,
     /// The composite resource.
     pub xr: XrReading,
-    /// The ProviderConfig, if the target names one and it stands.
+    /// The ProviderConfig, if the target names one and it exists.
     pub provider_config: Option<LiveObject>,
-    /// Each recorded object that the target named.
+    /// Each recorded object that the target names.
     pub recorded: BTreeMap<ObjectReference, Presence>,
-    /// What carries the composite label of this resource among the blueprint's composed kinds.
+    /// The objects among the blueprint's composed kinds that carry the composite label of this resource.
     pub labelled: BTreeSet<ObjectReference>,
 }
 
 impl Reading {
-    /// What was read. All of it has to be given: whatever is left out would be said to be absent.
+    /// A complete reading: an omitted object would count as absent.
     pub const fn new(
         cluster: ClusterId,
         xr: XrReading,
@@ -257,47 +253,47 @@ impl Reading {
     }
 }
 
-/// Whether an object stands, by a direct read.
+/// Whether an object exists, by a direct read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Presence {
-    /// It stands.
+    /// It exists.
     Present,
-    /// The API server answered that it does not exist.
+    /// The API server returned "not found".
     Gone,
 }
 
 /// A composite resource, by a direct read.
 #[derive(Debug)]
 pub enum XrReading {
-    /// It stands.
+    /// It exists.
     Present(Box<LiveXr>),
-    /// The API server answered that it does not exist.
+    /// The API server returned "not found".
     Absent,
-    /// Its namespace does not exist, and so neither does it.
+    /// Its namespace does not exist, so it does not exist either.
     NamespaceAbsent,
-    /// Its kind does not exist. On the way down that is absence, for a kind goes only after its objects; on
-    /// the way up somebody has to install it.
+    /// Its kind does not exist. During teardown this counts as absence, because a kind is removed only after its
+    /// objects. While converging, an operator has to install it.
     KindAbsent,
 }
 
-/// A composite resource that stands.
+/// An existing composite resource.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct LiveXr {
     /// The object.
     pub object: LiveObject,
-    /// What it says of itself.
+    /// Its status.
     pub status: XrStatus,
-    /// With what it is armed.
+    /// Its arming.
     pub armed: Arming,
     /// The objects that it refers to.
     pub references: BTreeSet<ObjectReference>,
-    /// A digest over them.
+    /// A digest of the references.
     pub references_digest: ReferencesDigest,
 }
 
 impl LiveXr {
-    /// A composite resource and what was read out of it.
+    /// A composite resource and its parsed fields.
     pub fn new(
         object: LiveObject,
         status: XrStatus,
@@ -326,18 +322,18 @@ mod tests {
     }
 
     #[test]
-    fn readiness_has_its_reasons() {
+    fn readiness_depends_on_generation_and_phase() {
         let stale = XrStatus { ready_generation: Some(3), ..ready() };
         let silent = XrStatus { ready_generation: None, ..ready() };
         let unknown = XrStatus { ready: Some(ConditionStatus::Unknown), ..ready() };
         let deleting = XrStatus { deleting: true, ..ready() };
         let rows = [
             ("True for the live generation", ready(), Phase::Provisioning, true),
-            ("a stale True does not count on the way up", stale.clone(), Phase::Enrolling, false),
+            ("a stale True does not count before Ready", stale.clone(), Phase::Enrolling, false),
             ("a stale True keeps what is Ready", stale, Phase::Ready, true),
-            ("a condition without a generation is believed", silent, Phase::Provisioning, true),
+            ("a condition without a generation counts", silent, Phase::Provisioning, true),
             ("Unknown is not True", unknown, Phase::Ready, false),
-            ("what is being deleted is not ready", deleting, Phase::Ready, false),
+            ("an object being deleted is not ready", deleting, Phase::Ready, false),
             ("no condition is not True", XrStatus { ready: None, ..ready() }, Phase::Ready, false),
         ];
         for (why, status, current, expected) in rows {

@@ -1,4 +1,4 @@
-//! What is looked at: one resource's objects, named completely before anything is asked.
+//! Observe: targets. They name one resource's objects completely before any request is sent.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use broker_domain::{Error, ObjectReference, ProjectId, ProvisionedResourceId, Xr
 use broker_render::catalog::ComposedKind;
 use broker_render::{ProviderConfigScope, ProviderProfile, Xrd, namespace};
 
-/// A composite resource: enough to find it among many.
+/// A composite resource among many.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct XrTarget {
     /// The resource.
     pub resource: ProvisionedResourceId,
-    /// Its Project, whose namespace it stands in.
+    /// Its Project, whose namespace holds it.
     pub project: ProjectId,
     /// Its kind.
     pub xrd: Arc<Xrd>,
-    /// The kind of its ProviderConfig, where that should be looked for, too.
+    /// The kind of its ProviderConfig; `None` to skip that object.
     pub config_kind: Option<Arc<ConfigKind>>,
 }
 
@@ -29,7 +29,7 @@ pub struct ConfigKind {
     pub api_version: String,
     /// Its kind.
     pub kind: String,
-    /// Whether it stands in the Project's namespace.
+    /// Whether it is namespaced.
     pub scope: ProviderConfigScope,
 }
 
@@ -47,19 +47,19 @@ impl From<ProviderProfile> for ConfigKind {
 }
 
 impl XrTarget {
-    /// The composite resource of a resource in a Project, of a kind.
+    /// A resource's composite resource, in a Project, of a kind.
     pub const fn new(resource: ProvisionedResourceId, project: ProjectId, xrd: Arc<Xrd>) -> Self {
         Self { resource, project, xrd, config_kind: None }
     }
 
-    /// With the kind of its ProviderConfig, which is then looked for, too.
+    /// Sets the kind of its ProviderConfig, which is then observed, too.
     #[must_use]
     pub fn with_config(mut self, kind: Option<Arc<ConfigKind>>) -> Self {
         self.config_kind = kind;
         self
     }
 
-    /// The ProviderConfig, named completely; `None` where it is not looked for.
+    /// The full reference of the ProviderConfig; `None` if the target has no kind for it.
     pub fn config_reference(&self) -> Option<ObjectReference> {
         let ConfigKind { api_version, kind, scope } = &**self.config_kind.as_ref()?;
         let home = namespace(self.project);
@@ -71,11 +71,11 @@ impl XrTarget {
         ObjectReference::new(api_version, kind, self.resource.xr_name().as_str(), within).ok()
     }
 
-    /// The composite resource, named completely.
+    /// The full reference of the composite resource.
     ///
     /// # Errors
     ///
-    /// None for a parsed XRD, whose names are never empty; the reference's own rule is passed on.
+    /// Never for a parsed XRD, whose names are not empty.
     pub fn reference(&self) -> Result<ObjectReference, Error> {
         let home = namespace(self.project);
         let within = self.xrd.scope().is_namespaced().then(|| home.as_str());
@@ -88,35 +88,35 @@ impl XrTarget {
     }
 }
 
-/// Everything of one resource that may stand on the cluster.
+/// All objects of one resource on the cluster.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Target {
     /// The composite resource.
     pub xr: XrTarget,
-    /// The ProviderConfig; `None` while none was ever about to be applied, so that there is none to read.
+    /// The ProviderConfig; `None` if the broker never tried to apply one.
     pub provider_config: Option<ObjectReference>,
-    /// The kinds that the blueprint's Composition makes, as far as they are known.
+    /// The kinds that the blueprint's Composition creates, as far as they are known.
     pub composed_kinds: Arc<[ComposedKind]>,
     /// The composed objects on record, to be read by name.
     pub recorded: BTreeSet<ObjectReference>,
 }
 
 impl Target {
-    /// A composite resource and its ProviderConfig, if it has one; nothing else is known to stand.
+    /// A composite resource and its optional ProviderConfig, without composed kinds or recorded objects.
     pub fn new(xr: XrTarget, provider_config: impl Into<Option<ObjectReference>>) -> Self {
         let provider_config = provider_config.into();
         Self { xr, provider_config, composed_kinds: Arc::new([]), recorded: BTreeSet::new() }
     }
 
-    /// With the kinds that the blueprint's Composition makes.
+    /// Sets the kinds that the blueprint's Composition creates.
     #[must_use]
     pub fn composing(mut self, kinds: impl Into<Arc<[ComposedKind]>>) -> Self {
         self.composed_kinds = kinds.into();
         self
     }
 
-    /// With the composed objects on record.
+    /// Sets the composed objects on record.
     #[must_use]
     pub fn with_recorded(mut self, recorded: BTreeSet<ObjectReference>) -> Self {
         self.recorded = recorded;
@@ -124,7 +124,7 @@ impl Target {
     }
 }
 
-/// Which kinds may hold objects of ours.
+/// The kinds that may hold the broker's objects.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct OwnedKinds {
@@ -141,7 +141,7 @@ impl OwnedKinds {
     }
 }
 
-/// Resources, however many. Clones share them.
+/// A set of resource ids. Clones share it.
 ///
 /// ```
 /// use broker_ports::ResourceIds;
@@ -155,12 +155,12 @@ impl OwnedKinds {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResourceIds {
-    /// In order, each once: as small as they can be, and quickly searched.
+    /// Sorted and deduplicated: compact, with binary search.
     ids: Arc<[ProvisionedResourceId]>,
 }
 
 impl ResourceIds {
-    /// Whether this is one of them.
+    /// Whether the set contains this id.
     pub fn contains(&self, id: &ProvisionedResourceId) -> bool {
         self.ids.binary_search(id).is_ok()
     }
@@ -175,33 +175,32 @@ impl FromIterator<ProvisionedResourceId> for ResourceIds {
     }
 }
 
-/// Which objects of ours to list.
+/// A query for the broker's objects.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct OwnedQuery {
-    /// Of which kinds.
+    /// The kinds to list.
     pub kinds: OwnedKinds,
-    /// Where the page before ended.
+    /// The end of the previous page.
     pub after: Option<String>,
-    /// Resources whose objects nobody asks about.
+    /// Resources whose objects the caller does not need.
     pub except: ResourceIds,
 }
 
 impl OwnedQuery {
-    /// From the beginning.
+    /// From the first page.
     pub fn new(kinds: OwnedKinds) -> Self {
         Self { kinds, after: None, except: ResourceIds::default() }
     }
 
-    /// Without the objects of these resources. What is left out costs an implementer nothing to name; one that names
-    /// them all the same is not wrong.
+    /// Excepts the objects of these resources. An implementer may still list them.
     #[must_use]
     pub fn except(mut self, ids: ResourceIds) -> Self {
         self.except = ids;
         self
     }
 
-    /// From where the page before ended: its [`next`](OwnedPage::next).
+    /// Continues after the previous page: its [`next`](OwnedPage::next).
     #[must_use]
     pub fn after(mut self, place: impl Into<String>) -> Self {
         self.after = Some(place.into());
@@ -209,47 +208,47 @@ impl OwnedQuery {
     }
 }
 
-/// A page of objects that carry our label.
+/// A page of objects that carry the broker's label.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OwnedPage {
     /// The objects.
     pub objects: Vec<OwnedObject>,
-    /// Where the next page begins; opaque. `None` when this was the last.
+    /// The start of the next page, opaque; `None` after the last page.
     pub next: Option<String>,
 }
 
 impl OwnedPage {
-    /// A page, and where the next one begins.
+    /// A page and the start of the next one.
     pub const fn new(objects: Vec<OwnedObject>, next: Option<String>) -> Self {
         Self { objects, next }
     }
 }
 
-/// An object that carries our label.
+/// An object that carries the broker's label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OwnedObject {
-    /// Its complete name.
+    /// Its full reference.
     pub reference: ObjectReference,
-    /// Its uid, for a deletion that hits no other.
+    /// Its uid, for a deletion of exactly this object.
     pub uid: String,
-    /// What it is to us.
+    /// Its role.
     pub role: OwnedRole,
-    /// The resource that its name stands for; `None` if the name is not one of ours.
+    /// The resource that its name encodes; `None` if the name is not the broker's.
     pub resource: Option<ProvisionedResourceId>,
-    /// It is being deleted already.
+    /// Whether it is being deleted.
     pub deleting: bool,
 }
 
 impl OwnedObject {
-    /// An object that stands and is not being deleted. Its name says which resource it belongs to.
+    /// An object that is not being deleted. Its resource is parsed from its name.
     pub fn new(reference: ObjectReference, uid: impl Into<String>, role: OwnedRole) -> Self {
         let resource = XrName::id_of(reference.name());
         Self { reference, uid: uid.into(), role, resource, deleting: false }
     }
 
-    /// It is being deleted already.
+    /// Marks it as being deleted.
     #[must_use]
     pub const fn being_deleted(mut self) -> Self {
         self.deleting = true;
@@ -257,11 +256,11 @@ impl OwnedObject {
     }
 }
 
-/// What an object of ours is.
+/// The role of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OwnedRole {
     /// A composite resource.
     Xr,
-    /// A ProviderConfig, which goes last.
+    /// A ProviderConfig, which is deleted last.
     ProviderConfig,
 }

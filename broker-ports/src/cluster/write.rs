@@ -1,4 +1,4 @@
-//! What is asked of the cluster: conditional applies and deletions of one very object.
+//! Act: conditional applies, and deletions of one exact object.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use broker_render::{Manifest, Precondition, SealedManifest, namespace, scrub};
 use super::live::LiveObject;
 use crate::error::PortError;
 
-/// Which object a request is about, so that it hits no other: not an older version, not a namesake.
+/// The identity and version of an object, so that a request never hits an older version or a namesake.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ObjectVersion {
@@ -19,12 +19,12 @@ pub struct ObjectVersion {
 }
 
 impl ObjectVersion {
-    /// The object of that uid, at that version.
+    /// An object by uid and version.
     pub fn new(uid: impl Into<String>, resource_version: impl Into<String>) -> Self {
         Self { uid: uid.into(), resource_version: resource_version.into() }
     }
 
-    /// The precondition that the object is still just this.
+    /// The precondition that the object still has this uid and version.
     pub fn unchanged(&self) -> Precondition {
         Precondition::Unchanged {
             uid: self.uid.clone(),
@@ -33,9 +33,9 @@ impl ObjectVersion {
     }
 }
 
-/// One apply. It cannot be built without a precondition, and its manifest carries it.
+/// One apply. It always has a precondition, which the request body carries.
 ///
-/// It may hold an injected token, so it is not printed, not serialised and not copied.
+/// It may hold an injected token, so it cannot be printed, serialised or cloned.
 ///
 /// ```compile_fail,E0277
 /// # use broker_ports::ApplyRequest;
@@ -57,7 +57,7 @@ impl ObjectVersion {
 /// }
 /// ```
 ///
-/// The twins that do compile:
+/// The variants that compile:
 ///
 /// ```
 /// # use broker_ports::ApplyRequest;
@@ -90,13 +90,13 @@ enum Body {
 }
 
 impl ApplyRequest {
-    /// Applies a manifest that holds no secret.
+    /// Applies a manifest without a secret.
     pub fn open(project: ProjectId, manifest: Manifest, precondition: Precondition) -> Self {
         let body = Arc::new(Body::Open(manifest.with_precondition(&precondition)));
         Self { project, precondition, body }
     }
 
-    /// Applies a manifest with a token in it.
+    /// Applies a manifest that holds a token.
     pub fn sealed(
         project: ProjectId,
         manifest: SealedManifest,
@@ -106,7 +106,7 @@ impl ApplyRequest {
         Self { project, precondition, body }
     }
 
-    /// The Project on whose behalf, which decides the namespace that may be written.
+    /// The Project, whose namespace is the only one that may be written.
     pub const fn project(&self) -> ProjectId {
         self.project
     }
@@ -119,12 +119,12 @@ impl ApplyRequest {
         }
     }
 
-    /// On which condition.
+    /// Its precondition.
     pub const fn precondition(&self) -> &Precondition {
         &self.precondition
     }
 
-    /// The bytes of the request's body, which hold the precondition and perhaps a secret.
+    /// The request body, which holds the precondition and perhaps a secret.
     pub fn expose_for_apply(&self) -> Vec<u8> {
         match &*self.body {
             Body::Open(manifest) => manifest.to_bytes(),
@@ -132,15 +132,15 @@ impl ApplyRequest {
         }
     }
 
-    /// The same request once more, for one that arrives late. The manifest itself is not copied.
+    /// A second handle on the same request, for a test that delivers it late. The manifest is shared, not copied.
     #[must_use]
     pub fn handle(&self) -> Self {
         let Self { project, precondition, body } = self;
         Self { project: *project, precondition: precondition.clone(), body: Arc::clone(body) }
     }
 
-    /// A message that answered this request, without what was injected and cut to size. Whatever an adapter
-    /// says about the request went through here.
+    /// Removes injected values from a response message and truncates it. An adapter passes every message about the
+    /// request through this.
     pub fn scrub(&self, message: &str) -> String {
         match &*self.body {
             Body::Open(_) => scrub(message, &[]),
@@ -149,25 +149,25 @@ impl ApplyRequest {
     }
 }
 
-/// What became of an apply.
+/// The result of an apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "an apply that lost its race changed nothing"]
 pub enum Applied {
-    /// It stands, at this version.
+    /// The object exists at this version.
     Done(ObjectVersion),
-    /// The precondition did not hold: somebody was there first, changed it or removed it. Nothing changed.
-    /// An API server looks at the version first, so that another object of that name shows as this, too.
+    /// The precondition failed: another writer created, changed or removed the object first. Nothing changed. The API
+    /// server checks the version first, so a different object of that name may also show as a conflict.
     Conflict,
-    /// Another object has taken the name, as far as that was told apart. Nothing changed.
+    /// Another object has the name, if the adapter can tell. Nothing changed.
     NameTaken,
 }
 
-/// What an apply would do.
+/// The result of a dry run.
 #[derive(Debug)]
 pub enum DryRun {
-    /// It would be accepted and then look like this.
+    /// The server would accept it, with this result.
     Accepted(LiveObject),
-    /// The precondition does not hold.
+    /// The precondition failed.
     Conflict,
 }
 
@@ -175,45 +175,45 @@ pub enum DryRun {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct DeleteRequest<'a> {
-    /// The Project on whose behalf.
+    /// The Project.
     pub project: ProjectId,
     /// The object.
     pub target: &'a ObjectReference,
-    /// Only if it is this one.
+    /// The uid that the object must have.
     pub uid: &'a str,
 }
 
 impl<'a> DeleteRequest<'a> {
-    /// A Project's object, if it is the one of that uid.
+    /// Deletes a Project's object if it has this uid.
     pub const fn new(project: ProjectId, target: &'a ObjectReference, uid: &'a str) -> Self {
         Self { project, target, uid }
     }
 }
 
-/// What became of a deletion.
+/// The result of a deletion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "only one of the answers means that the object is gone"]
 pub enum Deleted {
-    /// Accepted; the object carries the finalizer [`FOREGROUND`](super::FOREGROUND) and stays until what it composed is
-    /// gone.
+    /// Accepted. The object carries the finalizer [`FOREGROUND`](super::FOREGROUND) and stays until its composed
+    /// objects are gone.
     Accepted,
-    /// There is no such object.
+    /// The object does not exist.
     Gone,
-    /// Another object has taken the name. Nothing changed.
+    /// Another object has the name. Nothing changed.
     Replaced,
-    /// Something vetoes it, such as a Usage. Nothing changed.
+    /// A Usage or a webhook vetoes it. Nothing changed.
     Vetoed {
-        /// The veto in words.
+        /// The veto's message.
         message: String,
     },
 }
 
-/// Whether a write may be sent at all: to an object with a name of ours, and, if it is namespaced, into the
-/// Project's own namespace. An adapter asks before it makes a request.
+/// Rejects a write to an object without a `pr-<id>` name, or outside of the Project's own namespace. An adapter calls
+/// this before it sends a request.
 ///
 /// # Errors
 ///
-/// `Rejected`, with what is allowed.
+/// `Rejected`; the message states the rule.
 pub fn refuse_foreign_write(project: ProjectId, target: &ObjectReference) -> Result<(), PortError> {
     if XrName::id_of(target.name()).is_none() {
         let allowed = "only objects named pr-<id> are written";
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_write_stays_at_home() {
+    fn a_write_outside_its_home_is_rejected() {
         let id = "0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57";
         let project: ProjectId = id.parse().unwrap();
         let home = format!("plexsphere-project-{id}");
@@ -245,7 +245,7 @@ mod tests {
             ("our object without a namespace", &ours, None, true),
             ("our object in another namespace", &ours, Some("kube-system"), false),
             ("a composed object at home", &composed, Some(&home), false),
-            ("somebody's object without a namespace", "default", None, false),
+            ("a foreign object without a namespace", "default", None, false),
         ];
         for (why, name, within, allowed) in rows {
             let target = ObjectReference::new("example.org/v1", "Machine", name, within).unwrap();

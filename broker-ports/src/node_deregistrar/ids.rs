@@ -1,4 +1,4 @@
-//! The mesh's own ids, which the broker carries from one seam to the next.
+//! Ids that belong to the mesh. The broker only passes them from one seam to the next.
 
 use std::fmt;
 
@@ -63,7 +63,7 @@ impl PeerId {
     }
 }
 
-/// It would mean "not assigned", which is what an `Option` is for.
+/// Rejects the nil UUID: an unassigned id is an `Option`.
 fn not_nil(field: &str, thing: &str, id: Uuid) -> Result<Uuid, Error> {
     if id.is_nil() {
         let problem = format!("the nil UUID names nothing; give the id of a {thing}");

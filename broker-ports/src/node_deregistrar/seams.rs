@@ -1,4 +1,5 @@
-//! The three seams of a mesh: from a token to its Node, from a Node to its Peer, and the command to leave.
+//! Observe and act: the three seams of a mesh. From a token to its Node, from a Node to its Peer, and the command to
+//! leave.
 
 use async_trait::async_trait;
 use broker_domain::BootstrapTokenId;
@@ -6,23 +7,23 @@ use broker_domain::BootstrapTokenId;
 use super::ids::{NodeId, PeerId};
 use crate::error::PortError;
 
-/// Who consumed a token.
+/// The Node that consumed a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Consumer {
     /// The Node.
     pub node: NodeId,
-    /// It was deregistered.
+    /// Whether it was deregistered.
     pub deregistered: bool,
 }
 
 impl Consumer {
-    /// A Node that is part of the mesh.
+    /// A Node in the mesh.
     pub const fn registered(node: NodeId) -> Self {
         Self { node, deregistered: false }
     }
 
-    /// A Node that was deregistered.
+    /// A deregistered Node.
     pub const fn deregistered(node: NodeId) -> Self {
         Self { node, deregistered: true }
     }
@@ -32,11 +33,11 @@ impl Consumer {
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait TokenReader: Send + Sync {
-    /// Who consumed each token, in their order; `None` for one that nobody consumed.
+    /// The consumer of each token, in their order; `None` for an unconsumed token.
     ///
     /// # Errors
     ///
-    /// When no answer could be had.
+    /// When the mesh does not answer.
     async fn consumers(
         &self,
         tokens: &[BootstrapTokenId],
@@ -47,35 +48,34 @@ pub trait TokenReader: Send + Sync {
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait PeerResolver: Send + Sync {
-    /// The Node's live Peer; `None` if it has none, yet or any more.
+    /// The Node's live Peer; `None` if it has none now.
     ///
     /// # Errors
     ///
-    /// When no answer could be had.
+    /// When the mesh does not answer.
     async fn live_peer(&self, node: NodeId) -> Result<Option<PeerId>, PortError>;
 }
 
-/// The third seam: what makes a Node leave.
+/// The third seam: removes a Node from the mesh.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait PeerCommander: Send + Sync {
-    /// Drains the Peer, if one is named, and then marks the Node deregistered. Twice is once.
+    /// Drains the given Peer and then marks the Node deregistered. Idempotent.
     ///
-    /// **Guarantees**: the mark is set only when no Peer of the Node is live, and once it is set none can
-    /// follow. If the Node has another live Peer than the one that was named, nothing is marked and the
-    /// answer is [`Retired::PeerAppeared`].
+    /// **Guarantees**: sets the mark only while no Peer of the Node is live; afterwards none can appear. If the Node
+    /// has a live Peer other than `peer`, it marks nothing and returns [`Retired::PeerAppeared`].
     ///
     /// # Errors
     ///
-    /// When the Peer does not drain, or the answer was lost.
+    /// When the Peer does not drain, or the response was lost.
     async fn retire(&self, node: NodeId, peer: Option<PeerId>) -> Result<Retired, PortError>;
 }
 
-/// What became of a Node that should leave.
+/// The result of a retirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retired {
-    /// It left.
+    /// The Node left.
     Done,
-    /// It has a live Peer that was not named: look again.
+    /// The Node has another live Peer: resolve it and retry.
     PeerAppeared,
 }

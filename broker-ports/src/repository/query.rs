@@ -1,4 +1,4 @@
-//! What can be asked of the store, and what it answers: pages, compact rows, the audit.
+//! Persist: queries of the store and their results: pages, compact rows, audit records.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::audit::AuditEntry;
 use crate::error::PortError;
 use crate::lease::LeaseEpoch;
 
-/// How many rows a page holds at the most: 1 to 1,000.
+/// The maximum number of rows of a page: 1 to 1,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageSize(u16);
 
@@ -39,11 +39,11 @@ impl PageSize {
     }
 }
 
-/// How many bytes of parameters a page holds at the most: 1 to 8 MiB.
+/// The maximum bytes of parameters in a page: 1 to 8 MiB.
 ///
-/// Rows are as large as their parameters, which a tenant chooses. A page ends before the row that would bring the sum
-/// of the parameters' texts above this, so it may be shorter than its [`PageSize`] and still have a next one. Its
-/// first row is in it however large it is.
+/// The size of a row depends on its parameters, which a tenant chooses. A page ends before the row that would exceed
+/// this sum, so it may hold fewer rows than its [`PageSize`] and still have a next page. The first row is always
+/// included, whatever its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageBytes(u32);
 
@@ -69,12 +69,12 @@ impl PageBytes {
     }
 }
 
-/// A moment below which a listing is complete. Opaque to callers: they hand it back.
+/// A moment below which a listing is complete. Opaque: callers only pass it back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Watermark(OffsetDateTime);
 
 impl Watermark {
-    /// Takes a moment of the store's clock.
+    /// Wraps a moment of the store's clock.
     pub const fn new(at: OffsetDateTime) -> Self {
         Self(at)
     }
@@ -85,60 +85,60 @@ impl Watermark {
     }
 }
 
-/// Which resources to list.
+/// Filters and limits of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListQuery {
-    /// Only this Project's.
+    /// Only this Project's resources.
     pub project: Option<ProjectId>,
-    /// Only those in this phase.
+    /// Only resources in this phase.
     pub phase: Option<Phase>,
-    /// Only those that changed at or after this moment.
+    /// Only resources that changed at or after this moment.
     pub updated_since: Option<Watermark>,
-    /// Only those after this one: the last id of the page before.
+    /// Only resources after this id, the last one of the previous page.
     pub after: Option<ProvisionedResourceId>,
-    /// How many at the most.
+    /// The maximum number of rows.
     pub limit: PageSize,
-    /// How many bytes of parameters at the most.
+    /// The maximum bytes of parameters.
     pub bytes: PageBytes,
 }
 
 impl ListQuery {
-    /// Everything, from the beginning.
+    /// All resources, from the first page.
     pub const fn new(limit: PageSize) -> Self {
         let bytes = PageBytes::MAX;
         Self { project: None, phase: None, updated_since: None, after: None, limit, bytes }
     }
 
-    /// With pages of fewer bytes.
+    /// Limits the bytes of a page.
     #[must_use]
     pub const fn within(mut self, bytes: PageBytes) -> Self {
         self.bytes = bytes;
         self
     }
 
-    /// Only a Project's.
+    /// Only one Project's resources.
     #[must_use]
     pub const fn in_project(mut self, project: ProjectId) -> Self {
         self.project = Some(project);
         self
     }
 
-    /// Only those in a phase.
+    /// Only resources in a phase.
     #[must_use]
     pub const fn in_phase(mut self, phase: Phase) -> Self {
         self.phase = Some(phase);
         self
     }
 
-    /// Only those that changed since.
+    /// Only resources that changed since.
     #[must_use]
     pub const fn updated_since(mut self, watermark: Watermark) -> Self {
         self.updated_since = Some(watermark);
         self
     }
 
-    /// Only those after one.
+    /// Only resources after an id.
     #[must_use]
     pub const fn after(mut self, id: ProvisionedResourceId) -> Self {
         self.after = Some(id);
@@ -146,18 +146,18 @@ impl ListQuery {
     }
 }
 
-/// A row that breaks the domain's rules, so that nothing else can be said of its resource.
+/// A row that breaks a domain rule. Only its id is known.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct UnreadableRow {
-    /// Whose row it is.
+    /// The row's id.
     pub id: ProvisionedResourceId,
-    /// What is wrong with it: what [`get_by_id`](crate::Repository::get_by_id) would answer.
+    /// The error that [`get_by_id`](crate::Repository::get_by_id) would return.
     pub error: PortError,
 }
 
 impl UnreadableRow {
-    /// The row of a resource, and what is wrong with it.
+    /// An unreadable row and its error.
     pub const fn new(id: ProvisionedResourceId, error: PortError) -> Self {
         Self { id, error }
     }
@@ -167,18 +167,18 @@ impl UnreadableRow {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ListPage {
-    /// The resources, in the order of their ids.
+    /// The resources, ordered by id.
     pub resources: Vec<ProvisionedResource>,
-    /// What belongs between them and cannot be read, in the order of the ids. It counts towards the limit.
+    /// Unreadable rows in the range of this page, ordered by id. They count towards the limit.
     pub unreadable: Vec<UnreadableRow>,
-    /// Where the next page begins; `None` when this was the last.
+    /// The start of the next page; `None` after the last page.
     pub next: Option<ProvisionedResourceId>,
-    /// The moment below which nothing was missed.
+    /// The moment below which the listing is complete.
     pub watermark: Watermark,
 }
 
 impl ListPage {
-    /// A page, where the next one begins, and below which moment nothing was missed.
+    /// A page without unreadable rows.
     pub const fn new(
         resources: Vec<ProvisionedResource>,
         next: Option<ProvisionedResourceId>,
@@ -187,7 +187,7 @@ impl ListPage {
         Self { resources, unreadable: Vec::new(), next, watermark }
     }
 
-    /// With rows that cannot be read.
+    /// Sets the unreadable rows.
     #[must_use]
     pub fn with_unreadable(mut self, unreadable: Vec<UnreadableRow>) -> Self {
         self.unreadable = unreadable;
@@ -195,41 +195,41 @@ impl ListPage {
     }
 }
 
-/// Which part of everything that is not at rest.
+/// Filters and limits of a sweep's page of unsettled resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SweepQuery {
-    /// Only this Project's; `next` then names one of this Project, too.
+    /// Only this Project's resources; `next` then also belongs to it.
     pub project: Option<ProjectId>,
-    /// Only those after this one.
+    /// Only resources after this id.
     pub after: Option<ProvisionedResourceId>,
-    /// How many at the most.
+    /// The maximum number of rows.
     pub limit: PageSize,
-    /// How many bytes of parameters at the most; a row without parameters counts as none.
+    /// The maximum bytes of parameters; a row without parameters counts as zero.
     pub bytes: PageBytes,
 }
 
 impl SweepQuery {
-    /// From the beginning.
+    /// All unsettled resources, from the first page.
     pub const fn new(limit: PageSize) -> Self {
         Self { project: None, after: None, limit, bytes: PageBytes::MAX }
     }
 
-    /// With pages of fewer bytes.
+    /// Limits the bytes of a page.
     #[must_use]
     pub const fn within(mut self, bytes: PageBytes) -> Self {
         self.bytes = bytes;
         self
     }
 
-    /// Only a Project's.
+    /// Only one Project's resources.
     #[must_use]
     pub const fn in_project(mut self, project: ProjectId) -> Self {
         self.project = Some(project);
         self
     }
 
-    /// Only those after one.
+    /// Only resources after an id.
     #[must_use]
     pub const fn after(mut self, id: ProvisionedResourceId) -> Self {
         self.after = Some(id);
@@ -241,18 +241,18 @@ impl SweepQuery {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct SweepPage {
-    /// The rows, in the order of their ids.
+    /// The rows, ordered by id.
     pub rows: Vec<CompactRow>,
-    /// What belongs between them and cannot be read, in the order of the ids. It counts towards the limit.
+    /// Unreadable rows in the range of this page, ordered by id. They count towards the limit.
     pub unreadable: Vec<UnreadableRow>,
-    /// Where the next page begins; `None` when this was the last.
+    /// The start of the next page; `None` after the last page.
     pub next: Option<ProvisionedResourceId>,
-    /// The store's clock when the page was read: what `due_at` and `lease_until` are compared with.
+    /// The store's clock at the read; compare `due_at` and `lease_until` with it.
     pub now: OffsetDateTime,
 }
 
 impl SweepPage {
-    /// A page, where the next one begins, and the store's clock when it was read.
+    /// A page without unreadable rows.
     pub const fn new(
         rows: Vec<CompactRow>,
         next: Option<ProvisionedResourceId>,
@@ -261,7 +261,7 @@ impl SweepPage {
         Self { rows, unreadable: Vec::new(), next, now }
     }
 
-    /// With rows that cannot be read.
+    /// Sets the unreadable rows.
     #[must_use]
     pub fn with_unreadable(mut self, unreadable: Vec<UnreadableRow>) -> Self {
         self.unreadable = unreadable;
@@ -269,7 +269,7 @@ impl SweepPage {
     }
 }
 
-/// As much of a resource as a sweep needs to see that nothing has to be done.
+/// The part of a row that a sweep needs for triage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each field is documented at the aggregate's accessor of its name")]
 #[non_exhaustive]
@@ -288,20 +288,19 @@ pub struct CompactRow {
     pub cluster: Option<ClusterId>,
     pub references_digest: Option<ReferencesDigest>,
     pub applied: Option<XrUid>,
-    /// Only in Pending, Provisioning and Enrolling, where a manifest may have to be compared.
+    /// Only in Pending, Provisioning and Enrolling, where a sweep may compare a manifest.
     pub parameters: Option<Parameters>,
-    /// When the resource is due by itself; `None` leaves it to the sweep.
+    /// When the resource is due; `None` leaves it to the sweep.
     pub due_at: Option<OffsetDateTime>,
-    /// Somebody holds its lease until then; it may be over.
+    /// When its last lease ends; may be in the past.
     pub lease_until: Option<OffsetDateTime>,
-    /// Somebody paused it.
+    /// Whether it is paused.
     pub paused: bool,
 }
 
 impl CompactRow {
-    /// The row of a resource as it was declared, in a phase: at its first version, without token, substrate
-    /// or parameters, retained if it fails, and neither due, leased nor paused. A store sets what it knows
-    /// beyond that.
+    /// The row of a newly declared resource in a phase: first version, without token, substrate or parameters, retained
+    /// on failure, neither due, leased nor paused. The store then sets the other fields.
     pub const fn new(
         id: ProvisionedResourceId,
         project_id: ProjectId,
@@ -333,8 +332,7 @@ impl CompactRow {
         }
     }
 
-    /// The row of a resource, with everything that the aggregate knows. Due time, lease and pause are the
-    /// schedule's.
+    /// The row of a resource with all values of the aggregate. The schedule adds due time, lease and pause.
     pub fn of(resource: &ProvisionedResource) -> Self {
         let renders =
             matches!(resource.phase(), Phase::Pending | Phase::Provisioning | Phase::Enrolling);
@@ -361,24 +359,24 @@ impl CompactRow {
     }
 }
 
-/// One line of the audit, as it was stored.
+/// A stored audit line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AuditRecord {
-    /// Its place in the whole audit; grows.
+    /// Its position in the whole audit; increasing.
     pub sequence: u64,
     /// When it was stored, by the store's clock.
     pub at: OffsetDateTime,
-    /// The version that the change led to, where it was one of a row.
+    /// The version after the change, if it changed a row.
     pub version: Option<Version>,
-    /// The epoch that a worker's write carried.
+    /// The epoch of a worker's write.
     pub epoch: Option<LeaseEpoch>,
-    /// What was done.
+    /// The line.
     pub entry: AuditEntry,
 }
 
 impl AuditRecord {
-    /// A line, its place and time, and what a write of a row carried.
+    /// A stored line, with the version and epoch of its write.
     pub const fn new(
         sequence: u64,
         at: OffsetDateTime,
@@ -390,18 +388,18 @@ impl AuditRecord {
     }
 }
 
-/// Which resources to remove.
+/// The filters of a purge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PurgeRequest {
-    /// How long a resource must have been Deleted, by the store's clock.
+    /// The minimum time since the deletion, by the store's clock.
     pub retention: Duration,
-    /// How many at the most, so that no transaction grows without bound.
+    /// The maximum number of rows, which bounds the transaction.
     pub limit: PageSize,
 }
 
 impl PurgeRequest {
-    /// Those that were Deleted for longer than the retention, up to a number.
+    /// Up to `limit` resources that were deleted longer ago than the retention.
     pub const fn new(retention: Duration, limit: PageSize) -> Self {
         Self { retention, limit }
     }

@@ -1,4 +1,4 @@
-//! A new resource in the place of an old one: what a replacement carries, and what can become of it.
+//! Persist: a replacement and its results.
 
 use broker_domain::{Change, Error, Phase, ProvisionedResource, ProvisionedResourceId, Stamp};
 
@@ -6,9 +6,9 @@ use super::{Created, Write};
 use crate::admitted::Admitted;
 use crate::audit::{AuditAction, AuditEntry};
 
-/// A new resource that takes the place of an old one, with the deletion request of the old one.
+/// A new resource that replaces an old one, with the old one's deletion request.
 ///
-/// An old resource that is in teardown already has no second deletion request: its teardown goes on.
+/// An old resource in teardown gets no second deletion request; its teardown continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replacement {
     old: ProvisionedResourceId,
@@ -18,7 +18,7 @@ pub struct Replacement {
 }
 
 impl Replacement {
-    /// Replaces the old resource, as it was read, by the admitted one. The stamp is the deletion request's.
+    /// Replaces the old resource, as it was read, by the admitted one. The stamp belongs to the deletion request.
     ///
     /// # Errors
     ///
@@ -38,16 +38,16 @@ impl Replacement {
         &self.admitted
     }
 
-    /// The deletion request; `None` if the old resource was in teardown.
+    /// The deletion request; `None` if the old resource is in teardown.
     pub fn deletion(&self) -> Option<Write<'_>> {
         let by = self.admitted.attribution();
         self.deletion.as_ref().map(|change| Write::by_caller(change, by))
     }
 
-    /// The audit line about the old resource that names the new one.
+    /// The audit line of the old resource that names the new one.
     ///
-    /// Besides the lines of deletion request and creation. The id stands in `event_data`, so scrubbing the audit
-    /// removes it; the correlation id still ties the three lines together.
+    /// It is written in addition to the lines of the deletion request and the creation. The new id is in `event_data`,
+    /// so a scrub removes it; the correlation id still links the three lines.
     pub fn audit(&self) -> AuditEntry {
         let new = self.admitted.change().resource();
         AuditEntry::new(AuditAction::Replaced, self.admitted.attribution().clone())
@@ -58,12 +58,12 @@ impl Replacement {
     }
 }
 
-/// What became of a replacement.
+/// The result of a replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "only one of the answers means that the new resource exists"]
 pub enum Replaced {
-    /// As for a creation. Only [`Created::Stored`] committed anything.
+    /// The result of the creation. Only [`Created::Stored`] committed a change.
     Created(Created),
-    /// The old resource changed since it was read, or it is gone. Nothing was written.
+    /// The old resource changed since it was read, or is gone. Nothing was written.
     Stale,
 }

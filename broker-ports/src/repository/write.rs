@@ -1,4 +1,4 @@
-//! What a write carries, and what can become of it.
+//! Persist: writes of the aggregate and their results.
 
 use broker_domain::{Change, Error, Phase, ProvisionedResource};
 
@@ -11,28 +11,28 @@ use crate::lease::LeaseEpoch;
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Write<'a> {
-    /// The change; it names the version that it was made from.
+    /// The change; it names the version that it started from.
     pub change: &'a Change,
-    /// The lease of an acting worker. `None` for what a caller asked for.
+    /// The lease epoch of a worker; `None` for a caller's request.
     pub epoch: Option<LeaseEpoch>,
-    /// To whom the audit attributes it.
+    /// The actor that the audit records.
     pub by: &'a Attribution,
-    /// What a person wrote about it, for the audit alone.
+    /// Text that a person wrote, for the audit only.
     pub event_data: Option<&'a str>,
 }
 
 impl<'a> Write<'a> {
-    /// The write of a worker that holds the resource's lease.
+    /// A write by the worker that holds the resource's lease.
     pub const fn by_worker(change: &'a Change, epoch: LeaseEpoch, by: &'a Attribution) -> Self {
         Self { change, epoch: Some(epoch), by, event_data: None }
     }
 
-    /// The write that a caller asked for.
+    /// A write that a caller requested.
     pub const fn by_caller(change: &'a Change, by: &'a Attribution) -> Self {
         Self { change, epoch: None, by, event_data: None }
     }
 
-    /// With what a person wrote about it.
+    /// Sets the text that a person wrote.
     #[must_use]
     pub const fn with_event_data(mut self, text: &'a str) -> Self {
         self.event_data = Some(text);
@@ -40,35 +40,35 @@ impl<'a> Write<'a> {
     }
 }
 
-/// Which of the repository's writes one is: what it may change, and what the audit calls it.
+/// The kinds of write: each defines what it may change and its audit action.
 ///
-/// Here, and not in an adapter, so that all of them refuse and record the same.
+/// Defined here, so that all adapters enforce and record the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WriteKind {
-    /// A change of phase.
+    /// A phase change.
     Phase,
-    /// The id of a token that was issued, before the token is put anywhere.
+    /// The id of an issued token, before the token is used.
     ///
-    /// **Caller**: puts the token nowhere unless this was committed. After `Unknown` it ends the pass; the next
-    /// one reads which of the two happened.
+    /// **Caller**: uses the token only after the commit. After `Unknown` it ends the pass; the next pass reads the
+    /// outcome.
     Token,
-    /// The issuer confirmed the closing of all tokens.
+    /// The issuer's confirmation that all tokens are closed.
     ///
-    /// **Caller**: only after [`TokenIssuer::close`](crate::TokenIssuer::close) was confirmed, and before it
-    /// observes anything that a deletion is decided on.
+    /// **Caller**: writes it after [`TokenIssuer::close`](crate::TokenIssuer::close) succeeded, and before any
+    /// observation on which a deletion is decided.
     Closed,
-    /// What stands on the cluster.
+    /// The objects that exist on the cluster.
     ///
-    /// **Caller**: before anything is done about what was seen, in any phase. What is added was seen; what is
-    /// taken out was found gone by a direct read.
+    /// **Caller**: writes it before it acts on the observation, in any phase. It adds only objects that it saw, and
+    /// removes only objects that a direct read found gone.
     Substrate,
     /// An accepted deletion request.
     ///
-    /// A caller's request carries no epoch: it goes through although a worker holds the lease, and that worker's next
-    /// write then finds the version changed. **Implementer**: due at once, attempts forgotten.
+    /// A caller's request carries no epoch, so it commits although a worker holds the lease. That worker's next write
+    /// is then stale. **Implementer**: makes the resource due at once and clears its attempts.
     DeletionIntent,
-    /// A failed resource is retried. Like a deletion request, it is a caller's and carries no epoch. **Implementer**:
-    /// due at once.
+    /// A retry of a failed resource. A caller's request without an epoch, like a deletion request. **Implementer**:
+    /// makes the resource due at once.
     Retry,
 }
 
@@ -95,8 +95,8 @@ impl WriteKind {
         }
     }
 
-    /// Whether a change may be written this way onto a row in the stored phase. Asked after version and
-    /// epoch were found to be right.
+    /// Whether this kind may write the change onto a row in the stored phase. The adapter checks version and epoch
+    /// first.
     ///
     /// # Errors
     ///
@@ -144,42 +144,42 @@ impl WriteKind {
     }
 }
 
-/// What became of a write.
+/// The result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use = "a write that lost its race changed nothing"]
 pub enum Written {
     /// Committed.
     Committed,
-    /// Somebody else changed the resource first, or it is gone. Nothing was written.
+    /// The resource changed since it was read, or is gone. Nothing was written.
     Stale,
     /// The worker lost its lease. Nothing was written.
     LeaseLost,
 }
 
-/// What became of a declaration.
+/// The result of a creation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "only one of the answers means that the new resource exists"]
 pub enum Created {
     /// Stored.
     Stored,
-    /// The request id was used before, with an equal declaration: this is the resource that it stands for.
+    /// The request id was used with an equal declaration. This is its resource.
     Replayed(Box<ProvisionedResource>),
-    /// The request id was used before, with another declaration. Nothing was stored.
+    /// The request id was used with another declaration. Nothing was stored.
     Conflict,
 }
 
-/// What a request id stands for.
+/// The resource of a request id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredRequest {
     /// The resource.
     pub resource: ProvisionedResource,
-    /// The digest of what was asked for.
+    /// The digest of its declaration.
     pub hash: RequestHash,
 }
 
 impl StoredRequest {
-    /// A resource and the digest of what was asked for.
+    /// A resource and the digest of its declaration.
     pub const fn new(resource: ProvisionedResource, hash: RequestHash) -> Self {
         Self { resource, hash }
     }

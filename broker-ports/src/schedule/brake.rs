@@ -1,7 +1,7 @@
-//! The budget for automatic destruction: permits, and the brake that ends them.
+//! Persist: the budget for automatic destruction, its permits, and the brake that stops them.
 //!
-//! Re-creating a composite resource that was lost, or giving up one that was Ready, can destroy a running
-//! machine. Both need a [`Permit`], and the store hands out only so many in a while, to all replicas together.
+//! Re-creating a lost composite resource, or failing one that was Ready, can destroy a running machine. Both need a
+//! [`Permit`]. The store limits the permits of all replicas together.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,35 +14,36 @@ use time::OffsetDateTime;
 use crate::context::Attribution;
 use crate::lease::Lease;
 
-/// Why nothing is re-created, issued, deregistered, rolled back or failed on a cluster, or in one Project on it.
+/// Stops the broker on a cluster, or in one Project there: it re-creates, issues, deregisters, rolls back and fails
+/// nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Brake {
-    /// The Project that it holds; `None` when it holds the whole cluster.
+    /// The Project; `None` for the whole cluster.
     pub project: Option<ProjectId>,
-    /// How many composite resources were absent. Zero when an operator set the brake.
+    /// How many composite resources were absent; zero if an operator set the brake.
     pub absent: u64,
-    /// Of how many that should stand.
+    /// How many were expected to exist.
     pub expected: u64,
-    /// When that was seen, by the clock of the replica that saw it.
+    /// When they were counted, by the clock of that replica.
     pub since: OffsetDateTime,
 }
 
 impl Brake {
-    /// A cluster's brake: so many were absent, of so many that should stand.
+    /// A cluster's brake, with the counts of absent and expected composite resources.
     pub const fn new(absent: u64, expected: u64, since: OffsetDateTime) -> Self {
         Self { project: None, absent, expected, since }
     }
 
-    /// The same for one Project on the cluster.
+    /// Limits the brake to one Project.
     #[must_use]
     pub const fn of_project(mut self, project: ProjectId) -> Self {
         self.project = Some(project);
         self
     }
 
-    /// Whether a resource of this Project is held. A resource that was never applied has nothing to lose: it
-    /// proceeds under a Project's brake, and waits under the cluster's, where nothing is certain.
+    /// Whether the brake holds a resource of this Project. A resource that was never applied has nothing to lose: a
+    /// Project's brake lets it proceed. The cluster's brake holds it, too, because there no observation is reliable.
     pub fn holds(&self, project: ProjectId, was_applied: bool) -> bool {
         match self.project {
             None => true,
@@ -51,18 +52,18 @@ impl Brake {
     }
 }
 
-/// What was lost. A permit belongs to one loss: retries and other replicas reuse it, and the next loss of the
-/// same resource needs another one.
+/// A loss's subject. A permit belongs to one loss: retries and other replicas reuse it, and the next loss of the same
+/// resource needs another permit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lost {
-    /// The composite resource of this uid: it is gone, or it failed for good.
+    /// The composite resource of this uid: it is gone, or it failed terminally.
     Xr(XrUid),
-    /// The Node that consumed this token, of a composite resource that the broker never saw.
+    /// The Node that consumed this token, of a composite resource that the broker never observed.
     Node(BootstrapTokenId),
 }
 
 impl fmt::Display for Lost {
-    /// The spelling in rows.
+    /// The stored form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Xr(uid) => write!(f, "xr:{uid}"),
@@ -76,20 +77,20 @@ impl fmt::Display for Lost {
 pub struct Loss {
     /// The resource.
     pub resource: ProvisionedResourceId,
-    /// What it lost.
+    /// The lost object.
     pub lost: Lost,
 }
 
-/// How many permits a cluster has in a while: a share of its fleet, within bounds.
+/// The budget of permits of a cluster: a share of its fleet, with bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
-    /// At least so many.
+    /// The minimum number of permits.
     pub least: u64,
-    /// Otherwise this share of what was applied on the cluster, in percent.
+    /// The share of the resources applied on the cluster, in percent.
     pub percent: u64,
-    /// At most so many.
+    /// The maximum number of permits.
     pub most: u64,
-    /// In this time.
+    /// The sliding window.
     pub within: Duration,
 }
 
@@ -114,7 +115,7 @@ impl Allowance {
         if floored > self.most { self.most } else { floored }
     }
 
-    /// The largest fleet whose size makes a difference; a store need not count further.
+    /// The smallest fleet that reaches [`most`](Self::most), or zero without a share. A store need not count further.
     pub const fn fleet_that_counts(self) -> u64 {
         if self.percent == 0 { 0 } else { self.most.saturating_mul(100).div_ceil(self.percent) }
     }
@@ -126,20 +127,20 @@ impl Allowance {
 pub struct PermitRequest {
     /// The worker's lease on the resource.
     pub lease: Lease,
-    /// The version of the row that the worker decided on.
+    /// The row version on which the worker decided.
     pub seen: Version,
     /// The cluster whose budget is charged.
     pub cluster: ClusterId,
-    /// What was lost.
+    /// The lost object.
     pub lost: Lost,
     /// The budget.
     pub allowance: Allowance,
-    /// To whom the audit attributes the permit.
+    /// The actor that the audit records.
     pub by: Attribution,
 }
 
 impl PermitRequest {
-    /// A worker asks under its lease, about the row at a version.
+    /// A request under a lease, for a row at a version.
     pub const fn new(
         lease: Lease,
         seen: Version,
@@ -152,17 +153,17 @@ impl PermitRequest {
     }
 }
 
-/// The store's answer to a request for a permit.
+/// The result of a permit request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use = "without a permit nothing may be done"]
 pub enum Permit {
-    /// The worker may go on. The permit is on record, and stays for retries.
+    /// The worker may proceed. The permit is on record and covers retries.
     Granted,
     /// A brake holds the resource.
     Braked,
-    /// The budget is spent; older permits leave it as time goes by.
+    /// The budget is spent. Older permits leave the window over time.
     OverBudget,
-    /// The row has changed, or is gone.
+    /// The row changed or is gone.
     Stale,
     /// The worker lost its lease.
     LeaseLost,
@@ -176,14 +177,14 @@ pub struct BrakeRelease {
     pub cluster: ClusterId,
     /// The Project whose brake is released; `None` for the cluster's own.
     pub project: Option<ProjectId>,
-    /// The losses that the operator accepts: their resources become due and need no permit.
+    /// The accepted losses: their resources become due and need no permit.
     pub accepted: Vec<Loss>,
-    /// Who released it.
+    /// The operator.
     pub by: Attribution,
 }
 
 impl BrakeRelease {
-    /// An operator releases a brake and accepts these losses.
+    /// A release by an operator who accepts these losses.
     pub const fn new(
         cluster: ClusterId,
         project: Option<ProjectId>,

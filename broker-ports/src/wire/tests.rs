@@ -1,4 +1,4 @@
-//! The wire format, pinned: one event of each type, byte for byte.
+//! Pins the wire format: one event of each type, byte for byte.
 
 use broker_domain::{
     Change, Declaration, EventId, FailureReason, MeshRole, Parameters, Phase, ProvisionedResource,
@@ -85,7 +85,7 @@ fn every_event_is_pinned() {
 }
 
 #[test]
-fn times_are_told_in_utc() {
+fn times_are_encoded_in_utc() {
     let noon = OffsetDateTime::from_unix_timestamp(1_790_000_000).unwrap();
     let there = noon.to_offset(UtcOffset::from_hms(2, 0, 0).unwrap());
     assert_eq!(rfc3339(there), "2026-09-21T14:13:20Z");

@@ -1,4 +1,4 @@
-//! An adapter of one's own: events as files, one directory per resource.
+//! Emit: a custom adapter. It stores events as files, one directory per resource.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -25,20 +25,19 @@ impl Spool {
 impl EventSink for Spool {
     async fn deliver(&self, envelope: &Envelope) -> Result<(), PortError> {
         let directory = self.directory(envelope.resource);
-        // The same event has the same name, in the order of its resource: twice is once, and what lands late
-        // lands in its place.
+        // The sequence is the file name: a second delivery overwrites the same file, and a late one sorts into its
+        // place.
         let name = format!("{:020}.json", envelope.sequence);
         let (root, json) = (self.root.clone(), envelope.json.clone());
-        // A disk may be slow: not on the executor's threads. If the caller gives up meanwhile the file is
-        // written all the same, and the event comes again, which the port allows.
+        // Disk I/O blocks, so it runs outside of the executor. If the caller drops the call, the write still completes
+        // and the event arrives again, which the port allows.
         tokio::task::spawn_blocking(move || store(&root, &directory, &name, &json))
             .await
             .map_err(|error| PortError::unknown("the writer broke off").with_source(error))?
     }
 }
 
-/// The adapter alone knows what a failure means: before the rename nothing has happened, and from then on nobody
-/// can tell.
+/// The adapter chooses the class: before the rename nothing has happened; afterwards the outcome is unknown.
 fn store(root: &Path, directory: &Path, name: &str, json: &[u8]) -> Result<(), PortError> {
     let whole = write(root, directory, json).map_err(|error| {
         PortError::transient(format!("cannot write in {}", directory.display())).with_source(error)
@@ -48,10 +47,10 @@ fn store(root: &Path, directory: &Path, name: &str, json: &[u8]) -> Result<(), P
     })
 }
 
-/// The whole event under a name that nobody reads. A disk that is full, or a process that dies, leaves half a
-/// file here at the worst, and never under the name of an event.
+/// Writes the event to a temporary file. A full disk or a crash leaves a partial file here, never under an event's
+/// name.
 fn write(root: &Path, directory: &Path, json: &[u8]) -> io::Result<NamedTempFile> {
-    // Not the root: without it somebody has taken the spool away.
+    // The root is never created: if it is missing, an operator removed the spool.
     root.metadata()?;
     fs::create_dir_all(directory)?;
     let mut file = NamedTempFile::new_in(directory)?;
@@ -60,7 +59,7 @@ fn write(root: &Path, directory: &Path, json: &[u8]) -> io::Result<NamedTempFile
     Ok(file)
 }
 
-/// Under its own name in one step, and durable before the answer: a directory is a file, too.
+/// Renames the file in one step and syncs it and its directory before returning.
 fn publish(whole: NamedTempFile, root: &Path, directory: &Path, name: &str) -> io::Result<()> {
     whole.persist(directory.join(name))?;
     for directory in [directory, root] {
@@ -69,7 +68,7 @@ fn publish(whole: NamedTempFile, root: &Path, directory: &Path, name: &str) -> i
     Ok(())
 }
 
-/// What the suite needs beside the adapter: a look at the other side.
+/// The world of the suite: the adapter and access to the receiver.
 struct World {
     spool: Spool,
     _root: TempDir,
@@ -82,7 +81,7 @@ impl World {
     }
 }
 
-/// The events of a directory in the order of their names.
+/// The events of a directory, ordered by name.
 fn read(directory: &Path) -> io::Result<Vec<Vec<u8>>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory)? {

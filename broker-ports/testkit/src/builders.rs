@@ -1,8 +1,7 @@
-//! Test data that reads as a sentence: `resource().enrolling().with_token()`.
+//! Test data in builder style: `resource().enrolling().with_token()`.
 //!
-//! Ids are small numbers, times are seconds after a fixed moment of the past. Everything is made by the
-//! domain's own methods, so what cannot be in production cannot be built here either: a builder panics
-//! with the domain's own words.
+//! Ids are small numbers; times are seconds after a fixed past moment. The domain's own methods build everything, so a
+//! builder cannot create an impossible state: it panics with the domain's error.
 //!
 //! ```
 //! use broker_domain::Phase;
@@ -27,15 +26,14 @@ pub use life::Life;
 
 use broker_ports::{Actor, Admitted, Attribution, CorrelationId, PageSize, WorkerId};
 
-/// The moment that [`second`] counts from lies well in the past, so that the clock of a real store is
-/// always ahead of it.
+/// The origin of [`second`]. It is in the past, so that the clock of a real store is always ahead.
 const BEGINNING: i64 = 1_700_000_000;
 
 /// A small id of any kind.
 ///
 /// # Panics
 ///
-/// For zero, which is no id.
+/// For zero, which is not an id.
 pub fn id<T: TryFrom<Uuid, Error = Error>>(number: u128) -> T {
     T::try_from(Uuid::from_u128(number)).expect("a number above zero makes an id")
 }
@@ -44,12 +42,12 @@ pub fn id<T: TryFrom<Uuid, Error = Error>>(number: u128) -> T {
 ///
 /// # Panics
 ///
-/// For zero, which is no id.
+/// For zero, which is not an id.
 pub fn project(number: u128) -> ProjectId {
     id(number)
 }
 
-/// A point in time, some seconds after a fixed one.
+/// A time this many seconds after a fixed moment.
 ///
 /// # Panics
 ///
@@ -62,12 +60,12 @@ pub fn second(number: i64) -> OffsetDateTime {
 ///
 /// # Panics
 ///
-/// For event number zero, which is no id.
+/// For event number zero, which is not an id.
 pub fn stamp(event: u128, at: i64) -> Stamp {
     Stamp::new(id::<EventId>(event), second(at))
 }
 
-/// To whom changes are attributed when it does not matter.
+/// An arbitrary attribution.
 ///
 /// # Panics
 ///
@@ -81,7 +79,7 @@ pub fn attribution() -> Attribution {
 ///
 /// # Panics
 ///
-/// When it is no name for a worker.
+/// When the name is invalid.
 pub fn worker(name: &str) -> WorkerId {
     WorkerId::new(name).expect("a worker's name")
 }
@@ -108,7 +106,7 @@ pub fn cluster(number: u32) -> ClusterId {
 ///
 /// # Panics
 ///
-/// Never: a number makes a sound uid.
+/// Never: a number makes a valid uid.
 pub fn xr_uid(number: u128) -> XrUid {
     XrUid::new(format!("xr-{number}")).expect("visible ASCII")
 }
@@ -143,11 +141,11 @@ pub fn resource() -> ResourceBuilder {
     }
 }
 
-/// A new resource as it was declared, ready to be stored under a declaration.
+/// A new resource under a declaration, ready to be stored.
 ///
 /// # Panics
 ///
-/// When it is not new, or its parameters are none.
+/// When it is not new, or its parameters are invalid.
 pub fn admitted_as(declared: &Change, declaration: &Declaration) -> Admitted {
     let resource = declared.resource();
     let event = declared.event().expect("a declaration has an event");
@@ -166,61 +164,61 @@ pub fn admitted_as(declared: &Change, declaration: &Declaration) -> Admitted {
     }
 }
 
-/// Parameter values that a schema accepts which takes every object.
+/// Parameters validated by a schema that accepts every object.
 ///
 /// # Panics
 ///
-/// When they are no object.
+/// When the text is not a JSON object.
 pub fn valid_parameters(json: &str) -> ValidParameters {
     let open = ParameterSchema::parse(br#"{"type": "object"}"#).expect("a schema");
     open.validate(json).expect("parameters are a JSON object")
 }
 
-/// A declaration in the making.
+/// A builder of declarations.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct DeclarationBuilder(Declaration);
 
 impl DeclarationBuilder {
-    /// For a Project.
+    /// Sets the Project.
     pub fn in_project(mut self, project: ProjectId) -> Self {
         self.0.project_id = project;
         self
     }
 
-    /// For a tenancy Resource.
+    /// Sets the tenancy Resource.
     pub fn for_resource(mut self, number: u128) -> Self {
         self.0.resource_id = id(number);
         self
     }
 
-    /// From a blueprint version.
+    /// Sets the blueprint version.
     pub fn from_blueprint(mut self, number: u128) -> Self {
         self.0.blueprint_version_id = id(number);
         self
     }
 
-    /// With a credential.
+    /// Sets the credential.
     pub fn with_credential(mut self, number: u128) -> Self {
         self.0.cloud_credential_id = id(number);
         self
     }
 
-    /// With parameter values: the text of a JSON object.
+    /// Sets the parameters: the text of a JSON object.
     pub fn with_parameters(self, json: &str) -> Self {
         Self(self.0.with_parameters(json))
     }
 
-    /// To be rolled back should it fail.
+    /// Rolls back on failure.
     pub fn rolling_back(self) -> Self {
         Self(self.0.on_failure(OnFailure::Rollback))
     }
 
-    /// Under the caller's own name for the request.
+    /// Sets the request id.
     ///
     /// # Panics
     ///
-    /// When it is no request id.
+    /// When the request id is invalid.
     pub fn requested_as(self, request: &str) -> Self {
         Self(self.0.with_request_id(RequestId::new(request).expect("a request id")))
     }
@@ -231,12 +229,9 @@ impl DeclarationBuilder {
     }
 }
 
-/// A resource in the making: how it was declared, and where it stands by now.
+/// A builder of resources: the declaration and the current state.
 #[derive(Debug, Clone)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a word of the sentence, free of the others"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "the flags are independent of each other")]
 #[must_use]
 pub struct ResourceBuilder {
     number: u128,
@@ -251,68 +246,68 @@ pub struct ResourceBuilder {
 }
 
 impl ResourceBuilder {
-    /// Bound to a cluster by its declaration.
+    /// Binds it to a cluster at its declaration.
     pub fn bound_to(mut self, cluster: ClusterId) -> Self {
         self.cluster = Some(cluster);
         self
     }
 
-    /// With an id of its own, and a tenancy Resource of the same number.
+    /// Sets its id and a tenancy Resource of the same number.
     pub fn numbered(mut self, number: u128) -> Self {
         self.number = number;
         self.declaration = self.declaration.for_resource(number);
         self
     }
 
-    /// Declared in other words.
+    /// Sets its declaration.
     pub fn declared_as(mut self, declaration: DeclarationBuilder) -> Self {
         self.declaration = declaration;
         self
     }
 
-    /// For a Project.
+    /// Sets the Project.
     pub fn in_project(mut self, project: ProjectId) -> Self {
         self.declaration = self.declaration.in_project(project);
         self
     }
 
-    /// Under the caller's own name for the request.
+    /// Sets the request id.
     pub fn requested_as(mut self, request: &str) -> Self {
         self.declaration = self.declaration.requested_as(request);
         self
     }
 
-    /// To be rolled back should it fail.
+    /// Rolls back on failure.
     pub fn rolling_back(mut self) -> Self {
         self.declaration = self.declaration.rolling_back();
         self
     }
 
-    /// Without a Node.
+    /// A resource without a Node.
     pub fn standalone(mut self) -> Self {
         self.mesh_role = MeshRole::Standalone;
         self
     }
 
-    /// With a token on record. A node that ever was Ready has one anyway.
+    /// Records a token. A node that was ever Ready has one anyway.
     pub fn with_token(mut self) -> Self {
         self.token = true;
         self
     }
 
-    /// With a cluster, a ProviderConfig and a composed object on record.
+    /// Records a cluster, a ProviderConfig and a composed object.
     pub fn with_substrate(mut self) -> Self {
         self.substrate = true;
         self
     }
 
-    /// With the closing of its tokens on record. From Deprovisioning on it is anyway.
+    /// Records the closing of its tokens. Implied from Deprovisioning on.
     pub fn with_tokens_closed(mut self) -> Self {
         self.closed = true;
         self
     }
 
-    /// In a phase, to which it came by the straight way.
+    /// Brings it to a phase by the shortest path.
     pub fn in_phase(mut self, phase: Phase) -> Self {
         self.phase = phase;
         self
@@ -333,27 +328,27 @@ impl ResourceBuilder {
         self.in_phase(Phase::Ready)
     }
 
-    /// In Failed; it failed in Provisioning.
+    /// In Failed, from Provisioning.
     pub fn failed(self) -> Self {
         self.in_phase(Phase::Failed)
     }
 
-    /// In Deregistering; it was Ready.
+    /// In Deregistering, from Ready.
     pub fn deregistering(self) -> Self {
         self.in_phase(Phase::Deregistering)
     }
 
-    /// In Deprovisioning; it was Ready.
+    /// In Deprovisioning, from Ready.
     pub fn deprovisioning(self) -> Self {
         self.in_phase(Phase::Deprovisioning)
     }
 
-    /// In Deleted; it was Ready.
+    /// In Deleted, from Ready.
     pub fn deleted(self) -> Self {
         self.in_phase(Phase::Deleted)
     }
 
-    /// In Deleted, without proof that everything is gone.
+    /// In Deleted by an abandoned teardown, without proof of absence.
     pub fn given_up(mut self) -> Self {
         self.abandoned = true;
         self.in_phase(Phase::Deleted)
@@ -369,21 +364,21 @@ impl ResourceBuilder {
         self.declaration.clone().build()
     }
 
-    /// As it was declared, ready to be stored.
+    /// The declared resource, ready to be stored.
     ///
     /// # Panics
     ///
-    /// When the domain refuses it.
+    /// When the domain rejects it.
     pub fn admitted(&self) -> Admitted {
         let declared = self.life().declared;
         admitted_as(&declared, &self.declaration())
     }
 
-    /// Everything that happened to it, for whoever wants to have it stored.
+    /// All changes of the resource, for a test that stores them.
     ///
     /// # Panics
     ///
-    /// When the domain refuses it.
+    /// When the domain rejects it.
     pub fn life(&self) -> Life {
         Life::of(self)
     }
@@ -392,7 +387,7 @@ impl ResourceBuilder {
     ///
     /// # Panics
     ///
-    /// When the domain refuses it.
+    /// When the domain rejects it.
     pub fn build(&self) -> ProvisionedResource {
         self.life().into_resource()
     }

@@ -10,28 +10,28 @@ use broker_ports::{Clock, IdSource};
 
 use crate::prelude::*;
 
-/// A clock, and a way to let time pass.
+/// A clock and a hook that advances it.
 #[async_trait]
 pub trait ClockUnderTest: Send + Sync {
     /// The clock.
     fn clock(&self) -> &dyn Clock;
 
-    /// Lets at least this time pass: by turning the clock, or by waiting.
+    /// Advances by at least this duration: sets the clock or waits.
     async fn advance(&self, by: Duration);
 }
 
-/// Where ids come from, in two replicas.
+/// An id source with several replicas.
 pub trait IdSourceUnderTest: Send + Sync {
-    /// The source of one replica; another replica each time.
+    /// The source of a replica; another replica on each call.
     fn replica(&self) -> Arc<dyn IdSource>;
 }
 
-/// Every promise of [`Clock`].
+/// The contract of [`Clock`].
 pub fn clock_suite<W: ClockUnderTest + 'static>() -> Suite<W> {
     Suite::new(cases::clock_cases())
 }
 
-/// Every promise of [`IdSource`].
+/// The contract of [`IdSource`].
 pub fn id_source_suite<W: IdSourceUnderTest + 'static>() -> Suite<W> {
     Suite::new(cases::id_source_cases())
 }

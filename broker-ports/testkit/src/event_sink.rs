@@ -8,30 +8,28 @@ use broker_ports::EventSink;
 
 use crate::prelude::*;
 
-/// A sink, and a look at its other side.
+/// A sink, and access to its receiver.
 #[async_trait]
 pub trait EventSinkUnderTest: Send + Sync {
     /// The sink.
     fn sink(&self) -> &dyn EventSink;
 
-    /// The envelopes of a resource that have arrived on the other side, byte for byte, in their order. A
-    /// second delivery may be there or be left out.
+    /// The received envelopes of a resource, byte for byte and in order. Second deliveries may be included or not.
     ///
     /// # Errors
     ///
-    /// Any ends the case as a violation.
+    /// Any error is a violation.
     async fn received(&self, resource: ProvisionedResourceId) -> Result<Vec<Vec<u8>>, PortError>;
 
-    /// Cuts the sink off for the rest of the case from whatever it hands events to: closes its pool, stops
-    /// its server.
+    /// Makes the receiver unreachable for the rest of the case: closes the pool or stops the server.
     ///
     /// # Errors
     ///
-    /// Any ends the case as a violation.
+    /// Any error is a violation.
     async fn cut_off(&self) -> Result<(), PortError>;
 }
 
-/// Every promise of [`EventSink`].
+/// The contract of [`EventSink`].
 pub fn suite<W: EventSinkUnderTest + 'static>() -> Suite<W> {
     Suite::new(cases::cases())
 }

@@ -1,6 +1,6 @@
-//! A decorator that makes any port misbehave, on purpose and on record.
+//! Fault injection: a decorator that makes any port fail according to a plan and logs it.
 //!
-//! Wrap a port and use it as before; what goes wrong, and when, is in a [`FaultPlan`], by script or by seed:
+//! Wrap a port and use it as before. A [`FaultPlan`] defines the faults, by script or by seed:
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -28,7 +28,7 @@
 //! ```
 //!
 //! Thirteen of the fifteen ports can be wrapped. [`Clock`](broker_ports::Clock) and
-//! [`IdSource`](broker_ports::IdSource) cannot: they neither wait nor fail.
+//! [`IdSource`](broker_ports::IdSource) neither wait nor fail.
 
 mod answers;
 mod mechanism;
@@ -49,8 +49,8 @@ pub use plan::{Answered, Fault, FaultPlan, Late, Odds};
 
 use broker_ports::PortName;
 
-/// One plan over any number of ports, the log of what fired, and the requests that are still under way.
-/// Clones are handles on the same.
+/// One plan for any number of ports, the log of injected faults, and the in-flight requests. Clones are handles on the
+/// same state.
 #[derive(Clone)]
 pub struct Faults(Arc<Shared>);
 
@@ -69,76 +69,75 @@ struct State {
     healed: bool,
 }
 
-/// A fault that fired.
+/// An injected fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fired {
-    /// On which port.
+    /// The port.
     pub port: PortName,
-    /// In which of its methods.
+    /// The method.
     pub method: &'static str,
-    /// In which call of that method, counted from one.
+    /// The number of the call of that method, from one.
     pub nth: u64,
-    /// What happened.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// The faults that fired, in their order.
+/// The injected faults, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FaultLog(Vec<Fired>);
 
 impl Faults {
-    /// Nothing is wrapped yet.
+    /// A plan without wrapped ports.
     pub fn new(plan: FaultPlan) -> Self {
         Self(Arc::new(Shared { plan, state: Mutex::default() }))
     }
 
-    /// The same port, with the faults of the plan.
+    /// The port with the faults of the plan.
     pub fn around<P: FaultyPort + ?Sized>(&self, port: Arc<P>) -> Arc<P> {
         P::decorate(port, self.clone())
     }
 
-    /// What fired so far.
+    /// The faults so far.
     pub fn log(&self) -> FaultLog {
         FaultLog(self.lock().log.clone())
     }
 
-    /// How often each method was called so far, whether or not something went wrong with it.
+    /// The number of calls per method so far, with or without a fault.
     pub fn calls(&self) -> BTreeMap<(PortName, &'static str), u64> {
         self.lock().calls.clone()
     }
 
-    /// The calls so far, counted from one, to which something else would have been answered before. They are
-    /// noted under a plan that has [`Fault::StaleRead`]s or [asks for them](FaultPlan::remembering), and nowhere
-    /// else can one fire.
+    /// The calls so far, counted from one, whose answer had changed since an earlier call. Only there a
+    /// [`Fault::StaleRead`] can fire. They are recorded under a plan that has stale reads or [remembers
+    /// answers](FaultPlan::remembering).
     pub fn stale_calls(&self) -> BTreeSet<(PortName, &'static str, u64)> {
         self.lock().stale.clone()
     }
 
-    /// What the calls so far, counted from one, were about: of an apply and of a deletion the kind of the object. It is
-    /// noted under a plan that [asks for it](FaultPlan::remembering).
+    /// The subject of the calls so far, counted from one: for an apply or a deletion, the kind of the object. Recorded
+    /// under a plan that [remembers answers](FaultPlan::remembering).
     pub fn about(&self) -> BTreeMap<(PortName, &'static str, u64), String> {
         self.lock().about.clone()
     }
 
-    /// From now on nothing goes wrong. What is under way still is.
+    /// Stops injecting faults. In-flight requests stay in flight.
     pub fn heal(&self) {
         self.lock().healed = true;
     }
 
-    /// How many requests are under way whose callers have given up on them.
+    /// The number of in-flight requests whose callers have dropped them.
     pub fn adrift(&self) -> usize {
         self.lock().adrift.len()
     }
 
-    /// Lets the oldest request that is under way arrive, and answers which. Its effect happens now; its
-    /// answer interests nobody any more.
+    /// Completes the oldest in-flight request and returns it. Its effect happens now; its response is discarded.
     pub async fn land_next(&self) -> Option<Fired> {
         let (fired, request) = self.lock().adrift.pop_front()?;
         request.await;
         Some(fired)
     }
 
-    /// Lets every request that is under way arrive, the oldest first; answers how many.
+    /// Completes all in-flight requests, oldest first. Returns their number.
     pub async fn land_all(&self) -> usize {
         let mut landed = 0;
         while self.land_next().await.is_some() {
@@ -147,7 +146,7 @@ impl Faults {
         landed
     }
 
-    /// Whether a method may change something, so that a late request of it can arrive at all.
+    /// Whether a method may change state, so that a late request of it can take effect.
     pub fn may_change(port: PortName, method: &str) -> bool {
         ports::methods_of(port).iter().any(|known| known.name == method && known.may_change)
     }
@@ -177,7 +176,7 @@ impl fmt::Display for Fired {
     }
 }
 
-/// One line per fault: what belongs beside the seed of a run that failed.
+/// One line per fault, to be logged with the seed of a failed run.
 impl fmt::Display for FaultLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|fired| writeln!(f, "{fired}"))

@@ -1,7 +1,7 @@
-//! Feature `testing`: how an implementer finds out that an adapter is right.
+//! Contract suites: they check an adapter against the guarantees of its port.
 //!
-//! Each port has a contract suite: named cases, one per promise of the port's documentation. Run it against
-//! your own adapter by telling it how to make a fresh one:
+//! Each port has a suite of named cases, one per guarantee of its documentation. Run it against your adapter with a
+//! function that creates a fresh one:
 //!
 //! ```
 //! # fn main() {
@@ -37,9 +37,8 @@
 //! # }
 //! ```
 //!
-//! `MyWorld` is whatever can make a fresh adapter and look at the other side of it: each suite has a trait
-//! for that. A case that hangs fails by its name, after [`PATIENCE`] or what
-//! [`Suite::with_patience`] was told.
+//! `MyWorld` creates a fresh adapter and gives access to its backend; each suite has a trait for it. A case that
+//! exceeds [`PATIENCE`], or the timeout of [`Suite::with_patience`], fails under its name.
 
 pub mod builders;
 mod prelude;

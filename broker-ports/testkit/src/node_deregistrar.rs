@@ -11,46 +11,46 @@ use uuid::Uuid;
 
 use crate::prelude::*;
 
-/// What happens out there, without the broker's doing. Any error ends the case as a violation.
+/// Hooks for agents and mesh, which act without the broker. Any error is a violation.
 #[async_trait]
 pub trait MeshAgents: Send + Sync {
-    /// A token was issued that nobody consumes, another one each time.
+    /// Issues a token that is never consumed; a new one on each call.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn issued_token(&self) -> Result<BootstrapTokenId, PortError>;
 
-    /// A token was issued and an agent consumed it; its Node has no Peer yet. Another one each time.
+    /// Issues a token that an agent consumes; its Node has no Peer yet. A new one on each call.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn enrolled_token(&self) -> Result<BootstrapTokenId, PortError>;
 
-    /// The Node of the token tries to bring up a Peer: whether it was let.
+    /// The token's Node requests a Peer. Returns whether the mesh admitted it.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn join(&self, token: BootstrapTokenId) -> Result<bool, PortError>;
 
-    /// The Node's Peer goes away by itself, as on a reboot.
+    /// Removes the Node's Peer, as a reboot does.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn leave(&self, token: BootstrapTokenId) -> Result<(), PortError>;
 
-    /// Whether the Node of the token has a live Peer, by the mesh's own books.
+    /// Whether the token's Node has a live Peer, according to the mesh.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn has_peer(&self, token: BootstrapTokenId) -> Result<bool, PortError>;
 
-    /// Cuts deregistrar and seams off for the rest of the case from whatever they talk to: closes their pool,
-    /// stops their server.
+    /// Makes the backend of deregistrar and seams unreachable for the rest of the case: closes the pool or stops the
+    /// server.
     ///
     /// # Errors
     ///
@@ -72,21 +72,21 @@ pub trait SeamsUnderTest: MeshAgents {
     /// From a Node to its live Peer.
     fn peers(&self) -> &dyn PeerResolver;
 
-    /// What makes a Node leave.
+    /// Removes a Node from the mesh.
     fn commander(&self) -> &dyn PeerCommander;
 }
 
-/// Every promise of [`NodeDeregistrar`].
+/// The contract of [`NodeDeregistrar`].
 pub fn suite<W: NodeDeregistrarUnderTest + 'static>() -> Suite<W> {
     Suite::new(cases::cases().into_iter().chain(outage::cases()))
 }
 
-/// Every promise of [`TokenReader`], [`PeerResolver`] and [`PeerCommander`].
+/// The contract of [`TokenReader`], [`PeerResolver`] and [`PeerCommander`].
 pub fn seams_suite<W: SeamsUnderTest + 'static>() -> Suite<W> {
     Suite::new(seams::cases().into_iter().chain(outage::seams_cases()))
 }
 
-/// A token that nobody ever issued.
+/// A token that was never issued.
 fn unknown_token() -> Checked<BootstrapTokenId> {
     Ok(BootstrapTokenId::new(Uuid::from_u128(0x00dd))?)
 }

@@ -1,4 +1,4 @@
-//! What the cases of every suite are written with.
+//! Shared helpers of the cases of every suite.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -7,14 +7,14 @@ use std::task::Poll;
 pub(crate) use crate::{Case, Suite, Violation};
 pub(crate) use broker_ports::{FailureClass, PortError};
 
-/// What a case learnt on its way.
+/// An intermediate result of a case.
 pub(crate) type Checked<T> = Result<T, Violation>;
 
 /// The result of a case.
 pub(crate) type Outcome = Checked<()>;
 
-/// Cases from functions `async fn(&dyn World) -> Outcome`, named like them. With the name of a type before them the
-/// functions take what that type makes of the world by `new`.
+/// Builds cases from functions `async fn(&dyn World) -> Outcome` under their names. With a leading type, the functions
+/// take the result of that type's `new`.
 macro_rules! suite_of {
     ($($name:ident),+ $(,)?) => {
         vec![$(Case::new(stringify!($name), |world| Box::pin($name(world)))),+]
@@ -27,12 +27,12 @@ macro_rules! suite_of {
 }
 pub(crate) use suite_of;
 
-/// Whether the call that a case dropped was answered before.
+/// Whether the dropped call had returned before.
 pub(crate) type Dropped = Checked<bool>;
 
-/// Cases that drop a call, from functions `async fn(&dyn World, polls: u32) -> Dropped`. What happens after how many
-/// polls is the adapter's affair. So a case drops a call after one poll, another after two, and so on, until one is
-/// answered.
+/// Builds cases that drop a call, from functions `async fn(&dyn World, polls: u32) -> Dropped`. The effect after n
+/// polls depends on the adapter. So a case drops a call after one poll, another one after two, and so on, until one
+/// returns.
 macro_rules! dropping_suite_of {
     ($($name:ident),+ $(,)?) => {
         dropping_suite_of!(@ world { world } $($name),+)
@@ -53,16 +53,15 @@ macro_rules! dropping_suite_of {
 }
 pub(crate) use dropping_suite_of;
 
-/// The promise holds, or it was broken in these words.
+/// Checks a guarantee, with a message for its violation.
 pub(crate) fn require(holds: bool, promise: &str) -> Outcome {
     if holds { Ok(()) } else { Err(Violation::new(promise)) }
 }
 
-/// It was refused for good, and nothing else: not `Transient`, for trying again does not help, and not
-/// `Unknown`, for it is known that nothing happened.
+/// The call was rejected. `Transient` is wrong because a retry fails; `Unknown` is wrong because nothing happened.
 pub(crate) fn require_rejected<T>(answer: Result<T, PortError>, what: &str) -> Outcome {
     match answer {
-        Ok(_) => Err(Violation::new(format!("{what} went through"))),
+        Ok(_) => Err(Violation::new(format!("{what} succeeded"))),
         Err(error) if error.class() == FailureClass::Rejected => Ok(()),
         Err(error) => {
             Err(Violation::new(format!("{what} is {} instead of rejected", error.class())))
@@ -70,30 +69,27 @@ pub(crate) fn require_rejected<T>(answer: Result<T, PortError>, what: &str) -> O
     }
 }
 
-/// It failed without a verdict: neither an answer nor a rejection. Whoever cannot reach the other side knows
-/// nothing of it.
+/// The call failed without a result: neither an answer nor a rejection.
 pub(crate) fn require_outage<T>(answer: Result<T, PortError>, what: &str) -> Outcome {
     match answer {
-        Ok(_) => Err(Violation::new(format!("{what} is answered while it is cut off"))),
+        Ok(_) => Err(Violation::new(format!("{what} succeeded during an outage"))),
         Err(error) if error.class() == FailureClass::Rejected => {
-            Err(Violation::new(format!("{what} is rejected while it is cut off")))
+            Err(Violation::new(format!("{what} is rejected during an outage")))
         }
         Err(_) => Ok(()),
     }
 }
 
-/// So often a call is polled at the most before it is dropped: more than any needs that talks to a server a few
-/// times.
+/// The maximum number of polls before a drop; more than a call with a few round trips needs.
 pub(crate) const MOST_POLLS: u32 = 100;
 
-/// No call came to its end within [`MOST_POLLS`]. What became of those that were dropped then proves nothing
-/// about one that is answered.
+/// No call returned within [`MOST_POLLS`], so the dropped ones prove nothing about a complete one.
 pub(crate) fn never_answered() -> Violation {
-    Violation::new(format!("no call is answered within {MOST_POLLS} polls"))
+    Violation::new(format!("no call returns within {MOST_POLLS} polls"))
 }
 
-/// Polls a call so many times, each time that it asks to be, and then drops it, as whoever runs out of patience
-/// does. Its answer, if it came to one.
+/// Polls a call this many times, each time after a wake-up, and then drops it, as a caller does at its deadline.
+/// Returns the result, if there was one.
 pub(crate) async fn dropped_after<F: Future>(polls: u32, call: F) -> Option<F::Output> {
     let mut call = pin!(call);
     let mut left = polls;

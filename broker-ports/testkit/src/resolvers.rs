@@ -1,4 +1,4 @@
-//! The contracts of the five resolvers. Each stands alone, for whoever implements only one of them.
+//! The contracts of the five resolvers. Each suite is independent of the others.
 
 mod blueprint;
 mod neighbours;
@@ -18,20 +18,20 @@ use uuid::Uuid;
 
 use crate::prelude::*;
 
-/// A catalog, and a way to publish in it. Any error ends the case as a violation.
+/// A catalog with a hook that publishes. Any error is a violation.
 #[async_trait]
 pub trait BlueprintResolverUnderTest: Send + Sync {
     /// The resolver.
     fn resolver(&self) -> &dyn BlueprintResolver;
 
-    /// Stores a blueprint version as it is, without reading its documents.
+    /// Stores a blueprint version without parsing its documents.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn publish(&self, blueprint: &RawBlueprint) -> Result<BlueprintVersionId, PortError>;
 
-    /// Cuts the resolver off for the rest of the case from whatever it asks: closes its pool, stops its server.
+    /// Makes the resolver's backend unreachable for the rest of the case: closes the pool or stops the server.
     ///
     /// # Errors
     ///
@@ -49,13 +49,13 @@ pub struct RawBlueprint {
     pub composition: &'static str,
     /// The schema of the parameters, in JSON.
     pub parameter_schema: &'static str,
-    /// How a bootstrap token gets into it.
+    /// How the broker injects a bootstrap token.
     pub injection_strategy: InjectionStrategy,
-    /// Whether a Node comes of it.
+    /// Whether its machines become Nodes.
     pub mesh_role: MeshRole,
 }
 
-/// An inventory, and a way to add clouds to it. Any error ends the case as a violation.
+/// An inventory with a hook that adds clouds. Any error is a violation.
 #[async_trait]
 pub trait CloudResolverUnderTest: Send + Sync {
     /// The resolver.
@@ -68,10 +68,9 @@ pub trait CloudResolverUnderTest: Send + Sync {
     /// See the trait.
     async fn add(&self, provider: &Provider, endpoint: &str) -> Result<CloudView, PortError>;
 
-    /// Makes what is stored of a cloud unreadable, behind the adapter's back: gives it a provider that is none.
-    /// Answers whether that is possible.
+    /// Gives a stored cloud an invalid provider, behind the adapter's back. Returns whether that is possible.
     ///
-    /// The default is for an inventory that keeps what it was given and reads nothing back.
+    /// The default is for an inventory without a parsing step.
     ///
     /// # Errors
     ///
@@ -80,7 +79,7 @@ pub trait CloudResolverUnderTest: Send + Sync {
         Ok(false)
     }
 
-    /// Cuts the resolver off for the rest of the case from whatever it asks: closes its pool, stops its server.
+    /// Makes the resolver's backend unreachable for the rest of the case: closes the pool or stops the server.
     ///
     /// # Errors
     ///
@@ -88,41 +87,41 @@ pub trait CloudResolverUnderTest: Send + Sync {
     async fn cut_off(&self) -> Result<(), PortError>;
 }
 
-/// Credentials, and a way to assign them. Any error ends the case as a violation.
+/// Credentials with hooks that assign them. Any error is a violation.
 #[async_trait]
 pub trait CredentialResolverUnderTest: Send + Sync {
     /// The resolver.
     fn resolver(&self) -> &dyn CredentialResolver;
 
-    /// A Project, another one each time.
+    /// A Project; a new one on each call.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn project(&self) -> Result<ProjectId, PortError>;
 
-    /// Adds a credential that no Project may use yet, another one each time.
+    /// Adds an unassigned credential; a new one on each call.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn add(&self, kv_mount: &str, kv_path: &str) -> Result<CredentialView, PortError>;
 
-    /// Lets a Project use a credential.
+    /// Assigns a credential to a Project.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn assign(&self, project: ProjectId, id: CloudCredentialId) -> Result<(), PortError>;
 
-    /// Lets a Project no longer use a credential.
+    /// Withdraws a credential from a Project.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn withdraw(&self, project: ProjectId, id: CloudCredentialId) -> Result<(), PortError>;
 
-    /// Cuts the resolver off for the rest of the case from whatever it asks: closes its pool, stops its server.
+    /// Makes the resolver's backend unreachable for the rest of the case: closes the pool or stops the server.
     ///
     /// # Errors
     ///
@@ -130,20 +129,20 @@ pub trait CredentialResolverUnderTest: Send + Sync {
     async fn cut_off(&self) -> Result<(), PortError>;
 }
 
-/// Assignments, and a way to make them. Any error ends the case as a violation.
+/// Assignments with a hook that changes them. Any error is a violation.
 #[async_trait]
 pub trait AssignmentReaderUnderTest: Send + Sync {
     /// The reader.
     fn reader(&self) -> &dyn AssignmentReader;
 
-    /// A Project that was not placed, another one each time.
+    /// A Project without a placement; a new one on each call.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn project(&self) -> Result<ProjectId, PortError>;
 
-    /// Places the Project, or reports how its namespace is now.
+    /// Places the Project, or updates the state of its namespace.
     ///
     /// # Errors
     ///
@@ -154,7 +153,7 @@ pub trait AssignmentReaderUnderTest: Send + Sync {
         namespace: &NamespaceObservation,
     ) -> Result<(), PortError>;
 
-    /// Cuts the reader off for the rest of the case from whatever it asks: closes its pool, stops its server.
+    /// Makes the reader's backend unreachable for the rest of the case: closes the pool or stops the server.
     ///
     /// # Errors
     ///
@@ -162,13 +161,13 @@ pub trait AssignmentReaderUnderTest: Send + Sync {
     async fn cut_off(&self) -> Result<(), PortError>;
 }
 
-/// Labels, and a way to attach them. Any error ends the case as a violation.
+/// Labels with hooks that attach them. Any error is a violation.
 #[async_trait]
 pub trait LabelTagResolverUnderTest: Send + Sync {
     /// The resolver.
     fn resolver(&self) -> &dyn LabelTagResolver;
 
-    /// A Resource of a Project of its own, another one each time, whose labels are these; all of them propagate.
+    /// A Resource in a new Project, with these propagating labels; a new one on each call.
     ///
     /// # Errors
     ///
@@ -178,7 +177,7 @@ pub trait LabelTagResolverUnderTest: Send + Sync {
         labels: &BTreeMap<String, String>,
     ) -> Result<(ProjectId, ResourceId), PortError>;
 
-    /// Attaches labels to a Resource that do not propagate, beside those that it has.
+    /// Adds labels to a Resource that do not propagate.
     ///
     /// # Errors
     ///
@@ -189,7 +188,7 @@ pub trait LabelTagResolverUnderTest: Send + Sync {
         labels: &BTreeMap<String, String>,
     ) -> Result<(), PortError>;
 
-    /// Cuts the resolver off for the rest of the case from whatever it asks: closes its pool, stops its server.
+    /// Makes the resolver's backend unreachable for the rest of the case: closes the pool or stops the server.
     ///
     /// # Errors
     ///
@@ -197,32 +196,32 @@ pub trait LabelTagResolverUnderTest: Send + Sync {
     async fn cut_off(&self) -> Result<(), PortError>;
 }
 
-/// Every promise of [`BlueprintResolver`].
+/// The contract of [`BlueprintResolver`].
 pub fn blueprint_suite<W: BlueprintResolverUnderTest + 'static>() -> Suite<W> {
     Suite::new(blueprint::cases())
 }
 
-/// Every promise of [`CloudResolver`].
+/// The contract of [`CloudResolver`].
 pub fn cloud_suite<W: CloudResolverUnderTest + 'static>() -> Suite<W> {
     Suite::new(neighbours::cloud_cases())
 }
 
-/// Every promise of [`CredentialResolver`].
+/// The contract of [`CredentialResolver`].
 pub fn credential_suite<W: CredentialResolverUnderTest + 'static>() -> Suite<W> {
     Suite::new(neighbours::credential_cases())
 }
 
-/// Every promise of [`AssignmentReader`].
+/// The contract of [`AssignmentReader`].
 pub fn assignment_suite<W: AssignmentReaderUnderTest + 'static>() -> Suite<W> {
     Suite::new(neighbours::assignment_cases())
 }
 
-/// Every promise of [`LabelTagResolver`].
+/// The contract of [`LabelTagResolver`].
 pub fn label_suite<W: LabelTagResolverUnderTest + 'static>() -> Suite<W> {
     Suite::new(neighbours::label_cases())
 }
 
-/// An id that nobody gave to anything.
-fn nobodys<T: TryFrom<Uuid, Error = Error>>() -> Result<T, Error> {
+/// An id of no entity.
+fn unused_id<T: TryFrom<Uuid, Error = Error>>() -> Result<T, Error> {
     T::try_from(Uuid::from_u128(0x00dd))
 }

@@ -1,8 +1,7 @@
 //! The contracts of [`Repository`], [`Schedule`], [`Outbox`] and [`AuditSink`], which one store implements
 //! together.
 //!
-//! Every promise of their documentation is a case. A case never sleeps: it moves the store's time by a hook
-//! that the embedder provides.
+//! Every guarantee of their documentation is a case. Cases never sleep: a hook moves the store's time.
 //!
 //! ```
 //! # fn main() {
@@ -85,55 +84,54 @@ use broker_ports::{
 
 use crate::prelude::*;
 
-/// A store that is empty and that nobody else uses, with the hooks that the suites need.
+/// An empty store that the case does not share, with the hooks that the suites need.
 #[async_trait]
 pub trait StoreUnderTest: Send + Sync {
-    /// The aggregate in the store.
+    /// The repository of the store.
     fn repository(&self) -> &dyn Repository;
 
-    /// Who works on what, over the same store.
+    /// The schedule of the same store.
     fn schedule(&self) -> &dyn Schedule;
 
-    /// Events on their way out, over the same store.
+    /// The outbox of the same store.
     fn outbox(&self) -> &dyn Outbox;
 
-    /// The audit, over the same store.
+    /// The audit of the same store.
     fn audit(&self) -> &dyn AuditSink;
 
-    /// The bounds of the back-off that the store was told.
+    /// The store's configured back-off.
     fn backoff(&self) -> Backoff;
 
-    /// Makes everything exist that the declaration refers to. What nobody asked for must not exist.
+    /// Registers everything that the declaration refers to. Anything else must not exist.
     ///
     /// # Errors
     ///
-    /// Any ends the case as a violation.
+    /// Any error is a violation.
     async fn know(&self, declaration: &Declaration) -> Result<(), PortError>;
 
-    /// The whole audit, of all resources and of none, oldest line first.
+    /// The whole audit, including lines without a resource, oldest first.
     ///
     /// # Errors
     ///
-    /// Any ends the case as a violation.
+    /// Any error is a violation.
     async fn audit_trail(&self) -> Result<Vec<AuditRecord>, PortError>;
 
-    /// Lets time pass for the store, without waiting: by a clock that it was given, or by moving every time
-    /// that it stored into the past. The suites compare times only within one answer, so that both will do.
+    /// Advances the store's time without waiting: with an injected clock, or by moving stored times into the past. The
+    /// suites compare times only within one answer, so both work.
     ///
     /// # Errors
     ///
-    /// Any ends the case as a violation.
+    /// Any error is a violation.
     async fn advance(&self, by: Duration) -> Result<(), PortError>;
 
-    /// Begins to store a declaration, in a transaction that stays open until the case commits it: the new row
-    /// is written and nobody sees it yet. Whoever can store in a transaction of the host's does it here.
+    /// Starts to store a declaration in a transaction that stays open until the case commits it. The new row is written
+    /// but not visible yet. An adapter that supports the host's transactions uses one here.
     ///
-    /// The default is for a store whose writes are one step, so that none of them can be seen half way:
-    /// everything happens at the commit.
+    /// The default is for a store with atomic writes: everything happens at the commit.
     ///
     /// # Errors
     ///
-    /// Any ends the case as a violation.
+    /// Any error is a violation.
     async fn begin_create<'a>(
         &'a self,
         admitted: &Admitted,
@@ -141,27 +139,26 @@ pub trait StoreUnderTest: Send + Sync {
         Ok(Box::new(OneStep { repository: self.repository(), admitted: admitted.clone() }))
     }
 
-    /// Makes the stored row of a resource unreadable, behind the adapter's back: as it would be if somebody else
-    /// had written what the domain's rules forbid. Answers whether that is possible.
+    /// Makes the stored row of a resource unreadable, behind the adapter's back. Returns whether that is possible.
     ///
-    /// The default is for a store that keeps what it was given and reads nothing back.
+    /// The default is for a store without a parsing step.
     ///
     /// # Errors
     ///
-    /// Any ends the case as a violation.
+    /// Any error is a violation.
     async fn spoil(&self, _id: ProvisionedResourceId) -> Result<bool, PortError> {
         Ok(false)
     }
 
-    /// Cuts the adapter off from its store for the rest of the case, as a network does that fails.
+    /// Makes the store unreachable for the adapter for the rest of the case, like a network failure.
     ///
     /// # Errors
     ///
-    /// Any ends the case as a violation.
+    /// Any error is a violation.
     async fn cut_off(&self) -> Result<(), PortError>;
 }
 
-/// What the cases are checked in.
+/// The world of the cases.
 type World = dyn StoreUnderTest;
 
 /// A transaction of [`StoreUnderTest::begin_create`].
@@ -171,11 +168,11 @@ pub trait OpenTransaction: Send {
     ///
     /// # Errors
     ///
-    /// Any ends the case as a violation.
+    /// Any error is a violation.
     async fn commit(self: Box<Self>) -> Result<(), PortError>;
 }
 
-/// A write that is one step, and happens when it is committed.
+/// An atomic write that happens at the commit.
 struct OneStep<'a> {
     repository: &'a dyn Repository,
     admitted: Admitted,
@@ -187,13 +184,13 @@ impl OpenTransaction for OneStep<'_> {
         match self.repository.create(&self.admitted).await? {
             Created::Stored => Ok(()),
             other @ (Created::Replayed(_) | Created::Conflict) => {
-                Err(PortError::rejected(format!("a new declaration is answered {other:?}")))
+                Err(PortError::rejected(format!("the result of a creation: {other:?}")))
             }
         }
     }
 }
 
-/// Every promise of [`Repository`].
+/// The contract of [`Repository`].
 pub fn repository_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
     let written = [create::cases(), write::cases(), replace::cases(), guard::cases()];
     let read = [list::cases(), moments::cases(), purge::cases(), unreadable::cases()];
@@ -201,21 +198,21 @@ pub fn repository_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
     Suite::new(written.into_iter().chain(read).chain(broken).flatten())
 }
 
-/// Every promise of [`Schedule`].
+/// The contract of [`Schedule`].
 pub fn schedule_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
     let worked = [claim::cases(), release::cases(), schedule::cases(), brake::cases()];
     let broken = [outage::schedule_cases(), dropping::schedule_cases()];
     Suite::new(worked.into_iter().chain(broken).flatten())
 }
 
-/// Every promise of [`Outbox`].
+/// The contract of [`Outbox`].
 pub fn outbox_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
     let delivered = [outbox::cases(), delayed::cases(), dead_letter::cases()];
     let broken = [outage::outbox_cases(), dropping::outbox_cases()];
     Suite::new(delivered.into_iter().chain(broken).flatten())
 }
 
-/// Every promise of [`AuditSink`].
+/// The contract of [`AuditSink`].
 pub fn audit_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
     Suite::new(audit::cases())
 }

@@ -1,4 +1,4 @@
-//! What every contract suite is made of: named cases, each run in a world of its own, and a report.
+//! Contract suites: named cases, each run in its own world, and a report.
 
 use std::fmt;
 use std::future::Future;
@@ -9,12 +9,12 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::time::timeout;
 
-/// A promise that was broken, in words.
+/// A violated guarantee, with a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation(String);
 
 impl Violation {
-    /// A violation in words.
+    /// A violation with a message.
     pub fn new(what: impl Into<String>) -> Self {
         Self(what.into())
     }
@@ -26,7 +26,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Whatever goes wrong on the way to a check is a violation, too: a port has to answer.
+/// Any other error in a case is a violation, too.
 impl<E: std::error::Error> From<E> for Violation {
     fn from(error: E) -> Self {
         let mut text = error.to_string();
@@ -41,14 +41,14 @@ impl<E: std::error::Error> From<E> for Violation {
 
 type Running<'a> = Pin<Box<dyn Future<Output = Result<(), Violation>> + Send + 'a>>;
 
-/// One promise: its name, and how it is checked in a world `W` that nobody else uses.
+/// One guarantee: its name, and its check in an exclusive world `W`.
 pub struct Case<W> {
     name: &'static str,
     check: Box<dyn for<'a> Fn(&'a W) -> Running<'a> + Send + Sync>,
 }
 
 impl<W> Case<W> {
-    /// A case; the name says what is promised.
+    /// A case; the name states the guarantee.
     pub fn new(
         name: &'static str,
         check: impl for<'a> Fn(&'a W) -> Running<'a> + Send + Sync + 'static,
@@ -56,14 +56,13 @@ impl<W> Case<W> {
         Self { name, check: Box::new(check) }
     }
 
-    /// What is promised.
+    /// The name of the guarantee.
     pub const fn name(&self) -> &'static str {
         self.name
     }
 }
 
-/// How long a case may take unless its suite is told otherwise: many times what a slow adapter needs, so that
-/// only one that hangs ever gets there.
+/// The default timeout of a case: many times the duration of a slow adapter, so that only a hung one reaches it.
 pub const PATIENCE: Duration = Duration::from_mins(5);
 
 /// The cases of one port.
@@ -73,12 +72,12 @@ pub struct Suite<W> {
 }
 
 impl<W> Suite<W> {
-    /// A suite of cases, each of which may take as long as [`PATIENCE`] has it.
+    /// A suite of cases with the timeout [`PATIENCE`].
     pub fn new(cases: impl IntoIterator<Item = Case<W>>) -> Self {
         Self { cases: cases.into_iter().collect(), patience: PATIENCE }
     }
 
-    /// With another time for each case, its fresh world included.
+    /// Sets the timeout of each case, including the creation of its world.
     #[must_use]
     pub const fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
@@ -90,11 +89,11 @@ impl<W> Suite<W> {
         self.cases.iter().map(Case::name)
     }
 
-    /// Runs every case in a fresh world. One that fails, panics or never ends does not stop the others: it is
-    /// named in the report with what became of it.
+    /// Runs every case in a fresh world. A case that fails, panics or hangs does not stop the others; the report names
+    /// it with its outcome.
     ///
-    /// It needs a Tokio runtime with time. What hangs is noticed where it waits; an adapter that blocks its
-    /// thread cannot be left behind.
+    /// Needs a Tokio runtime with time. The timeout works at await points; an adapter that blocks its thread hangs the
+    /// suite.
     pub async fn run<F: Future<Output = W>>(&self, fresh: impl Fn() -> F) -> Report {
         let mut outcomes = Vec::with_capacity(self.cases.len());
         for case in &self.cases {
@@ -114,38 +113,38 @@ impl<W> Suite<W> {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn words(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic
         .downcast_ref::<String>()
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied());
-    format!("panicked: {}", text.unwrap_or("without a word"))
+    format!("panicked: {}", text.unwrap_or("no message"))
 }
 
-/// How the cases of a suite went.
+/// The outcomes of a suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use = "a report that nobody looks at proves nothing"]
+#[must_use = "an unchecked report proves nothing"]
 pub struct Report {
     outcomes: Vec<(&'static str, Result<(), Violation>)>,
 }
 
 impl Report {
-    /// How many cases ran.
+    /// The number of cases that ran.
     pub fn ran(&self) -> usize {
         self.outcomes.len()
     }
 
-    /// The cases that failed, with what they found.
+    /// The failed cases with their violations.
     pub fn failures(&self) -> impl Iterator<Item = (&'static str, &Violation)> {
         self.outcomes.iter().filter_map(|(name, outcome)| Some((*name, outcome.as_ref().err()?)))
     }
 
-    /// Fails the calling test if a case failed, with one line for each.
+    /// Panics if a case failed, with one line for each.
     ///
     /// # Panics
     ///
-    /// When a case failed, or when there was none.
+    /// When a case failed, or the suite is empty.
     pub fn assert_passed(&self) {
         assert!(!self.outcomes.is_empty(), "the suite has no case");
         let lines: Vec<_> =
@@ -179,7 +178,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_fails_panics_or_hangs_is_named_and_stops_nobody() {
+    async fn a_failed_or_hung_case_is_named_and_stops_no_other() {
         let suite = Suite::new(vec![
             Case::new("fails", |()| Box::pin(async { Err(Violation::new("no")) })),
             Case::new("panics", |()| Box::pin(async { panic!("oh") })),

@@ -1,7 +1,7 @@
 //! The contract of [`TokenIssuer`].
 //!
-//! Most cases are about two workers and an agent that get in each other's way: a worker that lost its lease
-//! goes on for a while, and an agent consumes its token whenever it boots.
+//! Most cases are races between two workers and an agent: a worker that lost its lease continues for a while, and an
+//! agent consumes its token whenever it boots.
 
 mod concurrency;
 mod outage;
@@ -18,50 +18,48 @@ use broker_ports::{
 
 use crate::prelude::*;
 
-/// An issuer, and the world around it that the suite needs.
+/// An issuer with the hooks that the suite needs.
 #[async_trait]
 pub trait TokenIssuerUnderTest: Send + Sync {
     /// The issuer.
     fn issuer(&self) -> &dyn TokenIssuer;
 
-    /// A resource that no token was asked for yet, another one each time.
+    /// A resource without a token; a new one on each call.
     ///
     /// # Errors
     ///
-    /// Any ends the case as a violation.
+    /// Any error is a violation.
     async fn resource(&self) -> Result<ProvisionedResourceId, PortError>;
 
-    /// An agent comes with a plaintext: whether it was let in. That consumes the token.
+    /// An agent enrols with a plaintext, which consumes the token. Returns whether it was admitted.
     ///
     /// # Errors
     ///
-    /// Any ends the case as a violation; that a token is not live is no error.
+    /// Any error is a violation; a token that is not live is not an error.
     async fn consume(&self, plaintext: &BootstrapToken) -> Result<bool, PortError>;
 
-    /// Lets time pass for the issuer, without waiting: by a clock that it was given, or by moving the times
-    /// that it stored.
+    /// Advances the issuer's time without waiting: with an injected clock or by moving stored times.
     ///
     /// # Errors
     ///
-    /// Any ends the case as a violation.
+    /// Any error is a violation.
     async fn advance(&self, by: Duration) -> Result<(), PortError>;
 
-    /// Cuts the issuer off for the rest of the case from whatever it talks to: closes its pool, stops its
-    /// server.
+    /// Makes the issuer's backend unreachable for the rest of the case: closes the pool or stops the server.
     ///
     /// # Errors
     ///
-    /// Any ends the case as a violation.
+    /// Any error is a violation.
     async fn cut_off(&self) -> Result<(), PortError>;
 }
 
-/// Every promise of [`TokenIssuer`].
+/// The contract of [`TokenIssuer`].
 pub fn suite<W: TokenIssuerUnderTest + 'static>() -> Suite<W> {
     let cases = [protocol::cases(), rules::cases(), concurrency::cases(), outage::cases()];
     Suite::new(cases.into_iter().flatten())
 }
 
-/// One resource, and what workers and agents do with its tokens.
+/// One resource, with the actions of workers and agents on its tokens.
 struct Bench<'a> {
     world: &'a dyn TokenIssuerUnderTest,
     resource: ProvisionedResourceId,
@@ -91,12 +89,12 @@ impl<'a> Bench<'a> {
         match self.ask(ordinal, epoch).await?? {
             Issue::Issued(token) => Ok(token),
             Issue::Consumed { id } => Err(Violation::new(format!(
-                "ordinal {ordinal} under epoch {epoch} is answered with consumed token {id}"
+                "ordinal {ordinal} under epoch {epoch} returned consumed token {id}"
             ))),
         }
     }
 
-    async fn told_consumed(&self, ordinal: u32, epoch: u64) -> Checked<BootstrapTokenId> {
+    async fn answered_consumed(&self, ordinal: u32, epoch: u64) -> Checked<BootstrapTokenId> {
         match self.ask(ordinal, epoch).await?? {
             Issue::Consumed { id } => Ok(id),
             Issue::Issued(token) => Err(Violation::new(format!(
@@ -140,7 +138,7 @@ impl<'a> Bench<'a> {
         )
     }
 
-    /// Says so itself, and lets no agent in.
+    /// Its state is invalidated, and no agent can enrol with it.
     async fn is_invalidated(&self, token: &IssuedToken) -> Outcome {
         let state = self.state(token.id).await?;
         require(

@@ -1,4 +1,4 @@
-//! The example of the page "Write your own adapter" passes its contract suite, and the page shows that very
+//! The example of the page "Write your own adapter" passes its contract suite, and the page contains exactly this
 //! example.
 
 #[path = "../examples/own_adapter.rs"]

@@ -1,4 +1,4 @@
-//! `composition.yaml`: what a composite resource is turned into.
+//! Reads `composition.yaml`: the composed kinds and the patched fields of a blueprint.
 
 use std::collections::BTreeMap;
 
@@ -12,26 +12,26 @@ use crate::composition_ref::CompositionName;
 use crate::document;
 use crate::fields::Field;
 
-/// The API of the function whose input names what it composes.
+/// The API of the function whose input names the composed objects.
 const PATCH_AND_TRANSFORM: &str = "pt.fn.crossplane.io/";
 
-/// A function that composes nothing: it reports the readiness of what others composed.
+/// A function that composes nothing: it only reports the readiness of composed objects.
 const AUTO_READY: &str = "function-auto-ready";
 
 pub(super) struct Composition {
     pub(super) name: CompositionName,
-    /// Over its `spec`.
+    /// The digest of its `spec`.
     pub(super) spec: Digest,
-    /// The composite resource that it is for.
+    /// The API version of the composite resource that it composes.
     pub(super) api_version: String,
     pub(super) kind: String,
-    /// What its steps compose, as far as that can be read.
+    /// The kinds that its steps compose, as far as they can be read.
     pub(super) composed_kinds: Vec<ComposedKind>,
-    /// The steps from which it cannot be read.
+    /// The steps whose composed kinds cannot be read.
     pub(super) opaque_steps: Vec<String>,
     /// Every path of the composite resource that a patch reads.
     patched_from: Vec<FieldPath>,
-    /// Paths of patches that Crossplane refuses.
+    /// Patch paths that Crossplane rejects.
     pub(super) bad_paths: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ impl Composition {
         if input_api.starts_with(PATCH_AND_TRANSFORM) {
             for resource in input.get("resources").items()? {
                 let base = resource.get("base");
-                // Without a base, another step composes the resource and this one patches it.
+                // Without a base, another step composes the resource and this one only patches it.
                 if base.value.is_some() {
                     self.composed_kinds.push(ComposedKind {
                         api_version: base.get("apiVersion").text()?.to_owned(),
@@ -91,8 +91,8 @@ impl Composition {
         Ok(())
     }
 
-    /// Whether a patch reads the field of the composite resource at `path`, or a part of it. Never known of a
-    /// step that cannot be read.
+    /// Whether a patch reads the field of the composite resource at `path`, or part of it. Unknown for steps
+    /// that cannot be read.
     pub(super) fn reads(&self, path: &[&str]) -> bool {
         !self.opaque_steps.is_empty() || self.patched_from.iter().any(|source| source.reads(path))
     }
@@ -123,7 +123,6 @@ impl Composition {
     }
 }
 
-/// The name of the Composition in a document.
 pub(super) fn name(bytes: &[u8]) -> Result<CompositionName, Error> {
     let document = document::read("composition", bytes)?;
     name_of(&Field::new("composition", &document))
@@ -145,7 +144,7 @@ fn name_of(root: &Field<'_>) -> Result<CompositionName, Error> {
 }
 
 /// The paths of the composite resource that a patch reads. Patches in the other direction read a composed
-/// object, or the environment.
+/// object or the environment.
 fn sources(patch: &Value) -> Vec<&str> {
     match type_of(patch) {
         "FromCompositeFieldPath" => path_of(patch).into_iter().collect(),

@@ -1,4 +1,4 @@
-//! Whether the three files of a blueprint fit together, and with what the broker sends.
+//! Checks that the three files of a blueprint agree with each other and with the broker's requests.
 
 use broker_domain::MeshRole;
 use serde_json::{Map, Value, json};
@@ -69,14 +69,14 @@ fn check_composition(metadata: &Metadata, composition: &Composition, report: &mu
     }
     for step in &composition.opaque_steps {
         let message = format!(
-            "spec.pipeline: what step {} composes cannot be read; name it in composedKinds",
+            "spec.pipeline: the kinds that step {} composes cannot be read; list them in composedKinds",
             quoted(step)
         );
         report.warning(File::Composition, message);
     }
 }
 
-/// The token has to get in, and somebody has to take it from there.
+/// The XRD must accept the token, and a patch must read it.
 fn check_injection(
     metadata: &Metadata,
     xrd: &Xrd,
@@ -102,12 +102,12 @@ fn check_injection(
     let Some(token) = injected.first() else { return };
     let path = format!("spec.{}", token.join("."));
     if !composition.reads(&[&["spec"], *token].concat()) {
-        let message = format!("spec.pipeline: no patch reads {path}; the token would go nowhere");
+        let message = format!("spec.pipeline: no patch reads {path}; the token would not be used");
         report.warning(File::Composition, message);
     }
 }
 
-/// Shows the XRD what a shell and a bootstrap would have at the injection site.
+/// Checks the injection site of a shell and of a bootstrap against the XRD.
 fn check_site(strategy: InjectionStrategy, xrd: &Xrd, report: &mut Report<'_>) {
     let site = match strategy.leaves() {
         [[field], ..] => format!("spec.{field}"),
@@ -137,11 +137,10 @@ fn check_site(strategy: InjectionStrategy, xrd: &Xrd, report: &mut Report<'_>) {
         return;
     }
     for FieldProblem { path, kind, problem } in problems(&spec) {
-        let message = format!("{path}: of a bootstrap {problem}");
+        let message = format!("{path}: with a bootstrap, {problem}");
         match kind {
-            // Was said already.
             ProblemKind::Undeclared | ProblemKind::Type => {}
-            // A document always looks like this one; a token may look otherwise than the made-up one.
+            // Every cloud-config document resembles this sample; a real token may differ from it.
             ProblemKind::Value if strategy != InjectionStrategy::CloudInitUserData => {
                 report.warning(File::Xrd, message);
             }
@@ -253,7 +252,6 @@ fn check_tags(xrd: &Xrd, report: &mut Report<'_>) {
     }
 }
 
-/// What a schema knows of a path.
 enum Place<'a> {
     Schema(&'a Schema),
     Anything,
@@ -270,7 +268,6 @@ fn at<'a>(schema: &'a Schema, path: &[&str]) -> Place<'a> {
     }
 }
 
-/// Whether a schema takes values of a type.
 fn takes(schema: &Schema, value_type: ValueType) -> bool {
     match schema.value_type() {
         None => true,
@@ -282,7 +279,7 @@ fn takes(schema: &Schema, value_type: ValueType) -> bool {
     }
 }
 
-/// The types that a parameter's schema allows, where it names any.
+/// The types that a parameter's schema allows, if it names any.
 fn types_of(schema: &Value) -> Vec<&str> {
     match schema.get("type") {
         Some(Value::String(name)) => vec![name],

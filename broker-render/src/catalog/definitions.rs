@@ -1,5 +1,5 @@
-//! What the blueprints of a catalog define together. A cluster has one definition of a kind and one
-//! Composition of a name, so blueprints that share either have to agree on it.
+//! Checks the blueprints of a catalog against each other. A cluster has one definition per kind and one
+//! Composition per name, so blueprints that share either must agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,18 +12,18 @@ use crate::composition_ref::CompositionName;
 use crate::text::quoted;
 use crate::xrd::{Xrd, XrdScope};
 
-/// The kinds and Compositions of the blueprints that were added so far.
+/// The kinds and Compositions of the blueprints added so far.
 ///
-/// Schemas are compared without their descriptions.
+/// The comparison of schemas ignores descriptions.
 #[derive(Debug, Default)]
 pub struct Definitions {
     /// By group and kind.
     kinds: BTreeMap<(String, String), Kind>,
-    /// With the blueprint that brought each.
+    /// With the slug of the defining blueprint.
     compositions: BTreeMap<CompositionName, (String, Digest)>,
-    /// What composite resources compose, by their group and kind.
+    /// The kinds that composite resources compose, by the group and kind of the composite.
     composed: BTreeMap<(String, String), BTreeSet<ComposedKind>>,
-    /// The kinds that each blueprint lists; not of those that were published before.
+    /// The kinds that each blueprint lists; without blueprints published earlier.
     listed: BTreeMap<String, Vec<ComposedKind>>,
 }
 
@@ -32,12 +32,12 @@ struct Kind {
     slug: String,
     plural: String,
     scope: XrdScope,
-    /// The schema of each version, with the blueprint that brought it.
+    /// The schema digest of each version, with the slug of the defining blueprint.
     versions: BTreeMap<String, (String, Digest)>,
 }
 
 impl Definitions {
-    /// Adds a blueprint, and names everything that it defines otherwise than one before it.
+    /// Adds a blueprint. Reports every definition that contradicts an earlier one.
     pub fn add(&mut self, blueprint: &Blueprint) -> Vec<Problem> {
         let Blueprint { slug, xrd, composition, composition_spec, composed_kinds, .. } = blueprint;
         self.compose(xrd, composed_kinds);
@@ -45,12 +45,12 @@ impl Definitions {
         self.add_parts(slug, xrd, composition, *composition_spec)
     }
 
-    /// Names every kind that a blueprint composes only through another composite resource, and does not list. Ask when
-    /// all blueprints were added.
+    /// Reports every kind that a blueprint composes only through another composite resource and does not
+    /// list. Call it after all blueprints were added.
     ///
-    /// The broker finds such an object by the label of the outermost composite resource, among the listed kinds. Of a
-    /// kind that is not listed, an object could outlive Deleted. Secrets and ConfigMaps need no line: the broker never
-    /// reads them.
+    /// The broker finds such objects by the label of the outermost composite resource, but only among listed
+    /// kinds. An object of an unlisted kind could outlive Deleted. Secrets and ConfigMaps need no entry: the
+    /// broker never reads them.
     pub fn unlisted(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         for (slug, listed) in &self.listed {
@@ -70,11 +70,11 @@ impl Definitions {
         problems
     }
 
-    /// Adds a blueprint that a catalog published before, from its stored files.
+    /// Adds a blueprint published earlier, from its stored files.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] when a file cannot be read. Nothing was added then.
+    /// [`Error::InvalidInput`] when a file cannot be read; nothing is added then.
     pub fn add_published(
         &mut self,
         slug: &str,
@@ -131,7 +131,7 @@ impl Definitions {
         }
         let known = self.compositions.entry(composition.clone());
         let (other, known) = known.or_insert_with(|| (slug.to_owned(), spec));
-        // The versions of one blueprint follow each other under one name.
+        // Versions of one blueprint succeed each other under one name.
         if *known != spec && other != slug {
             let other = quoted(other);
             let message = format!(
@@ -144,7 +144,7 @@ impl Definitions {
     }
 }
 
-/// Group and kind: objects are the same in every version.
+/// Group and kind; an object is the same in every version.
 fn key(kind: &ComposedKind) -> (String, String) {
     let group = kind.api_version.rsplit_once('/').map_or("", |(group, _)| group);
     (group.to_owned(), kind.kind.clone())

@@ -1,4 +1,4 @@
-//! Field paths of patches, as Crossplane reads them: `spec.list[0].x`, `spec.parameters["size"]`,
+//! Crossplane's field paths in patches: `spec.list[0].x`, `spec.parameters["size"]`,
 //! `metadata.annotations[example.org/a.b]`, and `[*]` for every entry.
 
 /// A parsed path.
@@ -12,7 +12,7 @@ enum Segment {
 }
 
 impl FieldPath {
-    /// Parses a path; `None` for one that Crossplane refuses.
+    /// Parses a path; `None` if Crossplane rejects it.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut segments = Vec::new();
         let mut rest = text;
@@ -32,8 +32,7 @@ impl FieldPath {
         (!segments.is_empty()).then_some(Self(segments))
     }
 
-    /// Whether reading this path reads the field at `path`: the whole of it, a part of it, or an object
-    /// around it.
+    /// Whether reading this path reads the field at `path`: all of it, part of it, or an enclosing object.
     pub(super) fn reads(&self, path: &[&str]) -> bool {
         self.0.iter().zip(path).all(|(segment, name)| match segment {
             Segment::Field(field) => field == name,
@@ -59,7 +58,7 @@ impl Segment {
     }
 }
 
-/// What stands before the closing bracket, and what follows it. A quoted name may hold a bracket.
+/// Splits at the closing bracket. A quoted name may contain a bracket.
 fn bracketed(inner: &str) -> Option<(&str, &str)> {
     for quote in ['\'', '"'] {
         if let Some(quoted) = inner.strip_prefix(quote) {

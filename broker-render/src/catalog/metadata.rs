@@ -1,4 +1,4 @@
-//! `metadata.json`: what the catalog says about a blueprint.
+//! Reads `metadata.json`: the catalog's description of a blueprint.
 
 use broker_domain::{Error, MeshRole};
 
@@ -31,7 +31,7 @@ pub(super) struct Metadata {
     pub(super) injection_strategy: InjectionStrategy,
     pub(super) mesh_role: MeshRole,
     pub(super) parameter_schema: ParameterSchema,
-    /// Given when they cannot, or should not, be read from the Composition.
+    /// Set when they cannot, or should not, be read from the Composition.
     pub(super) composed_kinds: Option<Vec<ComposedKind>>,
 }
 

@@ -1,4 +1,4 @@
-//! The catalog's compact form: a list of parameters, each with its type and a few rules.
+//! The catalog's compact schema form: a list of parameters, each with a type and a few rules.
 
 use broker_domain::Error;
 use serde_json::{Map, Value, json};
@@ -8,17 +8,17 @@ use crate::fields::Field;
 use crate::text::{list, quoted};
 use crate::xrd::ValueType;
 
-/// Keywords that every parameter may carry. `name`, `required` and `secret` are the form's own, the others
-/// mean what they mean in JSON Schema.
+/// Keywords that every parameter may carry. `name`, `required` and `secret` belong to this form; the others
+/// have their JSON Schema meaning.
 const COMMON: [&str; 7] = ["name", "type", "required", "description", "default", "enum", "secret"];
 
-/// What a parameter marked secret may carry: any further rule would need to see the value.
+/// Keywords of a secret parameter. Any other rule would need to read the value.
 const SECRET: [&str; 5] = ["name", "type", "required", "description", "secret"];
 
-/// The equivalent JSON Schema. Unknown parameters are refused by it.
+/// Translates to JSON Schema, which then rejects unknown parameters.
 pub(super) fn to_json_schema(root: &Field<'_>) -> Result<Value, Error> {
     if let Some((key, field)) = root.entries()?.into_iter().find(|(key, _)| *key != "parameters") {
-        let problem = format!("{} stands beside parameters; use one form, not both", quoted(key));
+        let problem = format!("{} is given together with parameters; use one form", quoted(key));
         return Err(Field { path: root.path.clone(), value: field.value }.invalid(problem));
     }
     let mut properties = Map::new();
@@ -71,7 +71,7 @@ fn parameter_schema(parameter: &Field<'_>) -> Result<Map<String, Value>, Error> 
     Ok(schema)
 }
 
-/// The rules that make sense for a type. One that does not would be ignored in silence.
+/// The rules that apply to a type. Any other rule would be silently ignored.
 const fn rules_of(value_type: ValueType) -> &'static [&'static str] {
     match value_type {
         ValueType::String => &["pattern", "minLength", "maxLength"],

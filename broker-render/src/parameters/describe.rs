@@ -1,4 +1,4 @@
-//! What is wrong with a parameter, in our words: its path, the problem, what is allowed, and no value.
+//! Messages about invalid parameters: path, problem and allowed values, never the value.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use serde_json::Value;
 use crate::canonical;
 use crate::text::{join, list, quoted, shortened};
 
-/// How many problems one refusal names before it only counts them.
+/// The number of problems that one error names before it counts the rest.
 const MAX_PROBLEMS: usize = 32;
 
-/// What is wrong with some values: sorted, each sentence once, and counted where they get too many.
+/// Sorted, deduplicated problems, counted beyond the limit.
 #[derive(Default)]
 pub(super) struct Problems {
     named: BTreeSet<String>,
@@ -35,7 +35,6 @@ impl Problems {
     }
 }
 
-/// Why a schema cannot be compiled.
 pub(super) fn schema_problem(error: &ValidationError<'_>) -> String {
     let path = path(error.instance_path());
     let keyword = error.kind().keyword();
@@ -51,12 +50,11 @@ pub(super) fn schema_problem(error: &ValidationError<'_>) -> String {
     format!("is no usable schema{place}: {keyword} of its meta-schema is not satisfied")
 }
 
-/// Whether the error is about a required field that is not there.
 pub(super) fn is_missing(error: &ValidationError<'_>) -> bool {
     matches!(error.kind(), Kind::Required { .. })
 }
 
-/// The parameter that the error is about, unless it is about all of them.
+/// The parameter that the error concerns; `None` if it concerns the root.
 pub(super) fn parameter_of(error: &ValidationError<'_>) -> Option<String> {
     match error.instance_path().into_iter().next()? {
         LocationSegment::Property(name) => Some(name.into_owned()),
@@ -64,7 +62,7 @@ pub(super) fn parameter_of(error: &ValidationError<'_>) -> Option<String> {
     }
 }
 
-/// Adds the sentences for one finding: one, except for several unknown names at once.
+/// Adds one sentence per error, or one per name for several unknown names.
 pub(super) fn add_value_problems(
     problems: &mut Problems,
     error: &ValidationError<'_>,
@@ -73,7 +71,7 @@ pub(super) fn add_value_problems(
 ) {
     let at = path(error.instance_path());
     if let Some(secret) = parameter_of(error).filter(|name| secrets.contains(name)) {
-        // Nothing of what was sent may show, not even a field name.
+        // Show nothing of the input, not even a field name.
         problems.add(|| secret_problem(&secret));
         return;
     }
@@ -163,7 +161,7 @@ fn values(options: &Value) -> String {
     list(options.as_array().map_or(&[][..], Vec::as_slice).iter().map(canonical::text))
 }
 
-/// `a.b[0].c` for `/a/b/0/c`.
+/// Converts `/a/b/0/c` to `a.b[0].c`.
 fn path(location: &Location) -> String {
     location.into_iter().fold(String::new(), |path, segment| match segment {
         LocationSegment::Property(name) => join(&path, &name),

@@ -1,5 +1,5 @@
-//! What a JSON Schema must not do before it may be compiled: look outside of itself, call itself by another
-//! name, grow without end through references, or hide a secret where nobody would find it.
+//! Rejects a JSON Schema before compilation if it refers outside of itself, renames itself, expands without
+//! bound through references, or marks a secret where it would have no effect.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use crate::document::MAX_DEPTH;
 use crate::fields::Field;
 use crate::text::quoted;
 
-/// How many patterns one schema may hold, each counted wherever a reference leads to it.
+/// The maximum number of patterns, counted once per reference to them.
 const MAX_PATTERNS: usize = 256;
 
-/// How many schemas one schema may stand for, each counted wherever a reference leads to it. The compiled
-/// form, and the time that a value takes, grow with this number and not with the text.
+/// The maximum number of schemas, counted once per reference to them. Compiled size and validation time grow
+/// with this number, not with the text.
 const MAX_SCHEMAS: usize = 4096;
 
-/// Where references may lead: the places that hold schemas which are used more than once.
+/// The keywords that hold shared schemas, and the only targets of references.
 const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 
 /// Keywords whose value maps names to schemas.
@@ -45,10 +45,10 @@ const SCHEMAS: [&str; 16] = [
     "contentSchema",
 ];
 
-/// What a parameter marked secret may say besides: any rule would need to see the value.
+/// Keywords of a secret parameter. Any other rule would need to read the value.
 const SECRET: [&str; 4] = ["secret", "type", "title", "description"];
 
-/// Refuses a schema that must not be compiled; `root` names the document in messages.
+/// Rejects a schema that must not be compiled; `root` names the document in messages.
 pub(super) fn inspect(root: &Field<'_>, schema: &Value) -> Result<(), Error> {
     let root = Field::new(root.path.as_str(), schema);
     let type_field = root.get("type");
@@ -67,8 +67,8 @@ pub(super) fn inspect(root: &Field<'_>, schema: &Value) -> Result<(), Error> {
     inspection.schema(&root, Place::Root, 1).map(|_| ())
 }
 
-/// Refuses a schema that still marks a secret after those of its parameters were taken out of it: there it
-/// would protect nothing. Looks at everything, because a keyword that nobody knows may hold one too.
+/// Rejects a secret mark that remains after the secret parameters were taken out: it would protect nothing.
+/// Visits every value, because an unknown keyword may contain a mark too.
 pub(super) fn no_secret_is_left(field: &Field<'_>) -> Result<(), Error> {
     match field.value {
         Some(Value::Object(object)) => {
@@ -90,7 +90,7 @@ fn misplaced_secret(field: &Field<'_>) -> Error {
     field.get("secret").invalid(problem)
 }
 
-/// Where a schema stands: only a parameter itself can be marked secret.
+/// The position of a schema: only a parameter itself can be secret.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Root,
@@ -98,7 +98,7 @@ enum Place {
     Below,
 }
 
-/// What a schema comes to when every reference is replaced by what it leads to.
+/// The size of a schema with every reference expanded.
 #[derive(Clone, Copy, Default)]
 struct Extent {
     schemas: usize,
@@ -131,14 +131,14 @@ impl Extent {
     }
 }
 
-/// One walk over a schema. Each definition is measured once, however often references lead to it.
+/// One walk over a schema. Measures each definition once, however many references target it.
 struct Inspection<'a> {
     root: Field<'a>,
-    /// `None` while the definition is being walked: whoever meets it then closes a cycle.
+    /// `None` while the walk is inside the definition; reaching it again means a cycle.
     known: BTreeMap<Definition<'a>, Option<Extent>>,
 }
 
-/// One of [`DEFINITIONS`], and the name there.
+/// A keyword of [`DEFINITIONS`], and the name under it.
 type Definition<'a> = (&'a str, &'a str);
 
 impl<'a> Inspection<'a> {
@@ -150,7 +150,7 @@ impl<'a> Inspection<'a> {
         if place != Place::Parameter && schema.get("secret") == Some(&Value::Bool(true)) {
             return Err(misplaced_secret(field));
         }
-        // Before the walk goes on, so that it never gets deeper than that itself.
+        // Check before descending, so that the walk itself stays within the limit.
         Extent { levels: level, ..extent }.check(field)?;
         no_other_name(field)?;
         extent.patterns += usize::from(schema.get("pattern").is_some());
@@ -189,7 +189,7 @@ impl<'a> Inspection<'a> {
         extent.check(field)
     }
 
-    /// Measures a schema that references lead to; `from` is where one of them stands.
+    /// Measures a referenced schema; `from` is the place of one reference.
     fn definition(
         &mut self,
         (place, name): Definition<'a>,
@@ -212,10 +212,9 @@ impl<'a> Inspection<'a> {
     }
 }
 
-/// The definition that a schema refers to, if it refers to one.
 fn referenced<'a>(reference: &Field<'a>) -> Result<Option<Definition<'a>>, Error> {
     let Some(pointer) = reference.optional_text()? else { return Ok(None) };
-    // Letter for letter: a pointer with escapes would be another spelling of the same place.
+    // Compare literally: a pointer with escapes would be a second spelling of the same place.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let parts = pointer.strip_prefix("#/").and_then(|rest| rest.split_once('/'));
     parts
@@ -228,8 +227,8 @@ fn referenced<'a>(reference: &Field<'a>) -> Result<Option<Definition<'a>>, Error
         })
 }
 
-/// With another name or base, or with references that depend on the way to them, a pointer would no longer
-/// lead where it says.
+/// Rejects keywords that rename or rebase the schema, or that resolve dynamically: they would change the
+/// target of a pointer.
 fn no_other_name(field: &Field<'_>) -> Result<(), Error> {
     for keyword in ["$dynamicRef", "$recursiveRef"] {
         if field.get(keyword).value.is_some() {

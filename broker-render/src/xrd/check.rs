@@ -1,4 +1,4 @@
-//! Whether an API server would take a `spec`, and keep all of it; by field, and without repeating values.
+//! Checks a `spec` as an API server would: accepted, and nothing dropped. Reports by field, without values.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -11,27 +11,27 @@ use crate::canonical::{self, TWO_POW_53, same};
 use crate::document::MAX_DOCUMENT_BYTES;
 use crate::text::{join, kind_of, list, quoted};
 
-/// How many problems are named before a last one only says that there are more.
+/// The number of problems that are named; one more entry reports the rest.
 const MAX_PROBLEMS: usize = 32;
 
-/// What is wrong with one field.
+/// A problem with one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FieldProblem {
-    /// Where, beginning with `spec`.
+    /// The path, beginning with `spec`.
     pub path: String,
-    /// What kind of problem it is.
+    /// The kind of problem.
     pub kind: ProblemKind,
-    /// What is wrong and what is allowed. Values are not repeated: they may be secret.
+    /// The problem and the allowed values. Never contains the value, which may be secret.
     pub problem: String,
 }
 
 /// The kinds of [`FieldProblem`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProblemKind {
-    /// The XRD does not declare the field: server-side apply refuses it, or it would be dropped.
+    /// The XRD does not declare the field: the API server rejects or drops it.
     Undeclared,
-    /// The value has another type than declared.
+    /// The value has the wrong type.
     Type,
     /// A required field is missing.
     Missing,
@@ -64,7 +64,6 @@ pub(super) fn check(schema: &Schema, spec: &Value) -> Vec<FieldProblem> {
     check.problems
 }
 
-/// The way to a value. Most values are fine, so that the text is made for the others only.
 enum Path<'a> {
     Spec,
     Field(&'a Self, &'a str),
@@ -81,15 +80,14 @@ impl Path<'_> {
     }
 }
 
-/// One walk over a value and its schema.
 struct Check {
     problems: Vec<FieldProblem>,
-    /// How many problems are written down. None where only yes or no is asked for.
+    /// The maximum number of recorded problems; 0 for a yes-or-no check.
     limit: usize,
-    /// Whether there is a problem that was not written down: the walk ends with it.
+    /// Whether a problem exceeded the limit, which ends the walk.
     more: bool,
-    /// Whether undeclared fields count. In the branches of `allOf` and its like they do not: those only
-    /// add rules about what the structure around them declares.
+    /// Whether undeclared fields are problems. Not in the branches of `allOf` and its siblings: they only add
+    /// rules to fields that the enclosing structure declares.
     declared: bool,
 }
 
@@ -160,7 +158,7 @@ impl Check {
         self.identities(&schema.list, items, path);
     }
 
-    /// Items of a set, and items of a map by their keys, may stand there once.
+    /// Rejects duplicate items of a set, and items of a map with equal keys.
     fn identities(&mut self, list_type: &ListType, items: &[Value], path: &Path<'_>) {
         let mut seen = BTreeSet::new();
         for (index, item) in items.iter().enumerate() {
@@ -171,7 +169,7 @@ impl Check {
                     let missing = keys.iter().find(|key| item.get(key.as_str()).is_none());
                     if let Some(key) = missing {
                         let problem =
-                            || format!("has no {}, by which items are told apart", quoted(key));
+                            || format!("has no {}, the key that identifies items", quoted(key));
                         self.report(&Path::Item(path, index), ProblemKind::Missing, problem);
                         continue;
                     }
@@ -193,7 +191,7 @@ impl Check {
         }
     }
 
-    /// A place that is declared without a schema: scalars stay, what lies below is dropped.
+    /// A place declared without a schema: keeps scalars, drops nested values.
     fn scalars(&mut self, value: &Value, path: &Path<'_>) {
         match value {
             Value::Object(object) => {
@@ -237,7 +235,7 @@ fn has_type(schema: &Schema, value: &Value) -> bool {
     }
 }
 
-/// Why a value breaks a rule; `None` when it does not, or when the rule is about values of another type.
+/// The reason why a value breaks a rule; `None` if it complies or the rule is for another type.
 fn broken(rule: &Rule, value: &Value) -> Option<String> {
     match rule {
         Rule::Enum(allowed) => (!allowed.iter().any(|allowed| same(allowed, value)))
@@ -277,7 +275,7 @@ fn broken(rule: &Rule, value: &Value) -> Option<String> {
     }
 }
 
-/// A number beside a bound. For an integer the API server cuts the bound's fraction off.
+/// Compares a number with a bound. For integers, the API server truncates the bound.
 fn against(value: &Value, limit: f64) -> Option<Ordering> {
     match canonical::number(value.as_number()?).as_i64() {
         Some(integer) => Some(integer.cmp(&truncated(limit))),
@@ -285,15 +283,15 @@ fn against(value: &Value, limit: f64) -> Option<Ordering> {
     }
 }
 
-/// Whether the API server takes a number for a multiple: an integer of the factor without its fraction,
-/// anything else by floating point.
+/// Whether the API server considers a number a multiple. Integers use the truncated factor, other numbers
+/// floating point.
 fn is_multiple(value: &Value, factor: f64) -> Option<bool> {
     if let Some(integer) = canonical::number(value.as_number()?).as_i64() {
         return Some(integer.checked_rem(truncated(factor)) == Some(0));
     }
     let value = value.as_f64()?;
     let quotient = if factor < 1.0 { 1.0 / factor * value } else { value / factor };
-    // A quotient slightly above an integer is one; slightly below, or negative, it is not.
+    // Accept a quotient slightly above an integer; reject one slightly below, or negative.
     let is_near = quotient >= 1.0 && quotient.fract() / (quotient + quotient.trunc()) < 1e-9;
     Some(quotient.abs() < TWO_POW_53 && (quotient.fract() == 0.0 || is_near))
 }

@@ -1,25 +1,24 @@
-//! Patterns of an XRD mean what the API server's regular expressions make of them.
+//! Translates XRD patterns from the API server's regular expression syntax (Go) to that of the `regex` crate.
 //!
-//! The API server is written in Go, whose syntax is nearly that of the `regex` crate. A pattern is rewritten
-//! where the two differ before it is compiled: Go's `\d`, `\w`, `\s` and `\b` know ASCII only, a bracket inside
-//! of a character class and a brace that begins no repetition are ordinary characters there, `\Q…\E` quotes,
-//! and `\<` is no boundary of a word. What only the `regex` crate knows is refused.
+//! The translation covers these differences. Go's `\d`, `\w`, `\s` and `\b` match ASCII only. In Go, a
+//! bracket inside a character class and a brace that begins no repetition are literals, `\Q…\E` quotes, and
+//! `\<` is not a word boundary. Syntax that only the `regex` crate knows is rejected.
 
 use regex::{Regex, RegexBuilder};
 
-/// The largest compiled form of one pattern.
+/// The maximum compiled size of one pattern in bytes.
 const MAX_COMPILED_BYTES: usize = 256 * 1024;
 
-/// How often Go repeats something at most.
+/// Go's maximum repetition count.
 const MAX_REPEATS: u32 = 1000;
 
-/// The classes that Go knows by name inside of a class.
+/// The POSIX classes that Go knows inside a character class.
 const POSIX_CLASSES: [&str; 14] = [
     "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct",
     "space", "upper", "word", "xdigit",
 ];
 
-/// Compiles a pattern; on failure, the problem as part of a sentence.
+/// Compiles a pattern. The error is a sentence fragment.
 pub(super) fn compile(source: &str) -> Result<Regex, String> {
     let unknown = || "is not a regular expression of the API server; use RE2 syntax".to_owned();
     RegexBuilder::new(&from_go(source).ok_or_else(unknown)?)
@@ -37,7 +36,7 @@ pub(super) fn compile(source: &str) -> Result<Regex, String> {
         })
 }
 
-/// A Go pattern in the syntax of the `regex` crate; `None` when it is none.
+/// Translates a Go pattern; `None` if Go would reject it.
 fn from_go(source: &str) -> Option<String> {
     let out = String::with_capacity(source.len());
     let mut rewrite = Rewrite { rest: source, out, in_class: false, repeated: false };
@@ -51,12 +50,11 @@ fn from_go(source: &str) -> Option<String> {
     Some(rewrite.out)
 }
 
-/// One walk over a pattern.
 struct Rewrite<'a> {
     rest: &'a str,
     out: String,
     in_class: bool,
-    /// Whether the last thing was a repetition, which Go does not repeat again.
+    /// Whether the previous token was a repetition, which Go does not repeat again.
     repeated: bool,
 }
 
@@ -74,7 +72,7 @@ impl Rewrite<'_> {
         rest.is_some()
     }
 
-    /// Takes over so many bytes as they are.
+    /// Copies `length` bytes unchanged.
     fn copy(&mut self, length: usize) {
         let (copied, rest) = self.rest.split_at(length);
         self.out.push_str(copied);
@@ -119,7 +117,7 @@ impl Rewrite<'_> {
         if self.eat("^") {
             self.out.push('^');
         }
-        // A bracket that closes nothing yet is a member of the class.
+        // A bracket in first position is a member of the class.
         if self.eat("]") {
             self.out.push_str("\\]");
         }
@@ -142,14 +140,14 @@ impl Rewrite<'_> {
                 self.out.push(']');
             }
             '&' | '~' => self.out.extend(['\\', c]),
-            // Doubled, it would subtract; a single one is a range or a member, as in Go.
+            // Doubled, it would subtract; single, it is a range or a member, as in Go.
             '-' if self.rest.starts_with('-') => self.out.push_str("\\-"),
             _ => self.out.push(c),
         }
         Some(())
     }
 
-    /// `(?` begins a name or flags.
+    /// Parses a group name or flags after `(?`.
     fn group(&mut self) -> Option<()> {
         self.out.push('(');
         let named = ["?P<", "?<"].into_iter().find(|start| self.rest.starts_with(start));
@@ -193,8 +191,7 @@ impl Rewrite<'_> {
     }
 }
 
-/// The bytes behind a brace that make it a repetition, 0 when the brace is itself, `None` when Go refuses
-/// to repeat so often.
+/// The length of a repetition after its brace; 0 if the brace is a literal; `None` if Go rejects the count.
 fn repetition(rest: &str) -> Option<usize> {
     let Some((counts, _)) = rest.split_once('}') else { return Some(0) };
     let (least, most) = match counts.split_once(',') {
@@ -217,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_means_what_go_makes_of_it() {
+    fn pattern_matches_as_in_go() {
         for (why, pattern, text, matches) in [
             ("unanchored", "b+", "abbc", true),
             ("anchored", "^b+$", "abbc", false),
@@ -259,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_refuses_is_refused() {
+    fn pattern_that_go_rejects_is_rejected() {
         let refused = r"( a{2,1} (?=a) \1 [z-a] \ a{1001} a{2,1001} a{99999999999}
             (?x)a (?u:a) (?R)a \u0041 \U00000041 [[:letter:]] a** a{2}{3}";
         for pattern in refused.split_whitespace() {

@@ -1,8 +1,8 @@
-//! The compiled `openAPIV3Schema` of an XRD's `spec`: what may stand where.
+//! The compiled `openAPIV3Schema` of an XRD's `spec`.
 //!
-//! Kubernetes calls such a schema structural: each level says which fields it has and of what type, and
-//! rules about values come on top. The API server drops what is not declared, so that "declared" is a
-//! question of its own here, beside validity.
+//! The schema is structural in Kubernetes' sense: each level declares its fields and their types, and rules
+//! about values come on top. The API server drops undeclared fields, so "declared" is a separate question
+//! from "valid".
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,9 @@ use crate::document::{Growth, MAX_DOCUMENT_BYTES};
 use crate::fields::Field;
 use crate::text::quoted;
 
-/// How many patterns one schema may hold: each may cost up to the limit of a compiled pattern.
+/// The maximum number of patterns per schema; each may reach the size limit of a compiled pattern.
 const MAX_PATTERNS: usize = 256;
 
-/// One level of the schema.
 #[derive(Debug, Default)]
 pub(crate) struct Schema {
     pub(super) value_type: Option<ValueType>,
@@ -35,7 +34,6 @@ pub(crate) struct Schema {
     pub(super) nullable: bool,
 }
 
-/// The type of a value, in the words of a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueType {
     Object,
@@ -44,21 +42,21 @@ pub(crate) enum ValueType {
     Integer,
     Number,
     Boolean,
-    /// Kubernetes' own, for values such as a port by number or by name.
+    /// A Kubernetes extension, for values such as a port by number or name.
     IntegerOrString,
 }
 
-/// What a schema says about fields that it does not name.
+/// The schema of fields that are not named.
 #[derive(Debug, Default)]
 pub(super) enum Additional {
     #[default]
     No,
-    /// `additionalProperties: true`: any scalar. The API server drops what lies below.
+    /// `additionalProperties: true`: any scalar. The API server drops nested values.
     Scalars,
     Like(Box<Schema>),
 }
 
-/// How the items of an array are told apart.
+/// The identity of the items of an array.
 #[derive(Debug, Default)]
 pub(super) enum ListType {
     #[default]
@@ -67,7 +65,7 @@ pub(super) enum ListType {
     Map(Vec<String>),
 }
 
-/// Whether the fields of an object have owners of their own.
+/// Whether the fields of an object have separate owners.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum MapType {
     #[default]
@@ -75,7 +73,6 @@ enum MapType {
     Atomic,
 }
 
-/// A rule about a value that has the right type.
 #[derive(Debug)]
 pub(super) enum Rule {
     Enum(Vec<Value>),
@@ -91,7 +88,6 @@ pub(super) enum Rule {
     Not(Box<Schema>),
 }
 
-/// What has a size.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum SizeOf {
     Text,
@@ -99,27 +95,25 @@ pub(super) enum SizeOf {
     Object,
 }
 
-/// The end of a range of numbers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bound {
     pub(super) limit: f64,
     pub(super) exclusive: bool,
 }
 
-/// What a schema knows of one field of an object.
+/// The declaration of one field of an object.
 pub(crate) enum Declared<'a> {
-    /// It is declared with this schema.
+    /// Declared with this schema.
     As(&'a Schema),
-    /// Whatever stands there is kept and not looked at.
+    /// Kept unchecked.
     Freely,
-    /// A scalar is kept; anything below an object or array is dropped.
+    /// Kept if a scalar; content of an object or array is dropped.
     AsScalar,
-    /// It is not declared.
+    /// Not declared.
     Not,
 }
 
 impl ValueType {
-    /// Those that a schema can name.
     const NAMED: [Self; 6] =
         [Self::Object, Self::Array, Self::String, Self::Integer, Self::Number, Self::Boolean];
 
@@ -141,8 +135,8 @@ impl ValueType {
 }
 
 impl Schema {
-    /// The schema of a composite resource's `spec`, as Crossplane derives it from the XRD: it takes over
-    /// these five keywords and no other.
+    /// Compiles the schema of a composite resource's `spec`. Crossplane takes over these five keywords from
+    /// the XRD and no others.
     pub(super) fn of_composite_spec(openapi: &Field<'_>) -> Result<Self, Error> {
         let spec = openapi.get("properties").get("spec");
         let kept = ["properties", "required", "oneOf", "x-kubernetes-preserve-unknown-fields"];
@@ -188,7 +182,7 @@ impl Schema {
         })
     }
 
-    /// What the schema knows of one field of an object.
+    /// The declaration of one field of an object.
     pub(crate) fn field(&self, name: &str) -> Declared<'_> {
         if let Some(schema) = self.properties.get(name) {
             return Declared::As(schema);
@@ -204,25 +198,24 @@ impl Schema {
         }
     }
 
-    /// Whether an object of this schema is refused without the field: required, and no default fills it.
+    /// Whether an object without the field is rejected: required, and without a default.
     pub(crate) fn requires(&self, name: &str) -> bool {
         self.required_fields().any(|required| required == name)
     }
 
-    /// The fields that a sender has to fill.
+    /// The fields that a sender must fill.
     pub(crate) fn required_fields(&self) -> impl Iterator<Item = &str> {
         let filled =
             |name: &str| self.properties.get(name).is_some_and(|schema| schema.default.is_some());
         self.required.iter().map(String::as_str).filter(move |name| !filled(name))
     }
 
-    /// The type that the schema asks for, where it asks for one.
     pub(crate) const fn value_type(&self) -> Option<ValueType> {
         self.value_type
     }
 
-    /// Fills in the defaults, as the API server does before it validates. Says whether all of them found
-    /// room in as many bytes as a document may have; what does not is left out.
+    /// Fills in defaults, as the API server does before validation. Returns whether all of them fit into the
+    /// size limit of a document; skips those that do not.
     pub(super) fn fill_defaults(&self, value: &mut Value) -> bool {
         self.fill_within(value, &mut Growth::within(MAX_DOCUMENT_BYTES))
     }
@@ -253,10 +246,10 @@ impl Schema {
         }
     }
 
-    /// Fills in the defaults of values that have one owner as a whole. Whoever sends such a value owns
-    /// what the API server adds to it, and would otherwise never find it as it was sent.
+    /// Fills in the defaults of values that have a single owner as a whole. The sender of such a value also
+    /// owns the server's defaults; without them, the live value would always differ from the sent one.
     ///
-    /// Whoever calls this has checked the value, and with it that there is room for all defaults.
+    /// The caller must have checked the value, which guarantees that all defaults fit.
     pub(crate) fn fill_atomic_defaults(&self, value: &mut Value) {
         self.fill_atomic_within(value, &mut Growth::within(MAX_DOCUMENT_BYTES));
     }

@@ -1,4 +1,4 @@
-//! Input and exactly what is said about it, from the files of cases: what was wrong, where, and what is allowed, on one line.
+//! Table tests: each row of a case file has an input and the exact message.
 
 use broker_domain::{Error, MeshRole};
 use broker_render::catalog::{self, ComposedKind, Files};
@@ -13,8 +13,7 @@ use crate::support::{
     Given, Injected, cases, check, draft, identity, labels, read_data, text, xrd_for,
 };
 
-/// What an error says, if there is one.
-fn said<T>(result: Result<T, Error>) -> Option<String> {
+fn message_of<T>(result: Result<T, Error>) -> Option<String> {
     let error = result.err()?;
     let message = error.to_string();
     assert!(!message.contains('\n'), "{message}");
@@ -28,7 +27,7 @@ fn xrds() {
     for case in cases("xrds") {
         let xrd = draft(&case["change"])["xrd"].to_string();
         let expected = format!("xrd{}", text(&case["says"]).replace("{at}", at));
-        assert_eq!(said(Xrd::parse(xrd.as_bytes())), Some(expected));
+        assert_eq!(message_of(Xrd::parse(xrd.as_bytes())), Some(expected));
     }
 }
 
@@ -40,7 +39,7 @@ fn documents() {
                 "no apiVersion" => "xrd.apiVersion: is missing; use a non-empty string".to_owned(),
                 says => format!("xrd: {says}"),
             };
-            let says = said(Xrd::parse(text(document).as_bytes()));
+            let says = message_of(Xrd::parse(text(document).as_bytes()));
             assert_eq!(says, Some(expected), "{document}");
         }
     }
@@ -50,7 +49,7 @@ fn documents() {
 fn parameter_schemas() {
     for case in cases("parameter_schemas") {
         let expected = format!("parameterSchema{}", text(&case["says"]));
-        let says = said(ParameterSchema::from_value(&case["schema"]));
+        let says = message_of(ParameterSchema::from_value(&case["schema"]));
         assert_eq!(says, Some(expected), "{}", case["schema"]);
     }
 }
@@ -64,7 +63,7 @@ fn parameter_values() {
             let problem = row[0].as_str();
             let expected =
                 problem.map(|problem| format!("parameter values are invalid: {problem}"));
-            assert_eq!(said(schema.validate(values)), expected, "{values}");
+            assert_eq!(message_of(schema.validate(values)), expected, "{values}");
         }
     }
 }
@@ -75,13 +74,13 @@ fn composite_resources() {
         let given = Given::node(InjectionStrategy::CloudInitUserData)
             .with_xrd(xrd_for(&case["schema"]))
             .with_parameters(&case["parameters"].to_string());
-        assert_eq!(said(xr(&given.input())).as_deref(), case["says"].as_str());
+        assert_eq!(message_of(xr(&given.input())).as_deref(), case["says"].as_str());
     }
 }
 
-/// The pairs of schema and spec, on our own check. The same file is tried on a real API server.
+/// The same table is also tried on a real API server.
 #[test]
-fn our_check_says_what_the_table_says() {
+fn check_matches_the_schema_pairs() {
     for pair in read_data("schema_pairs.yaml").as_array().unwrap() {
         let problems = xrd_for(&pair["schema"]).check(&pair["spec"]);
         let named: Vec<_> = problems.iter().map(|problem| problem.path.as_str()).collect();
@@ -90,21 +89,20 @@ fn our_check_says_what_the_table_says() {
     }
 }
 
-/// Parses a text as what it is said to be.
 fn parsed(what: &str, text: &str) -> Option<String> {
     let profile = ProviderProfile::of(&Provider::new("aws").unwrap());
     match what {
-        "provider" => said(Provider::new(text)),
-        "group" => said(profile.with_group(text)),
-        "version" => said(profile.with_version(text)),
-        "kind" => said(profile.with_kind(text)),
-        "strategy" => said(InjectionStrategy::try_from(text)),
-        "url" => said(ApiUrl::new(text)),
-        "package" => said(DebianPackage::new(text)),
-        "package version" => said(DebianPackage::new("plexd").unwrap().in_version(text)),
-        "image" => said(ImageReference::new(text)),
-        "sha256" => said(Download::new(ApiUrl::new("https://host/plexd").unwrap(), text)),
-        "endpoint" => said(provider_config(&ProviderConfigInput {
+        "provider" => message_of(Provider::new(text)),
+        "group" => message_of(profile.with_group(text)),
+        "version" => message_of(profile.with_version(text)),
+        "kind" => message_of(profile.with_kind(text)),
+        "strategy" => message_of(InjectionStrategy::try_from(text)),
+        "url" => message_of(ApiUrl::new(text)),
+        "package" => message_of(DebianPackage::new(text)),
+        "package version" => message_of(DebianPackage::new("plexd").unwrap().in_version(text)),
+        "image" => message_of(ImageReference::new(text)),
+        "sha256" => message_of(Download::new(ApiUrl::new("https://host/plexd").unwrap(), text)),
+        "endpoint" => message_of(provider_config(&ProviderConfigInput {
             profile: &profile,
             identity: identity(),
             endpoint: text,
@@ -113,7 +111,7 @@ fn parsed(what: &str, text: &str) -> Option<String> {
         _ => {
             let given = Given::node(InjectionStrategy::ProviderSecret);
             let rendered = xr(&given.input()).unwrap();
-            said(inject_bootstrap(&rendered, &Injected::token(text).bootstrap()))
+            message_of(inject_bootstrap(&rendered, &Injected::token(text).bootstrap()))
         }
     }
 }
@@ -137,7 +135,7 @@ fn token_for_a_standalone_blueprint_is_refused() {
         Given { mesh_role: MeshRole::Standalone, ..Given::node(InjectionStrategy::HelmValues) };
     let rendered = xr(&given.input()).unwrap();
     assert_eq!(
-        said(inject_bootstrap(&rendered, &Injected::token("token").bootstrap())).as_deref(),
+        message_of(inject_bootstrap(&rendered, &Injected::token("token").bootstrap())).as_deref(),
         Some("bootstrap_token: is given for a standalone blueprint; nothing is injected there")
     );
 }
@@ -166,7 +164,7 @@ fn label_that_breaks_a_rule_is_skipped_with_the_reason() {
 }
 
 #[test]
-fn every_mistake_is_one_line() {
+fn every_blueprint_problem_is_one_line() {
     for case in cases("blueprints") {
         let (blueprint, problems) = check(&draft(&case["change"]));
         assert_eq!(json!(problems), case["says"], "{}", case["why"]);
@@ -179,7 +177,7 @@ fn every_mistake_is_one_line() {
 }
 
 #[test]
-fn a_good_blueprint_is_read_without_a_word() {
+fn valid_blueprint_has_no_problems() {
     let blueprint = check(&draft(&json!({}))).0.unwrap();
     assert_eq!(blueprint.injection_strategy, InjectionStrategy::CloudInitUserData);
     assert_eq!(blueprint.mesh_role, MeshRole::Node, "the default");

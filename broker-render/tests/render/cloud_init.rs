@@ -1,4 +1,4 @@
-//! The cloud-config document, read back as a machine would read it.
+//! Tests of the cloud-config document, parsed as a machine would parse it.
 
 use broker_render::{
     Agent, AgentSource, ApiUrl, DebianPackage, Download, ImageReference, InjectionStrategy,
@@ -29,9 +29,9 @@ fn sources() -> Vec<(AgentSource, Vec<String>)> {
     ]
 }
 
-/// Invariant: the document is exactly the files and commands that were meant, whatever goes into it.
+/// Invariant: the document contains exactly the intended files and commands, whatever the input.
 #[test]
-fn nothing_breaks_out_of_its_place() {
+fn input_cannot_break_out_of_the_document() {
     let long = [json!("x".repeat(512)), json!("\\\"".repeat(256))];
     for token in cases("tokens").iter().chain(&long).map(text) {
         for (source, arguments) in sources() {
@@ -62,7 +62,7 @@ fn nothing_breaks_out_of_its_place() {
     }
 }
 
-/// What varies stands in no script: each is the same text for every input.
+/// Scripts contain no variable value: they are the same for every input.
 #[test]
 fn scripts_and_units_are_constant() {
     for (source, _) in sources() {

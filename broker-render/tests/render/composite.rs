@@ -1,4 +1,4 @@
-//! Composite resources: versions, scopes, shells, tags without a place, and preconditions.
+//! Tests of composite resources: versions, scopes, shells, undeclared tags and preconditions.
 
 use broker_render::{
     Armed, InjectionStrategy, Precondition, Provider, Xrd, XrdScope, armed, cloud_tags,
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::{Given, Injected, labels, token_id, value, xrd_document, xrd_for};
 
 #[test]
-fn the_served_version_is_taken_and_among_several_the_referenceable_one() {
+fn served_and_referenceable_version_is_selected() {
     let version = |name: &str, (served, referenceable): (bool, bool)| {
         json!({"name": name, "served": served, "referenceable": referenceable,
                "schema": {"openAPIV3Schema": {"type": "object"}}})
@@ -27,7 +27,7 @@ fn the_served_version_is_taken_and_among_several_the_referenceable_one() {
 }
 
 #[test]
-fn a_scope_that_is_left_out_depends_on_the_api_version() {
+fn default_scope_depends_on_the_api_version() {
     for (api, scope, expected) in [
         ("v2", None, XrdScope::Namespaced),
         ("v2", Some("Cluster"), XrdScope::Cluster),
@@ -45,9 +45,9 @@ fn a_scope_that_is_left_out_depends_on_the_api_version() {
     }
 }
 
-/// What is sent stands in the golden manifests; this is what is read back from it.
+/// The goldens pin the manifests; this test pins what is parsed back from them.
 #[test]
-fn arming_is_read_back() {
+fn armed_annotation_is_parsed_back() {
     let given = Given::node(InjectionStrategy::ProviderSecret);
     let rendered = xr(&given.input()).unwrap();
     assert_eq!(armed(&value(&rendered.shell(41).to_bytes())), None);
@@ -74,14 +74,14 @@ fn every_apply_is_conditional() {
     assert_eq!(again["metadata"]["uid"], "u-1");
 }
 
-/// Only what we injected is taken over, so that fields of others stay theirs.
+/// A re-apply copies only the injection, so that fields of other writers stay theirs.
 #[test]
-fn a_re_apply_takes_over_our_own_fields_only() {
+fn reapply_copies_only_the_injection() {
     let given = Given::node(InjectionStrategy::HelmValues);
     let rendered = xr(&given.input()).unwrap();
     let ours = json!({"bootstrapToken": "token", "apiUrl": "u", "plexdImage": "i"});
     let mut live = value(&rendered.armed(&Armed::Token(token_id())).to_bytes());
-    live["spec"]["userData"] = json!("of somebody else");
+    live["spec"]["userData"] = json!("foreign");
     live["spec"]["parameters"]["helmValues"] = ours.clone();
     live["spec"]["parameters"]["helmValues"]["replicas"] = json!(3);
     let sealed = preserve_injection(&live, &rendered, token_id()).unwrap();
@@ -91,9 +91,9 @@ fn a_re_apply_takes_over_our_own_fields_only() {
     assert_eq!(sealed.scrub("it said token"), "it said █");
 }
 
-/// Invariant: what says that a token was injected holds one.
+/// Invariant: an object that claims an injected token contains one.
 #[test]
-fn a_re_apply_keeps_an_injection_or_nothing() {
+fn reapply_without_injection_is_rejected() {
     for strategy in InjectionStrategy::ALL {
         let given = Given::node(strategy);
         let rendered = xr(&given.input()).unwrap();
@@ -122,9 +122,9 @@ fn a_re_apply_keeps_an_injection_or_nothing() {
     }
 }
 
-/// What has one owner as a whole is sent as a whole, defaults included; elsewhere defaults are not ours.
+/// A value with a single owner is sent with its defaults; other defaults belong to the API server.
 #[test]
-fn defaults_are_sent_only_where_their_surroundings_have_one_owner() {
+fn defaults_are_sent_only_in_atomic_values() {
     let defaulted = json!({"type": "object", "properties": {
         "a": {"type": "string"}, "b": {"type": "string", "default": "d"},
     }});
@@ -154,7 +154,7 @@ fn defaults_are_sent_only_where_their_surroundings_have_one_owner() {
 }
 
 #[test]
-fn tags_without_a_place_become_skip_records() {
+fn undeclared_tags_become_skip_records() {
     let string = json!({"type": "string"});
     let one = json!({"type": "object", "properties": {"plexsphere-tier": string}});
     let any = json!({"type": "object", "additionalProperties": string});
@@ -184,7 +184,7 @@ fn tags_without_a_place_become_skip_records() {
 }
 
 #[test]
-fn composition_is_pinned_where_the_scope_keeps_it_and_kept_as_it_stands() {
+fn composition_is_pinned_per_scope_and_kept_on_reapply() {
     for (api, scope, path) in [
         ("v2", "Namespaced", "/spec/crossplane/compositionRef"),
         ("v2", "Cluster", "/spec/crossplane/compositionRef"),

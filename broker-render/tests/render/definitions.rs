@@ -1,4 +1,4 @@
-//! Blueprints beside each other: the kinds and names that they share.
+//! Tests of several blueprints that share kinds and Composition names.
 
 use broker_render::catalog::{Blueprint, Definitions};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ fn blueprint(slug: &str, changes: &Value) -> Blueprint {
     blueprint
 }
 
-/// What a catalog says of two blueprints, of which the second was changed.
+/// The problems that a catalog reports for two blueprints, the second of them changed.
 fn together(slug: &str, changes: &Value) -> Vec<String> {
     let mut definitions = Definitions::default();
     assert_eq!(definitions.add(&blueprint("vm", &json!({}))), []);
@@ -19,7 +19,7 @@ fn together(slug: &str, changes: &Value) -> Vec<String> {
 }
 
 #[test]
-fn blueprints_of_one_kind_agree() {
+fn blueprints_of_one_kind_must_agree() {
     for case in cases("two_blueprints") {
         let slug = case.get("slug").map_or("db", text);
         assert_eq!(json!(together(slug, &case["change"])), case["says"], "{}", case["why"]);
@@ -27,7 +27,7 @@ fn blueprints_of_one_kind_agree() {
 }
 
 #[test]
-fn versions_that_an_xrd_only_keeps_count_as_well() {
+fn unserved_xrd_versions_are_compared_too() {
     let mut kept = draft(&json!({}))["xrd"]["spec"]["versions"][0].take();
     let mut served = kept.clone();
     served["name"] = json!("v2");
@@ -45,7 +45,7 @@ fn versions_that_an_xrd_only_keeps_count_as_well() {
     assert_eq!(together("db", &drifted).len(), 1);
 }
 
-/// What a catalog says of a blueprint that composes the composite resources of another, whichever is added first.
+/// The problems when one blueprint composes another's composite resource; must not depend on their order.
 fn nested(listed: &Value) -> Vec<String> {
     let outer = blueprint(
         "estate",
@@ -71,7 +71,7 @@ fn nested(listed: &Value) -> Vec<String> {
 }
 
 #[test]
-fn kind_that_a_nested_composite_composes_has_to_be_listed() {
+fn nested_composite_kind_must_be_listed() {
     let machine = json!({"apiVersion": "example.org/v1", "kind": "Machine"});
     let server = |version: &str| json!({"apiVersion": format!("cloud.example.org/{version}"), "kind": "Server"});
     let missing = "error: estate/metadata.json: composedKinds: lists Machine (example.org/v1), which \

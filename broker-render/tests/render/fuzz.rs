@@ -1,8 +1,8 @@
-//! Parsers on any input: they answer, on one line, and never panic.
+//! Fuzz tests: every parser returns one line for any input and never panics.
 //!
-//! Random bytes rarely get past the first character. So most inputs are valid documents with a few
-//! mutations: bytes flipped, pieces cut out, doubled or swapped in from another document, and values
-//! replaced by others. The generator is seeded; a failure prints the input.
+//! Random bytes rarely pass the first character. Most inputs are therefore mutated valid documents: flipped
+//! bytes, removed, doubled or transplanted spans, and replaced values. The generator is seeded; a failure
+//! prints its input.
 
 use broker_render::catalog::{self, Files};
 use broker_render::{ParameterSchema, Xrd};
@@ -10,21 +10,21 @@ use serde_json::{Value, json};
 
 use crate::support::{cases, draft, read_data, text, write_yaml, xrd_document};
 
-/// How many inputs each kind of document gets: fewer where the reader is slow without optimisation.
+/// The number of inputs per kind of document; lower where an unoptimised reader is slow.
 const XRDS_IN_YAML: usize = 30_000;
 const XRDS_IN_JSON: usize = 80_000;
 const SCHEMAS: usize = 50_000;
 const METADATA_FILES: usize = 40_000;
 const COMPOSITIONS: usize = 10_000;
 
-/// XRDs with every schema that the pairs have, written by one of the two writers.
+/// XRDs with every schema of the pairs file, written by `write`.
 fn xrds(write: impl Fn(&Value) -> String) -> Vec<String> {
     let pairs = read_data("schema_pairs.yaml");
     let pairs = pairs.as_array().unwrap().iter();
     pairs.map(|pair| write(&xrd_document(&pair["schema"]))).collect()
 }
 
-/// A small generator (xorshift), so that a run can be repeated.
+/// A small generator (xorshift), for reproducible runs.
 struct Random(u64);
 
 impl Random {
@@ -45,12 +45,12 @@ impl Random {
     }
 }
 
-/// Replaces a few spans of a seed: by other bits, by nothing, by themselves twice, by a span of another seed, or by a
-/// known piece.
+/// Replaces a few spans of a seed by flipped bits, nothing, a double, a span of another seed, or a known
+/// piece.
 fn mutate(random: &mut Random, seeds: &[String], pieces: &[Value]) -> Vec<u8> {
     let mut bytes = seeds[random.below(seeds.len())].as_bytes().to_vec();
     if random.below(20) == 0 {
-        // Noise, now and then.
+        // Occasionally, pure noise.
         bytes = (0..random.below(64)).map(|_| random.next().to_le_bytes()[0]).collect();
     }
     for _ in 0..=random.below(3) {
@@ -75,7 +75,6 @@ fn mutate(random: &mut Random, seeds: &[String], pieces: &[Value]) -> Vec<u8> {
     bytes
 }
 
-/// Runs a parser on mutations of its seeds.
 fn fuzz(rounds: usize, seeds: &[String], parse: impl Fn(&[u8]) -> Result<(), String>) {
     let mut random = Random(0x0198_a8e2_5d9f_7c31 ^ rounds as u64);
     let pieces = cases("fuzz_pieces");
@@ -92,7 +91,7 @@ fn fuzz(rounds: usize, seeds: &[String], parse: impl Fn(&[u8]) -> Result<(), Str
             accepted += 1;
         }
     }
-    // A generator whose every output is refused at the door tests the door only.
+    // If the parser rejects nearly everything, the test exercises only its first check.
     assert!(accepted > rounds / 50, "only {accepted} of {rounds} were accepted");
 }
 
@@ -110,7 +109,7 @@ fn xrds_in_yaml() {
 fn xrds_in_json() {
     fuzz(XRDS_IN_JSON, &xrds(Value::to_string), |bytes| {
         let xrd = Xrd::parse(bytes).map_err(|error| error.to_string())?;
-        // What was accepted has to be usable.
+        // An accepted document must be usable.
         drop(xrd.check(&json!({"a": 3, "b": "x", "c": [null]})));
         Ok(())
     });
@@ -153,7 +152,7 @@ fn compositions() {
     });
 }
 
-/// A catalog's check, with files that are read fast for those that are not tried.
+/// Runs the catalog check; files that are not under test use fast input.
 fn check(draft: &Value, metadata: &[u8], composition: &[u8]) -> Result<(), String> {
     let xrd = draft["xrd"].to_string();
     let files = Files { metadata, xrd: xrd.as_bytes(), composition };

@@ -1,8 +1,8 @@
-//! Golden manifests: what is sent, for every strategy, scope, provider profile, with and without tags and
-//! parameters, as files that people read in review.
+//! Golden tests: the manifests for every strategy, scope and provider profile, with and without tags and
+//! parameters.
 //!
-//! Each file begins with its XRD, of which the manifests behind it are made, and a real API server takes them. To
-//! write them anew, run the test with `UPDATE_GOLDENS=1` and read the difference.
+//! Each file begins with the XRD that its manifests are rendered from; another test applies them to a real
+//! API server. To update the files, run the test with `UPDATE_GOLDENS=1` and review the diff.
 
 use broker_domain::{MeshRole, Parameters};
 use broker_render::{
@@ -40,7 +40,7 @@ fn every_strategy_in_every_scope() {
 }
 
 #[test]
-fn shells_of_xrds_that_insist_on_their_injection_site() {
+fn shells_of_xrds_that_require_the_injection_site() {
     for strategy in InjectionStrategy::ALL {
         compare(&format!("shell.{strategy}"), |xrd| {
             let given = Given::node(strategy).with_xrd(xrd).with_parameters("{}");
@@ -50,7 +50,7 @@ fn shells_of_xrds_that_insist_on_their_injection_site() {
 }
 
 #[test]
-fn a_shell_without_a_site_and_what_becomes_of_a_standalone_resource() {
+fn shell_without_site_and_standalone_resource() {
     compare("standalone", |xrd| {
         let given = Given {
             xrd,
@@ -134,7 +134,7 @@ fn config(profile: &ProviderProfile) -> Manifest {
     .unwrap()
 }
 
-/// Compares a file with what is made of the XRD that it begins with.
+/// Compares a file with the manifests rendered from the XRD at its beginning.
 fn compare(name: &str, make: impl FnOnce(Xrd) -> Vec<Value>) {
     let path = data("goldens").join(format!("{name}.yaml"));
     let golden = std::fs::read_to_string(&path).unwrap();
@@ -144,7 +144,7 @@ fn compare(name: &str, make: impl FnOnce(Xrd) -> Vec<Value>) {
         .iter()
         .map(write_yaml)
         .fold(format!("---\n{xrd}"), |text, document| text + "---\n" + &document);
-    // The file says exactly what the bytes say.
+    // The YAML must parse back to exactly the rendered objects.
     let read: Vec<_> = text.split("---\n").skip(2).map(read_yaml).collect();
     assert_eq!(read, documents, "{name} does not survive its own spelling");
     #[expect(clippy::disallowed_methods, reason = "the one switch of this test")]

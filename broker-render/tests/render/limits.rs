@@ -1,4 +1,4 @@
-//! What a text must not be or grow into: size, depth, values, references, defaults, lists and refusals, each up to its limit.
+//! Tests of limits: size, depth, values, references, defaults, lists and error messages.
 
 use broker_domain::Error;
 use broker_render::catalog::{self, Files};
@@ -12,7 +12,6 @@ use crate::support::{Given, xrd_document, xrd_for};
 
 const READ: &str = "xrd.apiVersion: is missing; use a non-empty string";
 
-/// What the XRD's reader says, without the field in front.
 fn xrd_says(bytes: impl AsRef<[u8]>) -> String {
     let message = Xrd::parse(bytes.as_ref()).unwrap_err().to_string();
     message.strip_prefix("xrd: ").map_or(message.clone(), str::to_owned)
@@ -67,7 +66,7 @@ fn document_beyond_a_limit_is_refused_in_either_format() {
 }
 
 #[test]
-fn every_reader_has_them() {
+fn every_reader_applies_the_limits() {
     let deep = nested_json(MAX_DEPTH + 1);
     let expected = "is nested deeper than 64 levels";
     let schema = ParameterSchema::parse(deep.as_bytes()).unwrap_err().to_string();
@@ -85,13 +84,11 @@ fn schema(value: &Value) -> Result<ParameterSchema, Error> {
     ParameterSchema::from_value(value)
 }
 
-/// Why values are refused, without the beginning that all refusals share.
 fn values_refusal(schema: &ParameterSchema, text: &str) -> String {
     let message = schema.validate(text).unwrap_err().to_string();
     message.strip_prefix("parameter values are invalid: ").unwrap_or(&message).to_owned()
 }
 
-/// Names with a number, each with what is made for it.
 fn numbered(count: usize, make: impl Fn(usize) -> Value) -> Map<String, Value> {
     (0..count).map(|n| (format!("p{n:05}"), make(n))).collect()
 }
@@ -100,15 +97,15 @@ fn reference(n: usize) -> Value {
     json!({"$ref": format!("#/$defs/p{n:05}")})
 }
 
-/// Invariant: what is compiled is bounded by what the references expand to, not by the text.
+/// Invariant: the expanded size of a schema is bounded, not only its text.
 #[test]
-fn what_references_expand_to_is_bounded() {
+fn expanded_references_are_bounded() {
     let first = |rest: Value| move |n: usize| if n == 0 { rest.clone() } else { reference(n - 1) };
     let doubling = numbered(40, |n| match n {
         0 => json!({"type": "string"}),
         n => json!({"allOf": [reference(n - 1), reference(n - 1)]}),
     });
-    // The root, the definition, and for each parameter its own schema and the definition once more.
+    // One root, one definition, and per parameter its own schema plus the expanded definition.
     let wide = |count, definition: Value| {
         json!({
             "type": "object",
@@ -119,7 +116,7 @@ fn what_references_expand_to_is_bounded() {
     let text = json!({"type": "string"});
     let pattern = json!({"pattern": "^a$"});
     let chain = |count| json!({"type": "object", "$defs": numbered(count, first(json!({})))});
-    // Each step is deep only by those before it.
+    // Each step is deep only through its predecessors.
     let mut measured = chain(100);
     measured["properties"] = Value::Object(numbered(100, reference));
     let too_many = ": expands to more than 4096 schemas through $ref";
@@ -149,12 +146,12 @@ fn what_references_expand_to_is_bounded() {
 }
 
 #[test]
-fn parameter_values_are_bounded_before_and_after_their_defaults() {
+fn parameter_values_are_bounded_with_and_without_defaults() {
     let open = schema(&json!({"type": "object"})).unwrap();
     let filling = json!({"type": "object", "properties": {"b": {"default": "y"}}});
     let filling = schema(&filling).unwrap();
     let padded = |bytes: usize| format!(r#"{{"a":"{}"}}"#, "x".repeat(bytes - 8));
-    // The object and the array are values too.
+    // The object and the array count as values too.
     let items = |count: usize| json!({"a": vec![1; count - 2]}).to_string();
     let bytes = MAX_PARAMETERS_BYTES;
     assert_eq!(open.validate(&padded(bytes)).unwrap().as_json().len(), bytes);
@@ -173,7 +170,6 @@ fn parameter_values_are_bounded_before_and_after_their_defaults() {
     }
 }
 
-/// A list of objects, each of which gets a default of a thousand bytes.
 fn growing_list() -> Value {
     let note = json!({"type": "string", "default": "x".repeat(1000)});
     json!({"type": "array", "items": {"type": "object", "properties": {"note": note}}})
@@ -184,7 +180,7 @@ fn list(count: usize) -> Value {
 }
 
 #[test]
-fn defaults_do_not_multiply_without_end() {
+fn parameter_defaults_are_bounded() {
     let overgrown = "grows beyond 65536 bytes with defaults filled in";
     let mut items = json!({"type": "object", "properties": {"list": growing_list()}});
     let schema_of_items = schema(&items).unwrap();
@@ -196,7 +192,7 @@ fn defaults_do_not_multiply_without_end() {
 }
 
 #[test]
-fn the_defaults_of_an_xrd_do_not_multiply_without_end() {
+fn xrd_defaults_are_bounded() {
     let xrd = xrd_for(&json!({"type": "object", "properties": {
         "userData": {"type": "string"},
         "parameters": {"type": "object", "properties": {"list": growing_list()}},
@@ -215,7 +211,7 @@ fn the_defaults_of_an_xrd_do_not_multiply_without_end() {
 }
 
 #[test]
-fn a_refusal_stays_short() {
+fn error_message_stays_short() {
     let parameters: Vec<_> =
         (0..500).map(|n| json!({"name": format!("p{n:03}"), "type": "string"})).collect();
     let named = schema(&json!({"parameters": parameters})).unwrap();
@@ -239,9 +235,9 @@ fn a_refusal_stays_short() {
     assert_eq!(last, "spec: has more than 32 problems; the others are not named");
 }
 
-/// Items are told apart by all of their keys, however long: a message is cut, an identity is not.
+/// Identity uses complete keys, although messages shorten them.
 #[test]
-fn long_keys_of_a_list_are_told_apart() {
+fn long_list_keys_are_distinguished() {
     let xrd = xrd_for(&json!({"type": "object", "properties": {"list": {
         "type": "array",
         "x-kubernetes-list-type": "map",

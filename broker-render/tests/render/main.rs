@@ -1,4 +1,4 @@
-//! The render crate from outside: what it makes of good input, of bad input, and of any input.
+//! Tests of the render crate's public API: valid input, invalid input, and arbitrary input.
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test that cannot go on ends the test")]
 

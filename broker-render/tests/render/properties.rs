@@ -1,4 +1,4 @@
-//! What holds for any input.
+//! Property tests of the renderer, for arbitrary input.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,6 @@ use serde_json::{Map, Value, json};
 
 use crate::support::{Given, Injected, token_id, value};
 
-/// Any JSON value that a parameter may have.
 fn any_value() -> impl Strategy<Value = Value> {
     let scalar = prop_oneof![
         any::<bool>().prop_map(Value::from),
@@ -32,7 +31,7 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Names that a caller might choose, the hostile ones among them.
+/// Parameter names, hostile ones included.
 fn any_key() -> impl Strategy<Value = String> {
     const HOSTILE: [&str; 9] =
         ["crossplane", "metadata", "spec", "userData", "../x", "a.b", "", "$", "labels"];
@@ -50,7 +49,7 @@ fn any_parameters() -> impl Strategy<Value = BTreeMap<String, Value>> {
     })
 }
 
-/// A blueprint that takes every parameter there is.
+/// Validates with a schema that accepts every parameter.
 fn validated(text: &str) -> Parameters {
     ParameterSchema::parse(br#"{"type": "object"}"#).unwrap().validate(text).unwrap().into()
 }
@@ -65,7 +64,8 @@ fn manifest_value(manifest: &Manifest) -> Value {
     value(&manifest.to_bytes())
 }
 
-/// What `managedFields` says after an apply of this object: one leaf per scalar, array and empty object.
+/// Adds the `managedFields` that an apply of this object records: one leaf per scalar, array and empty
+/// object.
 fn with_managed_fields(mut object: Value) -> Value {
     let mut fields = field_set(&object);
     for known in ["f:apiVersion", "f:kind"] {
@@ -85,7 +85,7 @@ fn field_set(value: &Value) -> Value {
     object.iter().map(|(key, value)| (format!("f:{key}"), field_set(value))).collect()
 }
 
-/// The paths of all fields that we send, down to scalars and arrays.
+/// The paths of all sent fields, down to scalars and arrays.
 fn leaves(value: &Value, path: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
     match value.as_object().filter(|object| !object.is_empty()) {
         Some(object) => {
@@ -103,7 +103,7 @@ fn at<'a>(value: &'a mut Value, path: &[String]) -> &'a mut Value {
     path.iter().fold(value, |value, key| &mut value[key.as_str()])
 }
 
-/// Removes a field from a tree of field names, and what is empty without it.
+/// Removes a field from a tree of field names, and its emptied parents.
 fn disown(tree: &mut Value, path: &[String]) {
     let (Some((first, rest)), Some(fields)) = (path.split_first(), tree.as_object_mut()) else {
         return;
@@ -114,7 +114,7 @@ fn disown(tree: &mut Value, path: &[String]) {
     }
 }
 
-/// Everything that others add to a live object, at every level.
+/// Adds foreign fields to a live object at every level.
 fn grow(object: &mut Value) {
     if let Value::Object(fields) = object {
         fields.values_mut().for_each(grow);
@@ -146,7 +146,7 @@ fn as_go(escaped: &str) -> String {
 
 proptest! {
     #[test]
-    fn rendering_does_not_depend_on_order(parameters in any_parameters()) {
+    fn rendering_ignores_key_order(parameters in any_parameters()) {
         let entry = |(key, value): (&String, &Value)| format!("{}: {value}", json!(key));
         let forward: Vec<_> = parameters.iter().map(entry).collect();
         let backward: Vec<_> = forward.iter().rev().cloned().collect();
@@ -161,13 +161,13 @@ proptest! {
         prop_assert_eq!(one.shell(3).digest(), other.shell(3).digest());
     }
 
-    /// Invariant: nothing that a caller supplies lands outside of `spec.parameters`.
+    /// Invariant: values of a caller appear only below `spec.parameters`.
     #[test]
-    fn values_of_a_caller_stay_in_their_place(parameters in any_parameters()) {
+    fn caller_values_stay_below_parameters(parameters in any_parameters()) {
         let (with, without) = (given(&parameters), given(&BTreeMap::new()));
         let armed = |given: &Given| {
             let mut armed = manifest_value(&xr(&given.input()).unwrap().armed(&Armed::Standalone));
-            // The digest depends on the values; it is no place for one.
+            // The digest depends on the values but contains none.
             let annotations = armed["metadata"]["annotations"].as_object_mut().unwrap();
             annotations.remove(APPLIED_DIGEST_ANNOTATION).unwrap();
             armed
@@ -182,7 +182,7 @@ proptest! {
     }
 
     #[test]
-    fn what_others_add_does_not_count(parameters in any_parameters()) {
+    fn foreign_additions_are_no_drift(parameters in any_parameters()) {
         let given = given(&parameters);
         let desired = xr(&given.input()).unwrap().armed(&Armed::Token(token_id()));
         let conditional = desired.clone().with_precondition(&Precondition::Absent);
@@ -204,7 +204,7 @@ proptest! {
     }
 
     #[test]
-    fn any_change_to_what_we_send_counts(
+    fn any_change_to_a_sent_field_is_drift(
         parameters in any_parameters(),
         pick in any::<prop::sample::Index>(),
         replacement in any_value(),
@@ -214,8 +214,8 @@ proptest! {
         let applied = manifest_value(&desired);
         let mut paths = Vec::new();
         leaves(&applied, &mut Vec::new(), &mut paths);
-        // An empty spec says nothing, so that nothing can differ. The Composition stays as it stands. The digest is of
-        // the other fields.
+        // An empty spec has no field to change. A re-apply keeps the Composition, and the digest covers the
+        // other fields.
         let pinned = ["spec", "crossplane"];
         let is_digest = |path: &Vec<String>| path.last().is_some_and(|it| it == APPLIED_DIGEST_ANNOTATION);
         paths.retain(|path| path != &["spec"] && path[..path.len().min(2)] != pinned && !is_digest(path));
@@ -224,7 +224,7 @@ proptest! {
         let mut changed = applied.clone();
         let field = at(&mut changed, path);
         let same_number = field.as_f64().is_some() && field.as_f64() == replacement.as_f64();
-        // An object in the place of an empty one is what others would add to it.
+        // An object that replaces an empty one counts as an addition by another writer.
         let added = field.is_object() && replacement.is_object();
         prop_assume!(*field != replacement && !same_number && !added);
         *field = replacement;
@@ -244,9 +244,9 @@ proptest! {
         }
     }
 
-    /// Another writer who puts a field back owns it, and nothing has drifted.
+    /// Another writer that restores a field owns it, but nothing has drifted.
     #[test]
-    fn what_was_changed_and_put_back_has_not_drifted(
+    fn restored_field_is_no_drift(
         parameters in any_parameters(),
         pick in any::<prop::sample::Index>(),
     ) {
@@ -269,21 +269,21 @@ proptest! {
         prop_assert!(is_drifted(&live, owned_digest(&live)), "{path:?}");
     }
 
-    /// A field that we applied once and no longer send has to go.
+    /// A field that the broker applied earlier and no longer sends must be removed.
     #[test]
-    fn a_stale_field_of_ours_counts(parameters in any_parameters()) {
+    fn stale_own_field_is_drift(parameters in any_parameters()) {
         let given = given(&parameters);
         let desired = xr(&given.input()).unwrap().armed(&Armed::Token(token_id()));
         let mut live = manifest_value(&desired);
         live["spec"]["cloudTags"] = json!({"plexsphere:gone": "x"});
-        prop_assert!(is_applied(&live, &desired), "somebody else's");
+        prop_assert!(is_applied(&live, &desired), "a foreign field");
         let live = with_managed_fields(live);
         prop_assert!(!is_applied(&live, &desired), "ours");
         prop_assert_ne!(owned_digest(&live), Some(desired.digest()));
     }
 
     #[test]
-    fn a_preserved_injection_is_applied(
+    fn preserved_injection_is_no_drift(
         parameters in any_parameters(),
         token in "[ -~]{1,64}",
         strategy in prop::sample::select(&InjectionStrategy::ALL[..]),
@@ -320,8 +320,8 @@ proptest! {
         for encoding in [&encodings[..], &around[..1]].concat() {
             prop_assert!(!scrubbed.contains(&encoding), "{scrubbed}");
         }
-        // A base64 digit that also depends on a neighbour may stay. Decoding what is left, at each of the
-        // three alignments, must not give the token back.
+        // A base64 digit that also depends on a neighbour may remain. Decoding the rest at each of the three
+        // alignments must not reveal the token.
         if token.len() >= 6 {
             for word in scrubbed.split(|c: char| !(c.is_ascii_alphanumeric() || "+/-_".contains(c))) {
                 let word = word.replace('-', "+").replace('_', "/");
@@ -337,7 +337,7 @@ proptest! {
     }
 
     #[test]
-    fn a_token_is_found_below_three_layers_of_json(
+    fn token_is_scrubbed_below_three_json_layers(
         token in "[ -~]{8,64}",
         layers in 0_usize..=3,
         by_go in any::<[bool; 3]>(),
@@ -351,12 +351,12 @@ proptest! {
         prop_assert_eq!(&whole, "before█after");
         let cut = cut.min(written.len());
         let scrubbed = scrub(&format!("before{}\u{2026}\": too long", &written[..cut]), &[&token]);
-        // Behind a token that ends in a backslash, the escapes of that backslash may stay.
+        // Behind a token that ends in a backslash, the escapes of that backslash may remain.
         prop_assert_eq!(scrubbed.replace('\\', ""), "before█\u{2026}\": too long");
     }
 
     #[test]
-    fn references_of_anything_are_read_without_panic(live in any_value()) {
+    fn references_never_panic(live in any_value()) {
         for scope in XrdScope::ALL {
             let wrapped = json!({"metadata": live, "spec": {"resourceRefs": live, "crossplane": live}});
             drop(references(&wrapped, scope));
@@ -368,7 +368,7 @@ proptest! {
     }
 }
 
-/// The rules as the providers publish them: prefix, number of tags, and for key and value what they are made of, how long.
+/// The providers' published rules: prefix, number of tags, and pattern and length of key and value.
 fn published(provider: &str) -> (&'static str, usize, [(&'static str, usize); 2]) {
     let aws = r"^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$";
     let hcloud_key = r"^[a-z0-9.-]+/[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$";
@@ -386,11 +386,11 @@ fn published(provider: &str) -> (&'static str, usize, [(&'static str, usize); 2]
 }
 
 proptest! {
-    // Each case is up to 70 labels.
+    // Each case has up to 70 labels.
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn tags_keep_the_rules_and_no_label_is_lost(
+    fn tags_comply_and_no_label_is_lost(
         labels in prop::collection::btree_map(
             "[a-zA-Z0-9:/._ ä<-]{0,80}|[a-z]{1,200}|[-_.]|\\PC{1,6}|[a-zA-Z0-9._-]{1,66}",
             "[a-z0-9-]{0,70}|.{0,20}|[é-ü]{250,260}|[-_.]|[a-zA-Z0-9._-]{0,66}",
@@ -417,7 +417,7 @@ proptest! {
             prop_assert_eq!(distinct.len(), tags.len());
         }
         for skip in skipped.iter().filter(|skip| skip.reason != TagSkip::TooMany) {
-            // Hetzner's rules are exactly these: what keeps them is sent.
+            // These are exactly Hetzner's rules: every label that complies is sent.
             let kept = keep(&format!("{prefix}{}", skip.key), &labels[&skip.key]);
             prop_assert!(provider != "hcloud" || !kept, "{:?}", skip);
         }
@@ -429,9 +429,9 @@ proptest! {
     }
 }
 
-/// Lists that are told apart by key or by value: only our items count.
+/// Lists with keyed or unique items: only the broker's items count.
 #[test]
-fn items_that_others_add_to_a_list_of_ours_do_not_change_the_digest() {
+fn foreign_list_items_keep_the_digest() {
     let object = |items: Value, fields: Value| {
         json!({
             "metadata": {"managedFields": [{
@@ -453,21 +453,21 @@ fn items_that_others_add_to_a_list_of_ours_do_not_change_the_digest() {
     assert_eq!(owned_digest(&alone), owned_digest(&object(json!(["y", "x"]), members)));
 }
 
-/// An object that says who owns what, and does not name us, has to be applied anew.
+/// An object whose owners are recorded without the broker must be applied again.
 #[test]
-fn an_object_that_we_do_not_own_is_not_applied() {
+fn unowned_object_is_not_applied() {
     let given = given(&BTreeMap::new());
     let desired = xr(&given.input()).unwrap().armed(&Armed::Standalone);
     let mut live = manifest_value(&desired);
-    assert!(is_applied(&live, &desired), "without any record, what stands counts");
+    assert!(is_applied(&live, &desired), "without a record of owners, values count");
     live["metadata"]["managedFields"] =
         json!([{"manager": "kubectl", "operation": "Apply", "fieldsV1": field_set(&live)}]);
     assert!(!is_applied(&live, &desired));
 }
 
-/// Without an entry of ours there is nothing to compare with.
+/// Without an entry for the broker, there is nothing to compare.
 #[test]
-fn an_object_that_we_never_applied_has_no_digest() {
+fn never_applied_object_has_no_digest() {
     assert_eq!(owned_digest(&json!({})), None);
     assert_eq!(owned_digest(&json!({"metadata": {"managedFields": []}})), None);
     let others = json!([

@@ -1,4 +1,4 @@
-//! A canary for every secret: it goes in, and shows nowhere but in the bytes for the API server.
+//! Secret-leak tests: a token appears only in the bytes for the API server.
 
 use broker_render::{
     Armed, InjectionStrategy, Precondition, inject_bootstrap, preserve_injection, scrub, xr,
@@ -10,9 +10,9 @@ use crate::support::{Given, Injected, token_id, value, xrd_for};
 const CANARY: &str = "canary-7f3a9b";
 
 #[test]
-fn a_token_shows_in_no_error() {
+fn token_appears_in_no_error() {
     for strategy in InjectionStrategy::ALL {
-        // Schemas that refuse whatever is injected, each for another reason.
+        // Schemas that reject the injected values, each for another reason.
         let refusals = [
             json!({"type": "string", "maxLength": 1}),
             json!({"type": "string", "enum": ["", "x"]}),
@@ -43,7 +43,7 @@ fn a_token_shows_in_no_error() {
 }
 
 #[test]
-fn the_bytes_for_the_api_server_hold_it_and_nothing_else_does() {
+fn token_appears_only_in_apply_bytes() {
     for strategy in InjectionStrategy::ALL {
         let given = Given::node(strategy);
         let rendered = xr(&given.input()).unwrap();
@@ -57,7 +57,7 @@ fn the_bytes_for_the_api_server_hold_it_and_nothing_else_does() {
             let shown = format!("{}{open:?}{rendered:?}", value(&open.to_bytes()));
             assert!(!shown.contains(CANARY), "{strategy}");
         }
-        // The refusal of an API server that repeats the whole object.
+        // An API server's error that repeats the whole object.
         let refusal = format!("Machine is invalid: {bytes}");
         assert!(!sealed.scrub(&refusal).contains(CANARY), "{strategy}");
         let again = preserve_injection(&value(bytes.as_bytes()), &rendered, token_id()).unwrap();
@@ -66,7 +66,7 @@ fn the_bytes_for_the_api_server_hold_it_and_nothing_else_does() {
 }
 
 #[test]
-fn a_scrubbed_message_is_cut_after_it_was_scrubbed() {
+fn message_is_cut_after_scrubbing() {
     let message = format!("{}{CANARY}{CANARY}", "x".repeat(1020));
     let scrubbed = scrub(&message, &[CANARY]);
     assert!(scrubbed.len() <= 1024, "{}", scrubbed.len());

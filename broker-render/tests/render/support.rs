@@ -1,4 +1,4 @@
-//! What several test modules need: ids, an XRD, inputs, a YAML reader and a YAML writer.
+//! Shared helpers: ids, an XRD, inputs, a YAML reader and a YAML writer.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,6 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// A file of the test data.
 pub(crate) fn data(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
 }
@@ -23,7 +22,6 @@ pub(crate) fn read_data(name: &str) -> Value {
     read_yaml(&std::fs::read_to_string(data(name)).unwrap())
 }
 
-/// The rows of a file of cases.
 pub(crate) fn cases(name: &str) -> Vec<Value> {
     read_data(&format!("cases/{name}.yaml")).as_array().unwrap().clone()
 }
@@ -52,7 +50,7 @@ pub(crate) fn parameters(text: &str) -> Parameters {
     Parameters::from_canonical_json(text).unwrap()
 }
 
-/// The files of the blueprint with changes, each by the JSON pointer to its place; null removes what is there.
+/// The blueprint's files with changes by JSON pointer; null removes the value.
 pub(crate) fn draft(changes: &Value) -> Value {
     let file = |name: &str| read_data(&format!("blueprint/{name}"));
     let mut draft = json!({
@@ -77,13 +75,12 @@ pub(crate) fn draft(changes: &Value) -> Value {
     draft
 }
 
-/// What pointers into a blueprint may begin with.
+/// Abbreviations at the beginning of a pointer into a blueprint.
 const SHORT: [(&str, &str); 2] = [
     ("/schema", "/xrd/spec/versions/0/schema/openAPIV3Schema/properties/spec"),
     ("/input", "/composition/spec/pipeline/0/input"),
 ];
 
-/// What the catalog says of a blueprint.
 pub(crate) fn check(draft: &Value) -> (Option<Blueprint>, Vec<String>) {
     let [metadata, xrd, composition] =
         ["metadata", "xrd", "composition"].map(|file| draft[file].to_string());
@@ -96,7 +93,6 @@ pub(crate) fn check(draft: &Value) -> (Option<Blueprint>, Vec<String>) {
     (blueprint, problems.iter().map(ToString::to_string).collect())
 }
 
-/// An XRD around the schema of its `spec`.
 pub(crate) fn xrd_document(spec_schema: &Value) -> Value {
     draft(&json!({"/schema": spec_schema}))["xrd"].take()
 }
@@ -105,7 +101,6 @@ pub(crate) fn xrd_for(spec_schema: &Value) -> Xrd {
     Xrd::parse(xrd_document(spec_schema).to_string().as_bytes()).unwrap()
 }
 
-/// An XRD that takes whatever stands in its `spec`.
 fn lenient_xrd() -> Xrd {
     xrd_for(&json!({
         "type": "object",
@@ -117,7 +112,6 @@ fn composition() -> CompositionName {
     CompositionName::new("sample-machine").unwrap()
 }
 
-/// The input that most tests start from.
 pub(crate) struct Given {
     pub(crate) xrd: Xrd,
     pub(crate) strategy: InjectionStrategy,
@@ -160,7 +154,6 @@ impl Given {
     }
 }
 
-/// What is injected, with everything owned.
 pub(crate) struct Injected {
     pub(crate) token: SecretString,
     pub(crate) api_url: ApiUrl,
@@ -194,7 +187,7 @@ pub(crate) fn read_yaml(text: &str) -> Value {
     serde_saphyr::from_str(text).unwrap()
 }
 
-/// A value as YAML for people: sorted keys, and text of several lines as a block.
+/// Writes YAML for people: sorted keys, and multi-line text as a block.
 pub(crate) fn write_yaml(value: &Value) -> String {
     let mut out = String::new();
     write_nested(value, 0, &mut out);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use broker_embed::{ApiUrl, Broker, one_line};
 use sqlx::PgPool;
 use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 pub use status::OrderStatus;
@@ -21,13 +22,41 @@ const API_URL: &str = "https://mesh.example.org";
 /// How long to wait before the broker is started again.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
-/// Makes the service's own table.
+/// The advisory lock under which replicas create the table. Any number that nothing else in this database uses.
+const MIGRATION_LOCK: i64 = 0x6f72_6465_7273;
+
+/// Creates the service's own table, unless it exists. Replicas may call it at the same time.
 ///
 /// # Errors
 ///
 /// When the database refuses.
 pub async fn migrate(pool: &PgPool) -> Result<(), sqlx::Error> {
-    sqlx::raw_sql(include_str!("../schema.sql")).execute(pool).await.map(|_| ())
+    let mut transaction = pool.begin().await?;
+    let lock = "SELECT pg_advisory_xact_lock($1)";
+    sqlx::query(lock).bind(MIGRATION_LOCK).execute(&mut *transaction).await?;
+    // `IF NOT EXISTS` would log a notice at each start.
+    let exists = "SELECT to_regclass('public.orders') IS NOT NULL";
+    let exists: bool = sqlx::query_scalar(exists).fetch_one(&mut *transaction).await?;
+    if !exists {
+        sqlx::raw_sql(include_str!("../schema.sql")).execute(&mut *transaction).await?;
+    }
+    transaction.commit().await
+}
+
+/// Ready on Ctrl-C, and on SIGTERM, which ends a Pod. The handlers are installed before this returns.
+///
+/// # Errors
+///
+/// When a handler cannot be installed.
+pub fn shutdown_signal() -> io::Result<impl Future<Output = ()> + Send + 'static> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    })
 }
 
 /// Serves HTTP and runs the broker until `shutdown` is ready.

@@ -1,7 +1,7 @@
-//! Connects, migrates and serves until Ctrl-C.
+//! Connects, migrates and serves until Ctrl-C or SIGTERM.
 
-use broker_embed::client_config;
 use broker_embed::postgres::{migrate, resilient};
+use broker_embed::{BrokerConfig, client_config};
 use sqlx::postgres::PgPoolOptions;
 use tokio::net::TcpListener;
 
@@ -12,14 +12,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (Some(dsn), Some(listen)) = (arguments.next(), arguments.next()) else {
         return Err("give a DSN and an address to listen at".into());
     };
-    // Two lanes of eight workers, four more for the broker, and ten for the orders.
-    let pool = resilient(PgPoolOptions::new().max_connections(30)).connect(&dsn).await?;
+    // Those of the broker, and ten for the orders.
+    let connections = BrokerConfig::default().connections() + 10;
+    let pool = PgPoolOptions::new().max_connections(connections);
+    let pool = resilient(pool).connect(&dsn).await?;
     migrate::up(&pool).await?;
     embed_axum::migrate(&pool).await?;
     let config = client_config(kube::Config::infer().await?, "embed-axum/0.1")?;
     let client = kube::Client::try_from(config)?;
     let listener = TcpListener::bind(listen).await?;
-    embed_axum::serve(pool, client, listener, async { drop(tokio::signal::ctrl_c().await) })
-        .await?;
+    embed_axum::serve(pool, client, listener, embed_axum::shutdown_signal()?).await?;
     Ok(())
 }

@@ -2,11 +2,14 @@
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use broker_embed::ports::Created;
 use broker_embed::postgres::create_in;
-use broker_embed::{Declaration, ProvisionedResourceId, RequestId, Service, domain};
+use broker_embed::{
+    Declaration, ProvisionedResourceId, RequestContext, RequestId, Service, domain,
+};
 use serde::{Deserialize, Serialize};
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -50,6 +53,7 @@ pub(crate) fn routes(pool: PgPool, broker: Service) -> Router {
     Router::new()
         .route("/orders", post(place))
         .route("/orders/{id}", get(look).delete(cancel))
+        .route("/orders/{id}/machine", get(machine))
         .with_state(Shop { pool, broker })
 }
 
@@ -96,22 +100,41 @@ async fn look(
     row.map(|row| Json(row.into())).ok_or(Problem::NoSuchOrder)
 }
 
+/// Where the machine is, and what holds it up. It costs one read of the store, so a customer may poll it.
+async fn machine(
+    State(shop): State<Shop>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+) -> Answer<impl IntoResponse> {
+    let (context, machine) = shop.machine_of(&caller, id).await?;
+    Ok(Json(shop.broker.status(&context, machine).await?.to_json()))
+}
+
 /// Asks the broker to take the machine down. The row stays: the events say how far it is.
 async fn cancel(
     State(shop): State<Shop>,
     caller: Caller,
     Path(id): Path<Uuid>,
 ) -> Answer<StatusCode> {
-    let select = "SELECT project, machine FROM public.orders WHERE id = $1 AND customer = $2";
-    let found = sqlx::query_as(select).bind(id).bind(&caller.customer);
-    let (project, machine): (Uuid, Uuid) =
-        found.fetch_optional(&shop.pool).await?.ok_or(Problem::NoSuchOrder)?;
-    let context = caller.context(project.try_into()?)?;
-    shop.broker.deprovision(&context, machine.try_into()?).await?;
+    let (context, machine) = shop.machine_of(&caller, id).await?;
+    shop.broker.deprovision(&context, machine).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
 impl Shop {
+    /// The machine of a customer's order, and the context of a call about it.
+    async fn machine_of(
+        &self,
+        caller: &Caller,
+        order: Uuid,
+    ) -> Answer<(RequestContext, ProvisionedResourceId)> {
+        let select = "SELECT project, machine FROM public.orders WHERE id = $1 AND customer = $2";
+        let found = sqlx::query_as(select).bind(order).bind(&caller.customer);
+        let (project, machine): (Uuid, Uuid) =
+            found.fetch_optional(&self.pool).await?.ok_or(Problem::NoSuchOrder)?;
+        Ok((caller.context(project.try_into()?)?, machine.try_into()?))
+    }
+
     async fn order_of(
         &self,
         caller: &Caller,

@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use broker_embed::ports::{PortError, PortName};
-use broker_embed::{Error, ErrorKind, domain, one_line};
+use broker_embed::{Error, domain, one_line};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Problem {
@@ -36,13 +36,8 @@ impl Problem {
             Self::Unauthenticated => StatusCode::UNAUTHORIZED,
             Self::NoSuchOrder => StatusCode::NOT_FOUND,
             Self::Database(_) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Broker(error) => match error.kind() {
-                ErrorKind::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
-                ErrorKind::NotFound => StatusCode::NOT_FOUND,
-                ErrorKind::Conflict => StatusCode::CONFLICT,
-                ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-                _ => StatusCode::INTERNAL_SERVER_ERROR,
-            },
+            Self::Broker(error) => StatusCode::from_u16(error.kind().http_status())
+                .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
         }
     }
 }

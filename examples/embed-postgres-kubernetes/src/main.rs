@@ -1,24 +1,30 @@
 //! The smallest service that runs the broker on Postgres and Kubernetes.
 
 use broker_embed::postgres::{migrate, resilient};
-use broker_embed::{ApiUrl, Broker, client_config};
+use broker_embed::{ApiUrl, Broker, BrokerConfig, client_config};
 use sqlx::postgres::PgPoolOptions;
+use tokio::signal::unix::{SignalKind, signal};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dsn = std::env::args().nth(1).ok_or("give the DSN of a Postgres")?;
-    // Two lanes of eight workers, and four more.
-    let pool = resilient(PgPoolOptions::new().max_connections(20)).connect(&dsn).await?;
+    let config = BrokerConfig::new(ApiUrl::new("https://mesh.example.org")?);
+    let pool = PgPoolOptions::new().max_connections(config.connections());
+    let pool = resilient(pool).connect(&dsn).await?;
     migrate::up(&pool).await?;
 
-    let config = client_config(kube::Config::infer().await?, "my-service/1.0")?;
-    let broker = Broker::builder(ApiUrl::new("https://mesh.example.org")?)
+    let client = client_config(kube::Config::infer().await?, "my-service/1.0")?;
+    let broker = Broker::configured(config)
         .postgres(pool)
-        .kubernetes(kube::Client::try_from(config)?)
+        .kubernetes(kube::Client::try_from(client)?)
         .build()
         .await?;
     let _service = broker.service().clone(); // for your handlers: provision, get, list, …
 
-    broker.run(async { drop(tokio::signal::ctrl_c().await) }).await?;
+    let mut terminate = signal(SignalKind::terminate())?; // a Pod ends with SIGTERM
+    let shutdown = async {
+        tokio::select! { _ = terminate.recv() => {}, _ = tokio::signal::ctrl_c() => {} }
+    };
+    broker.run(shutdown).await?;
     Ok(())
 }

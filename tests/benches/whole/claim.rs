@@ -1,10 +1,10 @@
-//! What is due is claimed and given back by 1, 4 and 16 workers at once, one resource at a time. The floor is the plainest
-//! statement that skips what others have locked, and keeps no turns; the naive way waits for what others have locked,
-//! and takes a transaction for each write.
+//! Claim throughput: 1, 4 and 16 workers concurrently claim and release due resources, one at a time. The
+//! floor is the simplest `SKIP LOCKED` statement without turns. The naive way waits for row locks and uses
+//! one transaction per write.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use broker_app::BrokerConfig;
 use broker_domain::Version;
 use broker_pg::{PgStore, resilient};
 use broker_ports::{ClaimRequest, ClaimTarget, Lane, PassOutcome, Schedule};
@@ -16,12 +16,10 @@ use uuid::Uuid;
 use super::lab::{Lab, Way};
 use super::stand::{Stand, at_once, commit};
 
-/// More connections than workers: nobody waits for one.
+/// More connections than workers, so that no worker waits for one.
 const CONNECTIONS: u32 = 20;
 
-const LEASE: Duration = Duration::from_mins(1);
-
-/// The version of the rows that worlds are furnished with.
+/// The version of the furnished rows.
 const SEEN: u64 = 6;
 
 const CLAIM: &str = "UPDATE plexsphere.provisioned_resource_schedule
@@ -72,7 +70,6 @@ async fn make_due(pool: &PgPool) {
     pool.execute("VACUUM (ANALYZE) plexsphere.provisioned_resource_schedule").await.unwrap();
 }
 
-/// So many workers, each until nothing is due.
 async fn each<F>(workers: usize, pool: &PgPool, work: fn(PgPool, usize) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -86,8 +83,9 @@ where
 
 async fn ours(pool: PgPool, number: usize) {
     let store: Arc<dyn Schedule> = Arc::new(PgStore::new(pool));
+    let lease = BrokerConfig::default().lease;
     let target = ClaimTarget::Due { lane: Lane::Converge, limit: rows(1) };
-    let request = ClaimRequest::new(worker(&format!("worker-{number}")), target, LEASE);
+    let request = ClaimRequest::new(worker(&format!("worker-{number}")), target, lease);
     let (seen, done) = (Version::new(SEEN).unwrap(), PassOutcome::Succeeded { due_in: None });
     loop {
         let claimed = store.claim(&request).await.unwrap();
@@ -111,7 +109,7 @@ async fn naive(pool: PgPool, _: usize) {
             sqlx::query_scalar(FIRST).fetch_optional(&mut *transaction).await.unwrap();
         let Some(first) = first else {
             transaction.rollback().await.unwrap();
-            // Another one may have been quicker: then it was not the last.
+            // Another worker may have claimed it first: then it was not the last.
             if nothing_is_due(&pool).await {
                 break;
             }

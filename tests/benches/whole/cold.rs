@@ -3,9 +3,9 @@
 //! The floor lists the same objects by the same pages, and reads the same rows. The naive way asks the API server for
 //! each.
 
-use broker_app::Sweeper;
+use broker_embed::Parts;
 use broker_render::{FIELD_MANAGER, MANAGED_BY_LABEL};
-use broker_tests::real::{PATIENCE, config, wire};
+use broker_tests::real::{PATIENCE, wire};
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client};
 
@@ -38,8 +38,7 @@ async fn on_real_servers(lab: Lab, name: &str, many: usize) {
 
 /// A replica starts, and sweeps once.
 async fn start_and_sweep(stand: &Stand, client: Client, many: usize) {
-    let (ports, cache) = wire(stand.world.pool(), client, PATIENCE);
-    let sweeper = Sweeper::new(ports, config("started"));
+    let (Parts { sweeper, .. }, cache) = wire(stand.world.pool(), client, PATIENCE);
     let _running = run_cache(&cache);
     // The cache has begun when it is first asked.
     tokio::task::yield_now().await;

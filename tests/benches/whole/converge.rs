@@ -1,6 +1,6 @@
-//! N declared machines are brought from nothing to an armed composite resource, floor and ours with the concurrency that
-//! is best for each. The floor sends the same three writes: ProviderConfig, shell, arm. The naive way sends two, one
-//! resource after the other, and a transaction for each write to the store.
+//! Convergence: N declared machines go from nothing to an armed composite resource. Floor and ours each use
+//! the concurrency at which they are fastest. The floor sends the same three writes: ProviderConfig, shell,
+//! arm. The naive way sends two, one resource after the other, with one store transaction per write.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,14 +25,13 @@ use uuid::Uuid;
 use super::lab::{Case, Lab, Way};
 use super::stand::{Stand, at_once, commit};
 
-/// Passes, or resources, under way at a time.
+/// Passes, or resources, in flight.
 const CONCURRENCIES: [usize; 4] = [8, 16, 32, 64];
 
-/// What the API server shall answer: no more than the broker asks for.
+/// The response format that the broker requests: metadata only.
 const METADATA: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
-/// The requests of one resource.
 struct Writes {
     id: ProvisionedResourceId,
     config: (String, Vec<u8>),
@@ -65,7 +64,7 @@ async fn converge(case: &Case<'_>, stand: &Stand, (best_of_floor, best_of_ours):
     }
 }
 
-/// The concurrencies at which floor and ours are quickest, by two trials of each.
+/// The concurrencies at which floor and ours are fastest, from two trials of each.
 async fn best(stand: &Stand, many: usize) -> (usize, usize) {
     let (mut floor, mut ours) = (BTreeMap::new(), BTreeMap::new());
     for concurrency in CONCURRENCIES.into_iter().chain(CONCURRENCIES) {
@@ -98,7 +97,6 @@ async fn declare(world: &Arc<RealWorld>, many: usize) -> Vec<ProvisionedResource
     declared
 }
 
-/// A pass over each.
 async fn pass(world: &Arc<RealWorld>, declared: Vec<ProvisionedResourceId>, concurrency: usize) {
     let world = Arc::clone(world);
     at_once(concurrency, declared, move |id| {
@@ -111,7 +109,6 @@ async fn pass(world: &Arc<RealWorld>, declared: Vec<ProvisionedResourceId>, conc
     .await;
 }
 
-/// The three writes of each.
 async fn send(client: &Client, writes: Vec<Writes>, concurrency: usize) {
     let client = client.clone();
     at_once(concurrency, writes, move |writes| {
@@ -141,7 +138,7 @@ async fn one_by_one(stand: &Stand, writes: Vec<Writes>) {
     }
 }
 
-/// A token, that it was issued, and that something was applied: each of them by itself.
+/// Issue a token, record it, record the apply: one transaction each.
 const TRANSACTIONS: [&str; 4] = [
     "INSERT INTO plexsphere.bootstrap_token_ledgers (provisioned_resource_id, highest_epoch) VALUES ($1, 1)",
     "INSERT INTO plexsphere.bootstrap_tokens (id, provisioned_resource_id, ordinal, sha256, expires_at)
@@ -159,7 +156,7 @@ async fn apply(client: &Client, path: &str, body: Vec<u8>) {
     client.request_text(request.unwrap()).await.unwrap();
 }
 
-/// What the broker would send, rendered before anybody counts.
+/// What the broker would send, rendered before the measurement begins.
 fn writes(world: &RealWorld, ids: Vec<ProvisionedResourceId>) -> Vec<Writes> {
     let xrd = world.kinds.xrd_of(NODE);
     ids.into_iter().map(|id| Writes::of(world, &xrd, id)).collect()

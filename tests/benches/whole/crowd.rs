@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use broker_app::Sweeper;
 use broker_domain::{
     BootstrapTokenId, ClusterId, MeshRole, Phase, ProjectId, ProvisionedResource,
     ProvisionedResourceId, ReferencesDigest, RequestId, Version,
@@ -27,7 +26,7 @@ use sqlx::types::time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::lab::{Lab, Way};
-use super::stand::{Counted, Stand};
+use super::stand::{Counted, Stand, parts};
 use super::sweep::sweep;
 
 /// The first machine; the others follow.
@@ -48,7 +47,7 @@ pub(super) async fn run(lab: Lab) {
         ports.repository = crowd.clone();
         ports.cluster = crowd.clone();
         ports.nodes = crowd.clone();
-        let sweeper = Sweeper::new(ports, config("swept"));
+        let sweeper = parts(ports, config("swept")).sweeper;
         let case = lab.case(&stand, name, many);
         for round in case.rounds() {
             // There are no servers that could count.

@@ -1,6 +1,6 @@
-//! N declarations are accepted, some at a time, with a request id and without. The floor stores the same rows by one bare
-//! statement. The naive way looks everything up, a request id included, and takes a transaction for each write, one
-//! declaration after the other.
+//! Declaration throughput: N declarations, several at a time, with and without a request id. The floor
+//! stores the same rows with one bare statement. The naive way looks up every reference and the request id,
+//! and uses one transaction per write, one declaration after the other.
 
 use std::sync::Arc;
 
@@ -18,7 +18,6 @@ use super::stand::{Stand, at_once, commit};
 
 type Insert = Query<'static, Postgres, PgArguments>;
 
-/// Declarations under way at a time.
 const AT_ONCE: usize = 8;
 
 const STORE: &str = "WITH written AS (
@@ -40,7 +39,7 @@ INSERT INTO plexsphere.provisioned_resource_audit
     (project_id, provisioned_resource_id, action, actor, correlation_id, new_phase, version)
 SELECT project_id, id, 'declared', 'bare', 'bare', 'Pending', 1 FROM written";
 
-/// What a declaration refers to, one after the other: blueprint, Project, credential, its cloud, Resource.
+/// The references of a declaration, looked up one by one: blueprint, Project, credential, cloud, Resource.
 const LOOKED_UP: [&str; 5] = [
     "SELECT * FROM plexsphere.blueprint_versions WHERE id = $1",
     "SELECT * FROM plexsphere.namespace_assignments WHERE project_id = $1",
@@ -50,11 +49,10 @@ const LOOKED_UP: [&str; 5] = [
     "SELECT * FROM plexsphere.resource_labels WHERE resource_id = $1",
 ];
 
-/// Whether a request was made before.
 const REPEATED: &str =
     "SELECT * FROM plexsphere.provisioned_resources WHERE project_id = $1 AND request_id = $2";
 
-/// The same rows as above, each by itself.
+/// The same rows as above, one statement each.
 const RESOURCE: &str = "INSERT INTO plexsphere.provisioned_resources
     (id, resource_id, project_id, blueprint_version_id, cloud_credential_id, status, xr_name, parameters,
      mesh_role, phase_entered_at, request_id, request_hash)
@@ -93,7 +91,7 @@ async fn declare(case: &Case<'_>, stand: &Stand, repeatable: bool) {
     }
 }
 
-/// Each round begins with empty tables. The audit's own guard has to look away.
+/// Each round begins with empty tables. The audit table's own trigger must be disabled for that.
 async fn forget(pool: &PgPool) {
     let tables = "SET session_replication_role = replica;
         TRUNCATE plexsphere.provisioned_resources, plexsphere.provisioned_resource_schedule,
@@ -143,7 +141,7 @@ async fn one_by_one(pool: &PgPool, declared: Vec<Declaration>) {
         if let Some(request) = &declared.request_id {
             let repeated = sqlx::query(REPEATED).bind(declared.project_id.as_uuid());
             let repeated = repeated.bind(request.as_str()).fetch_optional(pool).await.unwrap();
-            assert!(repeated.is_none(), "nobody has asked for {request} before");
+            assert!(repeated.is_none(), "{request} is a new id");
         }
         let credential = declared.cloud_credential_id.as_uuid();
         let project = declared.project_id.as_uuid();

@@ -1,16 +1,18 @@
-//! An outbox with N events is emptied. The floor claims and acknowledges by two bare statements, as many at a time as
-//! the relay does; the naive way takes one event at a time, and a transaction for each write.
+//! Outbox throughput: an outbox with N events is drained. The floor claims and acknowledges with two bare
+//! statements, in the relay's batch size. The naive way handles one event at a time and uses one
+//! transaction per write.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use broker_app::Relay;
-use broker_ports::{Envelope, EventSink, PortError};
+use broker_app::{BrokerConfig, Relay};
+use broker_ports::{Envelope, EventSink, PageSize, PortError};
+use broker_testkit::builders::rows;
 use sqlx::{Executor, PgPool};
 use uuid::Uuid;
 
 use super::lab::{Lab, Way};
-use super::stand::{BATCH, Stand, commit, relay};
+use super::stand::{Stand, commit, relay};
 
 const FILL: &str = "INSERT INTO plexsphere.provisioning_outbox
     (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload)
@@ -36,17 +38,18 @@ WHERE event_id = $1 AND claimed_by = 'bare' AND settled_at IS NULL";
 
 pub(super) async fn run(lab: Lab) {
     let stand = Stand::new().await;
+    let default = BrokerConfig::default().deliveries_at_once;
     for (name, many, batch) in [
-        ("250 events", 250, BATCH),
-        ("1,000 events", 1_000, BATCH),
-        ("4,000 events", 4_000, BATCH),
-        ("4,000 events, 1,000 at a time", 4_000, 1_000),
+        ("250 events", 250, default),
+        ("1,000 events", 1_000, default),
+        ("4,000 events", 4_000, default),
+        ("4,000 events, 1,000 at a time", 4_000, rows(1_000)),
     ] {
         drain(lab, &stand, name, lab.many(many), batch).await;
     }
 }
 
-async fn drain(lab: Lab, stand: &Stand, name: &str, many: usize, batch: u16) {
+async fn drain(lab: Lab, stand: &Stand, name: &str, many: usize, batch: PageSize) {
     let pool = stand.world.pool();
     let relay = relay(&stand.world.ports, batch, Arc::new(Taken));
     let case = lab.case(stand, name, many);
@@ -60,7 +63,6 @@ async fn drain(lab: Lab, stand: &Stand, name: &str, many: usize, batch: u16) {
     }
 }
 
-/// Takes everything.
 struct Taken;
 
 #[async_trait]
@@ -88,10 +90,10 @@ async fn deliver(relay: &Relay, many: usize) {
     assert_eq!(delivered, many);
 }
 
-async fn bare(pool: &PgPool, many: usize, batch: u16) {
+async fn bare(pool: &PgPool, many: usize, batch: PageSize) {
     let mut delivered = 0;
     loop {
-        let claim = sqlx::query_as::<_, (Uuid, String)>(CLAIM).bind(i64::from(batch));
+        let claim = sqlx::query_as::<_, (Uuid, String)>(CLAIM).bind(i64::from(batch.get()));
         let claimed = claim.fetch_all(pool).await.unwrap();
         if claimed.is_empty() {
             break;

@@ -1,4 +1,4 @@
-//! How a work is measured: rounds in which each way has its turn, and what each of them took and asked for.
+//! How a workload is measured: rounds in which each way runs once, with duration, requests and writes.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,10 +11,9 @@ use super::processor::{self, Spent};
 use super::stand::{Counted, Stand};
 use super::{claim, cold, converge, crowd, declare, drain, life, sweep, teardown, watch};
 
-/// At least as many rounds as a median and a spread need.
+/// The minimum for a median and a spread.
 const ROUNDS: usize = 5;
 
-/// What a work does once it is wanted.
 type Start = fn(Lab) -> Pin<Box<dyn Future<Output = ()>>>;
 
 const WORKS: [(&str, Start); 10] = [
@@ -30,7 +29,6 @@ const WORKS: [(&str, Start); 10] = [
     ("claim", |lab| Box::pin(claim::run(lab))),
 ];
 
-/// Does what the arguments say: names the works, or measures one.
 pub(crate) fn run(arguments: &[String]) {
     let named = arguments.first().map(String::as_str);
     let work = WORKS.iter().find(|(name, _)| Some(*name) == named);
@@ -45,13 +43,11 @@ pub(crate) fn run(arguments: &[String]) {
     runtime.block_on(start(Lab { quick }));
 }
 
-/// Where a work is measured.
 #[derive(Clone, Copy)]
 pub(super) struct Lab {
     quick: bool,
 }
 
-/// In which way a work is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Way {
@@ -60,7 +56,7 @@ pub(super) enum Way {
     Naive,
 }
 
-/// One case of a work: what it is called, and how much of it there is.
+/// One case of a workload: its name and its size.
 pub(super) struct Case<'a> {
     lab: Lab,
     stand: &'a Stand,
@@ -68,16 +64,15 @@ pub(super) struct Case<'a> {
     pub(super) many: usize,
 }
 
-/// A turn of every way.
 #[derive(Clone, Copy)]
 pub(super) struct Round<'a> {
     case: &'a Case<'a>,
-    /// The first one only warms up: its measurements are not told.
+    /// Round 0 is the warm-up: its measurements are not reported.
     number: usize,
 }
 
 impl Lab {
-    /// So many, or, to be quick, a few.
+    /// `many`, or a few in a quick run.
     pub(super) fn many(self, many: usize) -> usize {
         if self.quick { many.min(40) } else { many }
     }
@@ -95,13 +90,13 @@ impl Case<'_> {
 }
 
 impl Round<'_> {
-    /// Lets one way do the work, and tells how long it took, what it asked the API server for, and what it wrote. What is
-    /// slow by itself is not warmed up.
+    /// Runs the workload in one way and reports duration, API server requests and writes. A slow workload
+    /// skips the warm-up.
     pub(super) async fn measure(self, way: Way, work: impl Future<Output = ()>) {
         self.measure_counted(way, work, |counted| counted).await;
     }
 
-    /// The same where somebody knows better what was counted.
+    /// The same for a caller that counts by itself.
     pub(super) async fn measure_counted(
         self,
         way: Way,
@@ -122,7 +117,6 @@ impl Round<'_> {
         self.tell(way, took, &since, &spent);
     }
 
-    /// Tells a time that a work has taken.
     pub(super) fn tell(self, way: Way, took: Duration, counted: &Counted, spent: &Spent) {
         let Self { case: Case { name, many, .. }, number } = self;
         if number == 0 {

@@ -1,6 +1,6 @@
-//! What machines take of the servers from their declaration to their end, under the shipped runner, with one replica and
-//! with three: everything counts, hints that each replica follows and passes that find nothing included. Nobody does
-//! without the broker here; it is counted for `docs/scale.md`, and not compared.
+//! Server load of whole lifecycles: machines go from declaration to Deleted under the shipped runner, with
+//! one replica and with three. Everything counts, including hints that each replica follows and no-op
+//! passes. There is no baseline; the counts are for `docs/scale.md`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,9 @@ use tokio::task::JoinSet;
 use super::lab::{Lab, Way};
 use super::stand::{Stand, at_once, run_replica};
 
-/// Callers at a time.
 const AT_ONCE: usize = 8;
 
-/// Whoever has asked for nothing for so long has come to rest.
+/// No request for this long means settled.
 const REST: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(lab: Lab) {
@@ -37,15 +36,15 @@ pub(super) async fn run(lab: Lab) {
     }
 }
 
-/// Replicas with nothing in common but their servers.
+/// Replicas that share nothing but their servers.
 async fn run_replicas(stand: &Stand, replicas: usize) -> Vec<JoinSet<()>> {
     let world = &stand.world;
     let mut running = Vec::new();
     for number in 0..replicas {
         let client = world.cluster.identity(&world.user).await;
         let pool = world.database().trusting_pool();
-        let (ports, _) = wire(&pool, client, PATIENCE);
-        running.push(run_replica(&format!("replica-{number}"), &ports));
+        let (parts, _) = wire(&pool, client, PATIENCE);
+        running.push(run_replica(&format!("replica-{number}"), &parts.ports));
     }
     running
 }
@@ -83,7 +82,7 @@ async fn take_down(stand: &Stand, machines: Vec<ProvisionedResourceId>) {
     all_in(stand, &machines, Phase::Deleted).await;
 }
 
-/// Waits until all are in a phase and nobody asks for anything any more: what comes late belongs to it, too.
+/// Waits until all are in a phase and no request is made any more, so that late requests are counted too.
 async fn all_in(stand: &Stand, machines: &[ProvisionedResourceId], phase: Phase) {
     let world = &stand.world;
     let ids: Vec<_> = machines.iter().map(ProvisionedResourceId::as_uuid).collect();
@@ -95,7 +94,7 @@ async fn all_in(stand: &Stand, machines: &[ProvisionedResourceId], phase: Phase)
         (usize::try_from(there).unwrap() == ids.len()).then_some(())
     })
     .await;
-    until("everybody to rest", || async {
+    until("all requests to end", || async {
         let before = stand.mark().await;
         tokio::time::sleep(REST).await;
         stand.since(&before, Way::Ours).await.is_nothing().then_some(())

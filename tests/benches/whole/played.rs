@@ -1,5 +1,5 @@
-//! An API server in the same process, for more objects than a test machine has room for: lists by the page, a watch
-//! in which nothing happens, and nothing else. Objects are made when they are asked for, and kept by nobody.
+//! An in-process API server for more objects than a test machine can hold. It serves paged lists and a
+//! watch without events, and nothing else. It generates objects on request and stores none.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -22,24 +22,22 @@ use serde_json::{Value, json};
 
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-/// How often a watch says that it is still there.
 const BOOKMARK: Duration = Duration::from_secs(10);
 
-/// The version of everything.
 const VERSION: &str = "1000000";
 
 struct Played {
     provider_group: String,
     cluster: ClusterId,
     machines: Vec<Machine>,
-    /// The objects of the first machine. Those of the others differ in nothing but its ids.
+    /// The objects of the first machine. Other machines' objects differ only in their ids.
     composite: String,
     config: String,
-    /// Requests so far, but for watches.
+    /// Requests so far, without watches.
     asked: Arc<AtomicUsize>,
 }
 
-/// A client of an API server on which these machines stand, and which counts what it is asked for.
+/// A client of an API server that holds these machines and counts requests.
 pub(crate) async fn client(
     world: &Arc<RealWorld>,
     machines: Vec<Machine>,
@@ -100,7 +98,6 @@ impl Played {
         Response::new(Full::from(page).boxed_unsync())
     }
 
-    /// The same object for another machine.
     fn like(&self, model: &str, machine: &Machine) -> String {
         let first = &self.machines[0];
         let of_it = model.replace(&first.id.to_string(), &machine.id.to_string());
@@ -122,7 +119,7 @@ fn config(world: &RealWorld, machine: &Machine) -> Value {
     config
 }
 
-/// What an API server adds to an object that it keeps.
+/// Adds the fields that an API server sets on a stored object.
 fn stored(object: &mut Value, machine: &Machine) {
     object["metadata"]["uid"] = machine.token.to_string().into();
     object["metadata"]["resourceVersion"] = VERSION.into();

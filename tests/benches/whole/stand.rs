@@ -4,10 +4,10 @@
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 
-use broker_app::{BrokerConfig, LogEventSink, Reconciler, Relay, Runner, Sweeper};
+use broker_app::{BrokerConfig, Relay};
+use broker_embed::{Broker, Parts};
 use broker_kube::cache::Cache;
-use broker_ports::{EventSink, Ports};
-use broker_testkit::builders::rows;
+use broker_ports::{EventSink, PageSize, Ports};
 use broker_tests::TestCluster;
 use broker_tests::cluster::Mark;
 use broker_tests::real::{RealWorld, config};
@@ -76,9 +76,6 @@ const TABLES: [&str; 9] = [
     "bootstrap_tokens",
     "nodes",
 ];
-
-/// As many events as the relay claims at a time, unless somebody chooses otherwise.
-pub(super) const BATCH: u16 = 20;
 
 /// Every transaction that writes takes the next number, and nobody else writes on these servers.
 const TRANSACTIONS: &str = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint";
@@ -163,15 +160,19 @@ pub(super) async fn at_once<T, F>(
     workers.join_all().await;
 }
 
-/// The relay as an embedder gets it if nothing else is said, but for how many events it delivers at once.
-pub(super) fn relay(ports: &Ports, batch: u16, sink: Arc<dyn EventSink>) -> Relay {
-    let ports = Ports { sink, ..ports.clone() };
-    let mut config = config("relay");
-    config.deliveries_at_once = rows(batch);
-    Relay::new(ports, config).unwrap()
+/// The parts of a broker over these ports, as the front door wires them.
+pub(super) fn parts(ports: Ports, config: BrokerConfig) -> Parts {
+    Broker::configured(config).ports(ports).parts().unwrap()
 }
 
-/// The runner as it is shipped, until the answer is dropped.
+/// The relay with this batch size.
+pub(super) fn relay(ports: &Ports, batch: PageSize, sink: Arc<dyn EventSink>) -> Relay {
+    let mut config = config("relay");
+    config.deliveries_at_once = batch;
+    parts(Ports { sink, ..ports.clone() }, config).relay
+}
+
+/// Runs a default broker until the returned set is dropped.
 pub(super) fn run_broker(world: &Arc<RealWorld>) -> JoinSet<()> {
     run_replica("runner", &world.ports)
 }
@@ -182,13 +183,10 @@ pub(super) fn run_replica(name: &str, ports: &Ports) -> JoinSet<()> {
     let mut config = config(name);
     config.poll_interval = defaults.poll_interval;
     config.workers_per_lane = defaults.workers_per_lane;
-    let config = Arc::new(config);
-    let sweeper = Sweeper::new(ports.clone(), Arc::clone(&config));
-    let reconciler = Reconciler::new(ports.clone(), config);
-    let relay = relay(ports, BATCH, Arc::new(LogEventSink));
-    let runner = Runner::new(reconciler, sweeper, relay).unwrap();
+    config.deliveries_at_once = defaults.deliveries_at_once;
+    let broker = Broker::configured(config).ports(ports.clone()).build_unchecked().unwrap();
     let mut running = JoinSet::new();
-    running.spawn(async move { runner.run(std::future::pending()).await.unwrap() });
+    running.spawn(async move { broker.run(std::future::pending()).await.unwrap() });
     running
 }
 

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use broker_app::Sweeper;
 use broker_domain::XrName;
+use broker_embed::Parts;
 use broker_kube::cache::Cache;
-use broker_tests::real::{Machine, PATIENCE, RealWorld, config, wire};
+use broker_tests::real::{Machine, PATIENCE, RealWorld, wire};
 use broker_tests::until;
 use broker_tests::world::NODE;
 use kube::api::DynamicObject;
@@ -63,8 +64,7 @@ async fn with_cluster_in_memory(lab: Lab, name: &str, many: usize) {
     let machines = world.furnish_rows(many).await;
     let asked = Arc::new(AtomicUsize::new(0));
     let client = played::client(world, machines, Arc::clone(&asked)).await;
-    let (ports, cache) = wire(world.pool(), client, PATIENCE);
-    let sweeper = Sweeper::new(ports, config("swept"));
+    let (Parts { sweeper, .. }, cache) = wire(world.pool(), client, PATIENCE);
     let _running = run_cache(&cache);
     warm(&sweeper, &cache).await;
     let case = lab.case(&stand, name, many);

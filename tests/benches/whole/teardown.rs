@@ -1,7 +1,7 @@
-//! N machines that are Ready are taken down, from the request to Deleted, by the shipped runner. The floor deletes the
-//! composite resource and, when a watch says that it is gone, the ProviderConfig, as many at a time; the naive way one
-//! machine after the other, looking again and again, with a transaction for each write. The garbage collector ends each
-//! deletion in the foreground, for all alike.
+//! Teardown: N Ready machines, from the deletion request to Deleted, by the shipped runner. The floor
+//! deletes the composite resource and, once a watch reports it gone, the ProviderConfig, with the same
+//! concurrency. The naive way deletes one machine after the other, polls, and uses one transaction per
+//! write. In all three, the garbage collector ends each foreground deletion.
 
 use std::collections::BTreeSet;
 use std::future::ready;
@@ -25,13 +25,12 @@ use super::lab::{Lab, Way};
 use super::stand::{Stand, at_once, commit, follow, run_broker};
 use super::sweep::composites;
 
-/// Machines that are taken down at a time: as many as the shipped runner has workers.
+/// Concurrent teardowns: the shipped runner's number of workers.
 const AT_ONCE: usize = 8;
 
-/// How often somebody looks whether something is gone.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A Node that left, and three phases with a line of the audit each: every write by itself.
+/// A deregistered Node and three phases with one audit line each: one transaction per write.
 const TRANSACTIONS: [&str; 7] = [
     "UPDATE plexsphere.nodes SET deregistered_at = clock_timestamp()
     WHERE id = (SELECT bootstrap_token_id FROM plexsphere.provisioned_resources WHERE id = $1)",
@@ -71,7 +70,7 @@ pub(super) async fn run(lab: Lab) {
     }
 }
 
-/// The garbage collector hears of new kinds after a while; until then it ends no deletion.
+/// The garbage collector discovers new kinds only after a while; until then it ends no foreground deletion.
 async fn until_collected(stand: &Stand) {
     for machine in stand.world.furnish(1).await {
         for kind in paths(stand) {
@@ -80,7 +79,7 @@ async fn until_collected(stand: &Stand) {
     }
 }
 
-/// The paths of objects that are gone, by a watch of each kind.
+/// The paths of deleted objects, from a watch per kind.
 type Gone = watch::Receiver<BTreeSet<String>>;
 
 fn follow_deletions(stand: &Stand) -> (Gone, [JoinSet<()>; 2]) {
@@ -154,7 +153,6 @@ async fn one_by_one(stand: &Stand, machines: Vec<Machine>) {
     }
 }
 
-/// Where composite resources stand, and ProviderConfigs.
 fn paths(stand: &Stand) -> [String; 2] {
     let (kinds, home) = (&stand.world.kinds, stand.world.home());
     [
@@ -176,7 +174,6 @@ async fn send_deletion(client: &Client, path: &str) {
     client.request_text(request.body(options.to_string().into_bytes()).unwrap()).await.unwrap();
 }
 
-/// Deletes an object, and looks until it is gone.
 async fn delete_and_look(client: &Client, path: &str) {
     send_deletion(client, path).await;
     while client.request_text(Request::get(path).body(Vec::new()).unwrap()).await.is_ok() {

@@ -1,5 +1,6 @@
-//! A composite resource says that it is ready: how long until the phase is committed, one change after the other. The
-//! floor is a bare watch that commits a row for each event. Both are told by the store's clock, which is the machine's.
+//! Latency from a ready composite resource to the committed phase, one change after the other. The floor is
+//! a bare watch that commits a row per event. Both are measured by the store's clock, which is the
+//! machine's.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,13 +23,12 @@ use super::lab::{Case, Lab, Way};
 use super::processor::Spent;
 use super::stand::{Stand, follow, run_broker};
 
-/// How often somebody looks whether a change was committed.
 const LOOK: Duration = Duration::from_millis(2);
 
 const COMMITTED: &str = "SELECT at FROM plexsphere.provisioned_resource_audit
 WHERE provisioned_resource_id = $1 AND at > $2 AND action = 'phase_changed' ORDER BY at LIMIT 1";
 
-/// A row, and a line of the audit that says when.
+/// A row, and an audit line with its time.
 const COMMIT: &str = "WITH changed AS (
     UPDATE plexsphere.provisioned_resources SET status = 'Enrolling', version = version + 1
     WHERE xr_name = $1 AND id = substr($1, 4)::uuid RETURNING id
@@ -39,7 +39,7 @@ SELECT id, 'phase_changed', 'bare', 'bare', clock_timestamp() FROM changed";
 
 pub(super) async fn run(lab: Lab) {
     let many = lab.many(100);
-    // Worlds of their own: the broker would follow what is changed for the floor, too.
+    // Separate worlds: the broker would follow the floor's changes too.
     let (bare, ours) = (Stand::new().await, Stand::new().await);
     let bare = Turns::new(lab, Way::Floor, &bare, many);
     let ours = Turns::new(lab, Way::Ours, &ours, many);
@@ -56,11 +56,10 @@ pub(super) async fn run(lab: Lab) {
     }
 }
 
-/// One way, and where it is measured.
 struct Turns<'a> {
     way: Way,
     stand: &'a Stand,
-    /// The middle one of the changes, and nearly the worst one.
+    /// The median and a high percentile.
     cases: [(Case<'a>, usize); 2],
 }
 
@@ -74,7 +73,6 @@ impl<'a> Turns<'a> {
         self.cases[0].0.rounds().count()
     }
 
-    /// Changes one after the other.
     async fn time(&self, number: usize, blueprint: u128, ids: &[ProvisionedResourceId]) {
         let Self { way, stand, cases } = self;
         let xrd = stand.world.kinds.xrd_of(blueprint);
@@ -95,7 +93,7 @@ impl<'a> Turns<'a> {
     }
 }
 
-/// Says that a composite resource is ready; answers how long it took until the phase was committed.
+/// Marks a composite resource ready; returns the time until the phase was committed.
 async fn change(
     composites: &Api<DynamicObject>,
     pool: &PgPool,
@@ -117,7 +115,7 @@ async fn change(
     (committed - said).unsigned_abs()
 }
 
-/// A bare watch that commits what it hears.
+/// A bare watch that commits each event.
 fn commit_changes(stand: &Stand) -> JoinSet<()> {
     let xrd = stand.world.kinds.xrd_of(NODE);
     let pool = stand.world.pool().clone();
@@ -132,7 +130,7 @@ fn commit_changes(stand: &Stand) -> JoinSet<()> {
     })
 }
 
-/// Resources without a Node whose composite resources stand, are composed, and are not ready.
+/// Resources without a Node, composed and not ready yet.
 async fn waiting(world: &Arc<RealWorld>, many: usize) -> Vec<ProvisionedResourceId> {
     world.crossplane.play_only(world.kinds.of(STANDALONE).0);
     let mut ids = Vec::new();
@@ -141,7 +139,7 @@ async fn waiting(world: &Arc<RealWorld>, many: usize) -> Vec<ProvisionedResource
         world.crossplane.behave_for(id, Behaviour::NeverReady);
         ids.push(id);
     }
-    // Applied; composed; the stale condition gone and the references on record.
+    // Applied; composed; the stale condition gone and the references recorded.
     for _ in 0..4 {
         let passes = stream::iter(&ids);
         passes

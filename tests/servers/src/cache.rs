@@ -1,8 +1,7 @@
-//! The cache of server binaries: outside the checkout, keyed by version, never half written.
+//! The cache of server binaries: outside the checkout, keyed by version, atomic.
 //!
-//! An artifact is a directory that appears by a rename, when it is complete. Who makes one holds a
-//! lock on a file beside it: two runs at once build it once, and whatever a killed run left behind
-//! belongs to nobody as soon as the lock is free.
+//! An artifact is a directory that a rename publishes when it is complete. A builder holds a lock on a file next to it:
+//! concurrent runs build an artifact once, and while a run holds the lock, leftovers come from a killed run.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -16,18 +15,17 @@ use crate::failure::{cannot, cannot_run};
 use crate::progress::say;
 use crate::tools::check_others_can_run;
 
-/// As many lines of a log as fit on a screen beside the error.
+/// The log lines that fit on a screen with the error.
 const TAIL_LINES: usize = 20;
 
-/// The directory that holds the artifacts.
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
     root: PathBuf,
 }
 
 impl Cache {
-    /// `BROKER_CACHE_DIR`, or the place where caches of this user belong. Root's own would be under its home, which
-    /// nobody else may enter.
+    /// `BROKER_CACHE_DIR`, or the user's cache directory. For root it is outside root's home, which other users cannot
+    /// enter.
     pub(crate) fn from_environment() -> Result<Self> {
         const NAME: &str = "provisioning-broker";
         let variable =
@@ -37,17 +35,17 @@ impl Cache {
             .or_else(|| Some(variable("XDG_CACHE_HOME")?.join(NAME)))
             .or_else(|| Some(variable("HOME")?.join(".cache").join(NAME)))
             .context("no place for the cache: set BROKER_CACHE_DIR, XDG_CACHE_HOME or HOME")?;
-        // A child process may stand in another directory.
+        // A child process may have another working directory.
         let root = std::path::absolute(&root).with_context(cannot("resolve", &root))?;
         Ok(Self { root })
     }
 
-    /// Where the artifact stands, if it was ever made.
+    /// The path of an artifact, built or not.
     pub(crate) fn artifact(&self, key: &str) -> PathBuf {
         self.root.join(key)
     }
 
-    /// An empty file for the output of the commands that make the artifact.
+    /// Creates an empty log for the commands that build the artifact.
     pub(crate) fn log(&self, key: &str) -> Result<PathBuf> {
         let logs = self.root.join("logs");
         create_open_directory(&logs)?;
@@ -56,10 +54,10 @@ impl Cache {
         Ok(log)
     }
 
-    /// The artifact `key`, made by `make` in an empty directory unless `is_complete` likes what is
-    /// there.
+    /// Returns the artifact `key`. Unless `is_complete` accepts the existing one, `make` builds it in an empty
+    /// directory.
     ///
-    /// `make` runs at most once at a time on this machine; the others wait and find its result.
+    /// On this machine, one run at a time calls `make`; others wait and use its result.
     pub(crate) fn provide(
         &self,
         key: &str,
@@ -71,20 +69,21 @@ impl Cache {
             return Ok(artifact);
         }
         create_open_directory(&self.root)?;
-        // Learnt now rather than after minutes of building.
+        // Fails now instead of after minutes of building.
         check_others_can_run(&self.root)?;
-        // The file itself stays: without it a third run would lock a name that a second one still waits on.
+        // The lock file stays: after its removal, a third run would lock another file than the one a second run waits
+        // for.
         let lock = self.root.join(format!("{key}.lock"));
-        let _lock = lock_file(&lock, &format!("waiting for another run that makes {key}"))?;
+        let _lock = lock_file(&lock, &format!("waiting for another run that builds {key}"))?;
         if is_complete(&artifact) {
             return Ok(artifact);
         }
         self.remove_leftovers(&format!("{key}.partial-"))?;
-        // The process id keeps a build that outlived its killed parent from writing into ours.
+        // The process id separates this build from one that outlived its killed parent.
         let partial = self.root.join(format!("{key}.partial-{}", std::process::id()));
         create_open_directory(&partial)?;
         make(&partial).inspect_err(|_| drop(fs::remove_dir_all(&partial)))?;
-        // The files come to the disk before the rename does, so that a power cut leaves no empty ones.
+        // Syncs the files before the rename, so that a power cut leaves no empty ones.
         rustix::fs::sync();
         if artifact.exists() {
             fs::remove_dir_all(&artifact).with_context(cannot("remove", &artifact))?;
@@ -93,7 +92,7 @@ impl Cache {
         Ok(artifact)
     }
 
-    /// Only under the lock: what is there now was left by a run that was killed.
+    /// Removes leftovers of killed runs. The caller holds the lock.
     fn remove_leftovers(&self, prefix: &str) -> Result<()> {
         for entry in fs::read_dir(&self.root).with_context(cannot("read", &self.root))? {
             let entry = entry.with_context(cannot("read", &self.root))?;
@@ -105,7 +104,7 @@ impl Cache {
     }
 }
 
-/// A lock that holds until the file is dropped. Who has to wait for it says so first.
+/// Takes a lock until the file is dropped. Prints `waiting` before it blocks.
 pub(crate) fn lock_file(path: &Path, waiting: &str) -> Result<File> {
     let file = File::create(path).with_context(cannot("create", path))?;
     if file.try_lock().is_err() {
@@ -115,7 +114,7 @@ pub(crate) fn lock_file(path: &Path, waiting: &str) -> Result<File> {
     Ok(file)
 }
 
-/// Creates the directory with the mode that the umask may have taken away.
+/// Creates the directory and sets the mode bits that the umask removed.
 fn create_open_directory(path: &Path) -> Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -124,14 +123,13 @@ fn create_open_directory(path: &Path) -> Result<()> {
     open_to_all(path)
 }
 
-/// Lets every user read and run the file, or enter the directory: root starts its servers as another user.
+/// Lets every user read and execute the file, or enter the directory: root starts its servers as another user.
 pub(crate) fn open_to_all(path: &Path) -> Result<()> {
     fs::set_permissions(path, Permissions::from_mode(0o755))
         .with_context(cannot("open to all users", path))
 }
 
-/// Runs the command as the step `what`, its output appended to `log`. A failure shows the end of the log, where a
-/// compiler says what it did not like.
+/// Runs the command as the step `what` and appends its output to `log`. The error contains the end of the log.
 pub(crate) fn run_logged(what: &str, command: &mut Command, log: &Path) -> Result<()> {
     say(what);
     let output = File::options().create(true).append(true).open(log);
@@ -152,10 +150,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failed_or_killed_build_leaves_nothing_to_the_next() {
+    fn failed_or_killed_build_leaves_no_artifact() {
         const KEY: &str = "thing-1.0";
         let directory = tempfile::tempdir().unwrap();
-        // Temporary directories are closed to others, and root's cache may not be.
+        // Temporary directories are private; root's cache must be readable.
         open_to_all(directory.path()).unwrap();
         let cache = Cache { root: directory.path().join("cache") };
         let complete = |artifact: &Path| artifact.join("thing").is_file();

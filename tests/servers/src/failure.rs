@@ -1,9 +1,9 @@
-//! What a failed call says: the verb, and the file or the program that it was about.
+//! Error contexts for failed calls: the verb, and the file or program.
 
 use std::path::Path;
 use std::process::Command;
 
-/// For `with_context` on anything that is done to a file.
+/// For `with_context` on a file operation.
 pub fn cannot<'a>(
     doing: &'a str,
     path: &'a (impl AsRef<Path> + ?Sized),

@@ -1,6 +1,7 @@
-//! The real servers that tests, benchmarks and `cargo xtask up` run on.
+//! The real servers for tests, benchmarks and `cargo xtask up`.
 //!
-//! [`tools`] finds or builds the programs, [`servers`] starts and ends them, [`up`] keeps a set of them for a person.
+//! [`tools`] finds or builds the programs, [`servers`] starts and stops them, [`up`] keeps a set of them running for a
+//! developer.
 
 #![expect(
     clippy::disallowed_methods,

@@ -1,6 +1,6 @@
-//! What a waiting person sees.
+//! Progress lines for a waiting user.
 
-/// Writes a line where `cargo` writes its own: what may take long says so before it begins.
+/// Prints a line to standard error, before a step that may take long.
 pub fn say(line: &str) {
     eprintln!("xtask: {line}");
 }

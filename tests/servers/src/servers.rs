@@ -1,18 +1,18 @@
-//! The real servers that tests run on: Postgres, and a Kubernetes control plane of etcd,
-//! kube-apiserver and kube-controller-manager. All of it on loopback, in one temporary directory,
-//! under an unprivileged user, and gone with the run, however the run ends.
+//! The real servers of the tests: Postgres, and a Kubernetes control plane of etcd, kube-apiserver and
+//! kube-controller-manager. They use loopback, one temporary directory and an unprivileged user, and they stop with the
+//! run, even if it is killed.
 //!
 //! ```text
 //! Run ──────── directory, lock, reaper
-//!  └ Process ─ one started program in a process group of its own, known to the reaper
-//!     └ Server ─ a program that can be started again, and how to tell that it is ready
+//!  └ Process ─ one started program in its own process group, known to the reaper
+//!     └ Server ─ a restartable program with a readiness check
 //!        ├ Postgres
 //!        ├ ControlPlane: etcd, kube-apiserver, kube-controller-manager
-//!        └ Crossplane, beside a control plane: itself, two functions, provider-nop
+//!        └ Crossplane, on a control plane: core, two functions, provider-nop
 //! ```
 //!
-//! This module blocks and knows no database driver and no Kubernetes client: the harness in
-//! `broker-tests` puts those on top. [`run_sql`] and [`Api`] say just enough to furnish a server.
+//! This module blocks and has no database driver and no Kubernetes client: the harness in `broker-tests` adds those.
+//! [`run_sql`] and [`Api`] suffice to prepare a server.
 
 mod api;
 mod certificates;
@@ -35,7 +35,7 @@ use anyhow::Result;
 
 use crate::tools::Tools;
 
-/// Why a server, or the directory that it runs in, could not be had.
+/// Why a server or its directory is not available.
 pub use anyhow::Error as ServersError;
 pub use api::Api;
 pub use certificates::{Authority, Credentials};
@@ -49,46 +49,43 @@ pub use rustix::process::Signal;
 pub use server::{Program, Server};
 pub use sql::run_sql;
 
-/// The servers that all tests of a run share. Dropping it ends them.
+/// The servers that all tests of a run share. Dropping it stops them.
 #[derive(Debug)]
 pub struct SharedServers {
-    // In the order in which they end: a control plane is of no use without its etcd, and the
-    // directory goes last.
+    // Drop order: the control plane needs its etcd, and the directory comes last.
     control_plane: ControlPlane,
     postgres: Postgres,
     run: Arc<Run>,
 }
 
 impl SharedServers {
-    /// What a test process has to find in its environment to use these servers.
+    /// The environment variables by which a test process finds these servers.
     pub fn env(&self) -> Vec<(String, String)> {
         let directory = self.run.directory().to_string_lossy().into_owned();
         vec![(SERVERS_VARIABLE.to_owned(), directory)]
     }
 
-    /// Where everything of theirs is.
+    /// The directory of the run.
     pub fn directory(&self) -> &std::path::Path {
         self.run.directory()
     }
 
-    /// The run that they belong to, for what somebody starts beside them.
+    /// The run of these servers, for further processes in it.
     pub fn run(&self) -> &Arc<Run> {
         &self.run
     }
 
-    /// How to reach them.
+    /// Where the servers are.
     pub fn description(&self) -> Description {
         Description { postgres: self.postgres.access(), control_plane: self.control_plane.access() }
     }
 }
 
-/// Starts one Postgres and one control plane, at the same time, and describes them in the run's
-/// directory.
+/// Starts one Postgres and one control plane concurrently, and writes their description into the run's directory.
 ///
 /// # Errors
 ///
-/// When a server does not get ready; the error holds the end of its log, and nothing is left
-/// running.
+/// A server does not become ready. The error contains the end of its log, and no process is left.
 pub fn start_shared(tools: &Tools) -> Result<SharedServers> {
     let run = Arc::new(Run::start()?);
     let (postgres, control_plane) = std::thread::scope(|scope| {

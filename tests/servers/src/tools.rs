@@ -1,7 +1,6 @@
-//! Where the binaries of the real servers are: found on the machine, in the cache, or put there.
+//! Locates the binaries of the real servers: on the machine, in the cache, or built into it.
 //!
-//! Each binary is looked for by itself. Nothing here starts a server, and nothing outside the cache
-//! is written.
+//! Each binary is located separately. This module starts no server and writes only to the cache.
 
 mod apt;
 mod cloud_init;
@@ -40,23 +39,22 @@ const fn kubernetes(name: &'static str, package: &'static str) -> Binary {
     Binary { version_variables, ..Binary::new(name, "k8s.io/kubernetes", package, CONTROL_PLANE) }
 }
 
-/// Where the binaries of the real servers are.
+/// The paths of the server binaries.
 #[derive(Clone, Debug)]
 pub struct Tools {
-    /// The directory with `initdb`, `postgres`, `psql` and their companions.
+    /// The directory with `initdb`, `postgres` and `psql`.
     pub postgres_bin: PathBuf,
-    /// What has to stand in the environment of everything from [`Self::postgres_bin`]; empty for an
-    /// installed Postgres.
+    /// Environment variables for everything in [`Self::postgres_bin`]; empty for an installed Postgres.
     pub postgres_env: Vec<(String, String)>,
     /// etcd.
     pub etcd: PathBuf,
     /// The Kubernetes API server.
     pub kube_apiserver: PathBuf,
-    /// The Kubernetes controllers, of which the tests need garbage collection and namespaces.
+    /// The Kubernetes controllers; the tests need garbage collection and namespace deletion.
     pub kube_controller_manager: PathBuf,
 }
 
-/// Whether what is missing is built or unpacked into the cache.
+/// What happens to a missing binary.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Missing {
     IsMade,
@@ -64,20 +62,20 @@ enum Missing {
 }
 
 impl Tools {
-    /// Finds every binary, and builds or unpacks into the cache what the machine does not have.
+    /// Finds every binary; builds or unpacks missing ones into the cache.
     ///
     /// # Errors
     ///
-    /// When something is missing and cannot be provided; the message says what would provide it.
+    /// A binary is missing and cannot be provided; the message names the remedy.
     pub fn find_or_build() -> Result<Self> {
         Self::provide(Missing::IsMade)
     }
 
-    /// Finds every binary without building or unpacking any.
+    /// Finds every binary; builds and unpacks nothing.
     ///
     /// # Errors
     ///
-    /// When something is missing.
+    /// A binary is missing.
     pub fn find() -> Result<Self> {
         Self::provide(Missing::IsAnError)
     }
@@ -92,7 +90,7 @@ impl Tools {
     }
 }
 
-/// The first file called `name` in the search path that may be executed.
+/// The first executable file `name` in the search path.
 fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).map(|it| it.join(name)).find(|file| is_executable(file))
@@ -102,8 +100,7 @@ fn is_executable(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file()
 }
 
-/// Servers that root starts run as another user, who must be able to get at a program, or at the
-/// directory that it is in.
+/// Root starts servers as another user, which must be able to reach a program or its directory.
 pub(crate) fn check_others_can_run(path: &Path) -> Result<()> {
     let real = path.canonicalize()?;
     let is_open = |part: &Path| {
@@ -118,10 +115,10 @@ pub(crate) fn check_others_can_run(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Bytes in hexadecimal digits.
+/// Bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing into a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
         text
     })

@@ -1,16 +1,16 @@
-//! `cargo xtask up`: real servers to try the broker on, furnished as a platform would, until `cargo xtask down`.
+//! `cargo xtask up`: real servers with a prepared platform, until `cargo xtask down`.
 //!
 //! ```text
-//! up ──── one at a time in a checkout; builds the broker, furnishes, prints the exports
-//!  ├ keeper ── a process of its own that starts the servers, and holds them when `up` has ended
-//!  ├ agents ── of the machines that Crossplane composes, which the keeper plays
-//!  ├ place ─── where a checkout remembers what is up
-//!  ├ platform  what belongs to the neighbours: kinds, a namespace, a Project with a cloud
-//!  └ broker ── what belongs to the broker: its tables, its blueprints; by its own command line
+//! up ──── one at a time per checkout; builds the broker, prepares the platform, prints the exports
+//!  ├ keeper ── a process that starts the servers and keeps them after `up` has exited
+//!  ├ agents ── simulated agents of the machines that Crossplane composes; run in the keeper
+//!  ├ place ─── the checkout's record of its running servers
+//!  ├ platform  objects of the neighbouring parts: kinds, a namespace, a Project with a cloud
+//!  └ broker ── objects of the broker: tables and blueprints, by its own command line
 //! ```
 //!
-//! The keeper owns a [`Run`] like any other, so its reaper ends the servers however the keeper
-//! ends: `down` only has to end the keeper. Until `up` says that it succeeded, the keeper ends with `up`.
+//! The keeper owns a [`Run`], so its reaper stops the servers after any exit of the keeper: `down` only stops the
+//! keeper. Until `up` reports success, the keeper exits together with `up`.
 
 mod agents;
 mod broker;
@@ -33,40 +33,39 @@ use crate::tools::{CrossplaneTools, Tools};
 use keeper::Keeper;
 use place::{Place, RunningServers};
 
-/// The control plane that agents would call. Nobody listens there: no machine boots here, and the agents that are played
-/// do not call.
+/// The control plane URL for agents. It has no listener: no machine boots here, and simulated agents do not call it.
 const API_URL: &str = "http://127.0.0.1:8080";
 
-/// The user that the API server knows the broker by. It holds the generated roles only.
+/// The broker's user on the API server, with the generated roles only.
 const BROKER: &str = "provisioning-broker";
 
-/// What a checkout lends to `up`.
+/// The parts of the checkout that `up` uses.
 pub struct Checkout<'a> {
-    /// Where cargo builds; what is up is remembered there.
+    /// Cargo's target directory; it holds the record of the running servers.
     pub target: &'a Path,
     /// The sample blueprints.
     pub catalog: &'a Path,
     /// Builds the broker's binary.
     pub build: &'a (dyn Fn() -> Result<()> + Sync),
-    /// Makes a command that runs it.
+    /// Creates a command that runs it.
     pub program: &'a (dyn Fn() -> Command + Sync),
 }
 
-/// Brings servers up, unless they are, and prints what a shell has to know of them.
+/// Starts the servers unless they run, and prints their environment variables.
 ///
 /// # Errors
 ///
-/// A tool is missing, a server does not start, or it refuses what it is furnished with. Then nothing is left running.
+/// A tool is missing, a server does not start, or it rejects the platform's objects. No process is left then.
 pub fn up(checkout: &Checkout<'_>, crossplane: bool) -> Result<()> {
     let place = Place::of(checkout.target);
     let _one_at_a_time = place.lock()?;
-    if let Some(standing) = place.standing()? {
-        let place = standing.directory.display();
-        say(&format!("the servers are up already, in {place}; `cargo xtask down` ends them"));
-        print!("{}", shell(&standing.exports));
+    if let Some(servers) = place.running()? {
+        let place = servers.directory.display();
+        say(&format!("the servers are already up, in {place}; `cargo xtask down` stops them"));
+        print!("{}", shell(&servers.exports));
         return Ok(());
     }
-    // Before the servers start: a missing tool or a broken build is better learnt at once.
+    // Before the servers start, so that a missing tool or a broken build fails at once.
     let tools = Tools::find_or_build()?;
     if crossplane {
         CrossplaneTools::find_or_build()?;
@@ -74,19 +73,19 @@ pub fn up(checkout: &Checkout<'_>, crossplane: bool) -> Result<()> {
     (checkout.build)()?;
     say("starting the servers");
     let keeper = Keeper::start(crossplane)?;
-    say("furnishing the servers");
-    let exports = furnish(checkout, &tools, &keeper, crossplane)?;
-    let standing =
+    say("preparing the platform");
+    let exports = prepare(checkout, &tools, &keeper, crossplane)?;
+    let servers =
         RunningServers { directory: keeper.directory().to_owned(), keeper: keeper.id(), exports };
-    place.remember(&standing)?;
+    place.remember(&servers)?;
     keeper.keep()?;
-    say("the servers are up; `eval \"$(cargo xtask up)\"` tells a shell where they are");
-    print!("{}", shell(&standing.exports));
+    say("the servers are up; `eval \"$(cargo xtask up)\"` exports their addresses");
+    print!("{}", shell(&servers.exports));
     Ok(())
 }
 
-/// Everything that a declared resource needs to get as far as Crossplane. Answers what a shell has to know.
-fn furnish(
+/// Prepares everything that a declared resource needs to reach Crossplane. Returns the environment variables.
+fn prepare(
     checkout: &Checkout<'_>,
     tools: &Tools,
     keeper: &Keeper,
@@ -125,7 +124,7 @@ fn furnish(
     Ok(exports)
 }
 
-/// As a shell reads it, whatever the values hold.
+/// Export statements with quoted values.
 fn shell(exports: &[(String, String)]) -> String {
     let export = |(name, value): &(String, String)| {
         format!("export {name}='{}'\n", value.replace('\'', r"'\''"))
@@ -133,27 +132,27 @@ fn shell(exports: &[(String, String)]) -> String {
     exports.iter().map(export).collect()
 }
 
-/// Ends the servers of the checkout whose target directory this is, and says what that was.
+/// Stops the servers of the checkout with this target directory and prints the result.
 ///
 /// # Errors
 ///
-/// Their keeper cannot be ended, or the note of them cannot be read.
+/// The keeper cannot be signalled, or the record cannot be read.
 pub fn down(target: &Path) -> Result<()> {
     let place = Place::of(target);
     let _one_at_a_time = place.lock()?;
-    let Some(standing) = place.standing()? else {
+    let Some(servers) = place.running()? else {
         println!("nothing is up");
         return Ok(());
     };
-    say("ending the servers");
-    if standing.has_its_keeper() {
-        let keeper = i32::try_from(standing.keeper).ok().and_then(Pid::from_raw);
+    say("stopping the servers");
+    if servers.has_its_keeper() {
+        let keeper = i32::try_from(servers.keeper).ok().and_then(Pid::from_raw);
         let sent = keeper.map_or(Ok(()), |keeper| kill_process(keeper, Signal::TERM));
-        sent.with_context(|| format!("cannot signal process {}", standing.keeper))?;
+        sent.with_context(|| format!("cannot signal process {}", servers.keeper))?;
     }
-    // The reaper does the rest, as it would after a crash.
-    Run::wait_for_end(&standing.directory);
+    // The reaper stops the servers, as after a crash.
+    Run::wait_for_end(&servers.directory);
     place.forget()?;
-    println!("ended the servers in {}, with everything in them", standing.directory.display());
+    println!("ended the servers in {} and deleted their data", servers.directory.display());
     Ok(())
 }

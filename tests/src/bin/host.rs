@@ -1,11 +1,12 @@
-//! A process that embeds the broker as any service would: the unmodified runner over the shipped adapters, on a
-//! database and an API server that its arguments name. Tests kill it.
+//! A host process that embeds the broker: the unmodified runner over the shipped adapters, on the database
+//! and API server that its arguments name. Tests kill it.
 //!
 //! ```text
 //! host NAME DSN KUBECONFIG SWEEP_MS POLL_MS LEASE_MS
 //! ```
 //!
-//! It says `running` when it has booted its adapters, and ends in good order when its input ends.
+//! It prints `running` after it has started its adapters, and shuts down gracefully at the end of its
+//! input.
 
 use std::io;
 use std::process::ExitCode;
@@ -19,8 +20,14 @@ use sqlx::postgres::PgPoolOptions;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// Every wait for a collaborator; the lease is what really bounds a pass.
+/// The timeout of every port call. The lease, which is shorter, bounds a pass.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Many such processes share one small Postgres.
+const CONNECTIONS: u32 = 8;
+
+/// See [`BrokerConfig::connections`](broker_embed::BrokerConfig::connections).
+const WORKERS: usize = 2;
 
 struct Arguments {
     name: String,
@@ -57,7 +64,7 @@ fn arguments() -> Outcome<Arguments> {
 
 async fn run(arguments: Arguments) -> Outcome<()> {
     let Arguments { name, dsn, kubeconfig, sweep, poll, lease } = arguments;
-    let options = PgPoolOptions::new().max_connections(8).test_before_acquire(false);
+    let options = PgPoolOptions::new().max_connections(CONNECTIONS).test_before_acquire(false);
     let pool = options.connect(&dsn).await?;
     let kubeconfig = Kubeconfig::from_yaml(&kubeconfig)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
@@ -68,13 +75,15 @@ async fn run(arguments: Arguments) -> Outcome<()> {
         .kubernetes(client)
         .configure(|config| {
             config.worker = worker;
+            // The pool has a connection for each of their passes, and four more.
+            config.workers_per_lane = WORKERS;
             config.lease = lease;
             config.lease_margin = lease / 10;
             config.deadlines = Deadlines::each(lease.saturating_sub(lease / 10).min(PATIENCE));
             config.event_claim = 3 * PATIENCE;
             config.sweep_interval = sweep;
             config.poll_interval = poll;
-            // Replicas that are killed on purpose meet one loss after the other.
+            // Replicas that a test kills lose objects again and again.
             config.allowance.least = 1_000;
             config.allowance.most = 1_000;
         })
@@ -85,9 +94,9 @@ async fn run(arguments: Arguments) -> Outcome<()> {
     Ok(())
 }
 
-/// Whoever started this process has closed its input, or is gone.
+/// The parent process has closed the input or is gone.
 async fn end_of_input() {
     let drained = tokio::task::spawn_blocking(|| io::copy(&mut io::stdin(), &mut io::sink()));
-    // Whatever ended it, nobody is there any more.
+    // The parent may be gone: nothing reads the result.
     let _ = drained.await;
 }

@@ -1,4 +1,4 @@
-//! A process that tests kill: it does one thing with the servers and says when it has done it.
+//! A process that tests kill: it does one thing with the servers and reports when that is done.
 //!
 //! ```text
 //! victim servers                        starts shared servers and keeps them
@@ -35,7 +35,7 @@ fn servers() -> Outcome {
     for (_, directory) in servers.env() {
         println!("{directory}");
     }
-    // The end of the input is the end of a run that ends by itself.
+    // A run that ends regularly closes the input.
     io::copy(&mut io::stdin(), &mut io::sink())?;
     Ok(())
 }

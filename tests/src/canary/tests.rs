@@ -1,4 +1,4 @@
-//! A search that finds nothing proves something only if it would have found it.
+//! A search that finds nothing proves something only if it would have found a planted secret.
 
 use ::base64::Engine as _;
 use ::base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -6,10 +6,10 @@ use serde_json::json;
 
 use super::*;
 
-/// Each encoding writes it in another way.
+/// Each encoding escapes it differently.
 const SECRET: &str = "pl4nted-\"s3cret\"-wïth\\quotes?>";
 
-/// Who gives it away, and how.
+/// Each way to leak the secret.
 fn leaks() -> Vec<(&'static str, String)> {
     let around = |before: &str| format!("{before}{SECRET}!");
     vec![
@@ -27,12 +27,12 @@ fn leaks() -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn a_secret_is_found_however_it_is_spelt() {
+fn secret_in_any_spelling_is_found() {
     for (how, text) in leaks() {
         let mut net = Net::default();
         net.hear("a place", format!("before\n{text}\nafter"));
         net.hear("another", "nothing");
-        assert_eq!(net.found(), [""; 0], "{how}: nobody knows that it is one");
+        assert_eq!(net.found(), [""; 0], "{how}: the secret is not registered yet");
         net.secrets.extend([SECRET.to_owned(), "another-secret".to_owned()]);
         assert_eq!(net.found(), ["a place"], "{how}: {text}");
         assert_eq!(net.leaks(), [format!("a place: {text}")], "{how}");
@@ -40,7 +40,7 @@ fn a_secret_is_found_however_it_is_spelt() {
 }
 
 #[test]
-fn most_of_a_secret_is_none() {
+fn truncated_secret_is_not_found() {
     let mut net = Net::default();
     net.secrets.insert(SECRET.to_owned());
     net.hear("a place", &SECRET[1..]);
@@ -49,7 +49,7 @@ fn most_of_a_secret_is_none() {
 }
 
 #[test]
-fn an_error_is_heard_with_its_sources() {
+fn error_is_recorded_with_its_sources() {
     let mut net = Net::default();
     let source = std::io::Error::other(SECRET);
     net.hear_error(&broker_ports::PortError::rejected("no").with_source(source));
@@ -58,7 +58,7 @@ fn an_error_is_heard_with_its_sources() {
 }
 
 #[test]
-fn silence_is_told_from_words() {
+fn silent_places_are_reported() {
     let mut net = Net::default();
     net.hear("a place", "");
     net.hear("another", "a word");
@@ -68,14 +68,14 @@ fn silence_is_told_from_words() {
 }
 
 #[test]
-fn base64_is_what_others_call_so() {
+fn base64_matches_the_standard_encoding() {
     for text in ["", "a", "ab", "abc", SECRET] {
         assert_eq!(base64(text), STANDARD.encode(text));
     }
 }
 
 #[test]
-fn of_many_texts_each_is_found() {
+fn search_finds_each_of_many_texts() {
     let texts: Vec<_> = (0..1_000).map(|number| format!("number-{number:05}-of-many")).collect();
     let search = Search::of(texts.iter().cloned());
     for text in &texts {
@@ -86,7 +86,7 @@ fn of_many_texts_each_is_found() {
 }
 
 #[test]
-#[should_panic(expected = "would be found anywhere")]
-fn a_secret_that_would_be_found_anywhere_is_none() {
+#[should_panic(expected = "would match by chance")]
+fn short_secret_is_refused() {
     let _ = spellings("abcdefgh");
 }

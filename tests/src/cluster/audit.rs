@@ -1,9 +1,8 @@
-//! What the API server was really asked for, from its own audit log.
+//! The requests that the API server received, from its own audit log.
 //!
-//! The server writes a line when a request arrives, before it does anything, and another one when
-//! it has answered, which may be after the client has the answer. So the reader waits until every
-//! request that has arrived was answered too: after that it has missed none that a client got an
-//! answer to.
+//! The server writes one line when a request arrives, before it does anything, and another one when it has
+//! answered, possibly after the client has the answer. The reader therefore waits until every request that
+//! has arrived is answered too: then it has missed no request whose client got an answer.
 
 use std::{
     collections::HashMap,
@@ -23,19 +22,19 @@ pub struct AuditLog {
     path: PathBuf,
 }
 
-/// A place in the log.
+/// A position in the log.
 #[derive(Debug, Clone, Copy)]
 pub struct Mark(u64);
 
-/// One request that was answered. A watch is answered when it begins.
+/// One answered request. A watch counts as answered when it begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditedRequest {
-    /// Who asked.
+    /// The user.
     pub user: String,
     /// The API's verb: `patch`, `list`, `watch`, …
     pub verb: String,
-    /// The plural, followed by a slash and the subresource if there is one; empty for anything but
-    /// objects.
+    /// The plural, followed by a slash and the subresource if there is one; empty for non-resource
+    /// requests.
     pub resource: String,
     /// The API group, empty for the core.
     pub group: String,
@@ -47,12 +46,12 @@ pub struct AuditedRequest {
     pub uri: String,
     /// The HTTP status of the answer. An apply that created is a `patch` with 201.
     pub code: u16,
-    /// When it arrived, by the API server's clock.
+    /// The arrival time, by the API server's clock.
     pub at: OffsetDateTime,
 }
 
 impl AuditedRequest {
-    /// Whether it would change something.
+    /// Whether the request is a write.
     #[must_use]
     pub fn is_write(&self) -> bool {
         !matches!(self.verb.as_str(), "get" | "list" | "watch")
@@ -69,23 +68,14 @@ impl AuditLog {
         Mark(0)
     }
 
-    /// The end of the log as it is now.
-    ///
-    /// # Panics
-    ///
-    /// When the log cannot be read.
+    /// The current end of the log.
     pub fn mark(&self) -> Mark {
         Mark(self.path.metadata().or_fail("the audit log cannot be read").len())
     }
 
-    /// Everything that `user` has asked for since the mark and got an answer to, in the order of
-    /// arrival.
-    ///
-    /// # Panics
-    ///
-    /// When the log cannot be read, or a request stays without an answer.
+    /// All requests by `user` since the mark that were answered, in order of arrival.
     pub async fn since(&self, mark: Mark, user: &str) -> Vec<AuditedRequest> {
-        until(format_args!("all requests of {user} to be answered"), || async {
+        until(format_args!("answers to all requests of {user}"), || async {
             answered(&self.read(mark), user)
         })
         .await
@@ -103,18 +93,18 @@ impl AuditLog {
         if start == 0 {
             return text;
         }
-        // The mark may have been made while a line was being written, which belongs to before.
+        // The mark may lie within a line; that line belongs to the part before it.
         text.split_once('\n').map_or_else(String::new, |(_, since)| since.to_owned())
     }
 }
 
-/// The user's requests, unless one of them was not answered yet.
+/// The user's requests, or `None` while one is unanswered.
 fn answered(log: &str, user: &str) -> Option<Vec<AuditedRequest>> {
     let mut order = Vec::new();
     let mut answers = HashMap::new();
-    // The last line may be half written.
+    // The last line may be incomplete.
     let complete = log.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-    // Most lines are somebody else's, and need not be understood.
+    // Skips other users' lines without parsing them.
     for line in complete.filter(|line| line.contains(user)) {
         let event: Event = serde_json::from_str(line).or_fail("an audit line cannot be read");
         if event.user.username != user {
@@ -149,7 +139,7 @@ struct Event {
 
 #[derive(Deserialize)]
 struct EventUser {
-    /// Nobody has a name whose credentials were refused.
+    /// Absent when the credentials were refused.
     #[serde(default)]
     username: String,
 }
@@ -210,10 +200,10 @@ mod tests {
     }
 
     #[test]
-    fn a_request_counts_once_it_is_answered() {
+    fn request_counts_after_its_answer() {
         let received = line("1", "RequestReceived", "ann", 0);
         assert_eq!(answered(&received, "ann"), None, "not answered yet");
-        assert_eq!(answered(&received, "bob"), Some(Vec::new()), "somebody else's");
+        assert_eq!(answered(&received, "bob"), Some(Vec::new()), "a line of another user");
 
         let log = received + &line("1", "ResponseComplete", "ann", 200);
         let requests = answered(&log, "ann").unwrap();
@@ -222,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_counts_once_and_when_it_begins() {
+    fn watch_counts_once_when_it_begins() {
         let mut log =
             line("1", "RequestReceived", "ann", 0) + &line("1", "ResponseStarted", "ann", 200);
         assert_eq!(answered(&log, "ann").unwrap().len(), 1);
@@ -231,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_keep_their_order_and_half_a_line_is_left_for_later() {
+    fn requests_keep_order_and_incomplete_line_is_skipped() {
         let log = [
             line("2", "RequestReceived", "ann", 0),
             line("1", "RequestReceived", "ann", 0),

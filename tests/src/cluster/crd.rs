@@ -1,4 +1,4 @@
-//! Installing a `CustomResourceDefinition` so that its objects can be used at once.
+//! Installs a `CustomResourceDefinition` and waits until its objects are served.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -24,7 +24,7 @@ pub(super) async fn install(client: &Client, definition: serde_json::Value) {
         is_established(&live).then_some(())
     })
     .await;
-    // The condition is written shortly before the objects are served.
+    // The condition is set shortly before the objects are served.
     for version in definition.spec.versions.iter().filter(|version| version.served) {
         let (group, plural) = (&definition.spec.group, &definition.spec.names.plural);
         let path = format!("/apis/{group}/{}/{plural}?limit=1", version.name);

@@ -1,4 +1,4 @@
-//! What controllers say about an object: a Kubernetes Event.
+//! Kubernetes Events, which controllers write about objects.
 
 use broker_domain::ObjectReference;
 use http::Request;
@@ -7,11 +7,7 @@ use serde_json::{Value, json};
 
 use crate::failure::OrFail;
 
-/// Says something about an object, as a controller would.
-///
-/// # Panics
-///
-/// When the API server refuses it.
+/// Creates an Event about an object, as a controller would.
 pub async fn say(admin: &Client, about: &ObjectReference, message: &str) {
     let namespace = about.namespace().unwrap_or("default");
     let event = json!({

@@ -1,4 +1,4 @@
-//! A namespace that one test has for itself.
+//! A namespace for one test.
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
@@ -9,8 +9,8 @@ use kube::{
 use super::TestCluster;
 use crate::failure::OrFail;
 
-/// A namespace. It stays until the run ends: to delete one, the namespace controller asks for every kind twice,
-/// and the namespaces of a run made two thirds of all requests that way.
+/// A namespace. It is not deleted before the run ends: the namespace controller lists every kind twice per
+/// deletion, which made two thirds of all requests.
 #[derive(Debug)]
 pub struct TestNamespace {
     name: String,

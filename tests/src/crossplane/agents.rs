@@ -1,5 +1,5 @@
-//! Agents: each reads the document that its machine was given, from the composed object and from nowhere else,
-//! and enrols with the token that it finds there.
+//! Agents: each reads the cloud-init document of its composed machine, and nothing else, and enrols with
+//! the token in it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use tokio::task::JoinSet;
 use super::blueprint::{Objects, condition};
 use crate::real::written_token;
 
-/// How often machines look whether they run by now.
+/// The interval at which machines poll whether they run.
 const TURN: Duration = Duration::from_millis(200);
 
-/// Boots every machine among these objects, until the answer is dropped.
+/// Boots every machine among these objects until the returned value is dropped.
 pub(super) fn boot(machines: Vec<Objects>, mesh: PgMesh) -> JoinSet<()> {
     let mut agents = JoinSet::new();
     agents.spawn(async move {
         let mut spent = BTreeSet::new();
         loop {
             for objects in &machines {
-                // A server that is away comes back; machines have time.
+                // A server that is away comes back: try again.
                 let Ok(found) = objects.list(&ListParams::default()).await else { continue };
                 for machine in found.items.iter().filter(|machine| runs(machine)) {
                     if let Some(token) = token(machine) {
@@ -42,10 +42,10 @@ async fn enrol(mesh: &PgMesh, token: &SecretString, spent: &mut BTreeSet<String>
         return;
     }
     match mesh.enrol(token).await {
-        // A Node that was told to leave meanwhile is not let in; that is the mesh's business.
+        // The mesh refuses a Node that was deregistered meanwhile.
         Ok(node) => drop(mesh.join(node).await),
         Err(EnrolError::Store(_)) => return,
-        // The machine of another world, or a token that was invalidated.
+        // The machine of another world, or an invalidated token.
         Err(_) => {}
     }
     spent.insert(token.expose_secret().to_owned());
@@ -56,7 +56,7 @@ fn runs(machine: &DynamicObject) -> bool {
         && condition(machine, "Ready").is_some_and(|ready| ready["status"] == "True")
 }
 
-/// At any of the three places to which the sample Compositions hand it on.
+/// The token, at any of the three places where the sample Compositions put it.
 fn token(machine: &DynamicObject) -> Option<SecretString> {
     let fields = machine.data.pointer("/spec/forProvider/fields")?;
     let text = |path: &str| fields.pointer(path).and_then(Value::as_str);

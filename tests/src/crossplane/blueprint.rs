@@ -1,4 +1,4 @@
-//! Blueprints on disk, and what the platform does with them: it installs the XRD and the Composition.
+//! Blueprints on disk, and the platform's part: installing the XRD and the Composition.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ use super::{PROVIDER, own_blueprints, samples};
 use crate::failure::OrFail;
 use crate::wait::until;
 
-/// Whose the platform's fields are.
+/// The platform's field manager.
 const PLATFORM: &str = "platform";
 
 /// A blueprint in its directory.
 #[derive(Debug, Clone)]
 pub struct Blueprint {
-    /// Its name, which is that of its directory.
+    /// Its name: the name of its directory.
     pub slug: String,
     directory: PathBuf,
     metadata: Value,
@@ -29,21 +29,17 @@ pub struct Blueprint {
     composition: Value,
 }
 
-/// Objects of some kind, wherever they are.
+/// Objects of one kind, in any scope.
 pub type Objects = Api<DynamicObject>;
 
 impl Blueprint {
-    /// The directories that hold blueprints, each a catalog.
+    /// The directories of blueprints, each a catalog.
     #[must_use]
     pub fn catalogs() -> [PathBuf; 2] {
         [samples(), own_blueprints()]
     }
 
     /// Every blueprint of every catalog.
-    ///
-    /// # Panics
-    ///
-    /// When one cannot be read.
     #[must_use]
     pub fn all() -> Vec<Self> {
         let mut all: Vec<_> =
@@ -52,11 +48,7 @@ impl Blueprint {
         all
     }
 
-    /// The samples that people are shown.
-    ///
-    /// # Panics
-    ///
-    /// When one cannot be read.
+    /// The public samples.
     #[must_use]
     pub fn samples() -> Vec<Self> {
         let mut samples: Vec<_> = in_catalog(&samples()).collect();
@@ -64,11 +56,7 @@ impl Blueprint {
         samples
     }
 
-    /// The one of this name.
-    ///
-    /// # Panics
-    ///
-    /// When there is none.
+    /// The blueprint of this name.
     #[must_use]
     pub fn named(slug: &str) -> Self {
         let found = Self::all().into_iter().find(|blueprint| blueprint.slug == slug);
@@ -110,7 +98,7 @@ impl Blueprint {
         checked.unwrap_or_else(|| panic!("{}: {problems:?}", self.slug))
     }
 
-    /// Whether a Node comes of it.
+    /// Whether it provisions a Node.
     #[must_use]
     pub fn is_node(&self) -> bool {
         self.metadata["meshRole"] != "standalone"
@@ -123,7 +111,7 @@ impl Blueprint {
         self.checked().composed_kinds.iter().any(plain)
     }
 
-    /// What has to be given of its parameters, as canonical JSON.
+    /// The smallest parameters that it accepts, as canonical JSON.
     #[must_use]
     pub fn least_parameters(&self) -> &'static str {
         match self.slug.as_str() {
@@ -145,7 +133,7 @@ impl Blueprint {
         &self.composition
     }
 
-    /// The composite resources of a Project's namespace, or of the cluster where they are cluster-scoped.
+    /// The composite resources in a Project's namespace, or of the cluster for a cluster-scoped kind.
     #[must_use]
     pub fn composites(&self, admin: &Client, namespace: &str) -> Objects {
         if self.xrd["spec"]["scope"] == "Cluster" {
@@ -155,7 +143,7 @@ impl Blueprint {
         }
     }
 
-    /// Every composite resource, wherever it is.
+    /// Every composite resource in any namespace.
     fn everywhere(&self, admin: &Client) -> Objects {
         Api::all_with(admin.clone(), &self.kind())
     }
@@ -169,7 +157,7 @@ impl Blueprint {
         ApiResource::from_gvk_with_plural(&kind, &text(&spec["names"]["plural"]))
     }
 
-    /// What it composes, in that namespace or, where that is cluster-scoped, anywhere.
+    /// Its composed objects in that namespace, or anywhere for a cluster-scoped kind.
     #[must_use]
     pub fn composed(&self, admin: &Client, namespace: &str) -> Objects {
         if self.xrd["spec"]["scope"] == "Cluster" {
@@ -179,49 +167,29 @@ impl Blueprint {
         }
     }
 
-    /// Installs XRD and Composition, or brings them back to what they were.
-    ///
-    /// # Panics
-    ///
-    /// When one is refused.
+    /// Installs XRD and Composition, or restores them.
     pub async fn install(&self, admin: &Client) {
         self.install_xrd(admin).await;
         self.install_composition(admin, &self.composition).await;
     }
 
     /// Installs the XRD alone.
-    ///
-    /// # Panics
-    ///
-    /// When it is refused.
     pub async fn install_xrd(&self, admin: &Client) {
         apply(&xrds(admin), &self.xrd).await;
     }
 
-    /// Installs another Composition in place of its own.
-    ///
-    /// # Panics
-    ///
-    /// When it is refused.
+    /// Replaces its Composition.
     pub async fn install_composition(&self, admin: &Client, composition: &Value) {
         apply(&compositions(admin), composition).await;
     }
 
-    /// Asks for the deletion of the XRD.
-    ///
-    /// # Panics
-    ///
-    /// When it is refused.
+    /// Deletes the XRD without waiting.
     pub async fn delete_xrd(&self, admin: &Client) {
         let background = DeleteParams::background();
         xrds(admin).delete(&self.xrd_name(), &background).await.or_fail("an XRD stays");
     }
 
     /// Waits until Crossplane has begun to withdraw the kind.
-    ///
-    /// # Panics
-    ///
-    /// When it does not.
     pub async fn wait_until_withdrawing(&self, admin: &Client) {
         until(format!("{} to be withdrawn", self.xrd_name()), || async {
             let xrd = xrds(admin).get(&self.xrd_name()).await.or_fail("an XRD");
@@ -232,20 +200,13 @@ impl Blueprint {
     }
 
     /// Whether the XRD is there.
-    ///
-    /// # Panics
-    ///
-    /// When the API server does not answer.
     pub async fn is_defined(&self, admin: &Client) -> bool {
         xrds(admin).get_opt(&self.xrd_name()).await.or_fail("an XRD").is_some()
     }
 
-    /// Waits until the XRD is gone. Crossplane looks whether objects are left less and less often, at last every
-    /// minute, and at once when the XRD changes: so the number of those that are left is written onto it.
-    ///
-    /// # Panics
-    ///
-    /// When it stays.
+    /// Waits until the XRD is gone. Crossplane polls for remaining objects with a back-off up to one
+    /// minute, and reconciles at once when the XRD changes. So this writes the number of remaining objects
+    /// onto the XRD.
     pub async fn wait_until_withdrawn(&self, admin: &Client) {
         until(format!("{} to be gone", self.xrd_name()), || async {
             if !self.is_defined(admin).await {
@@ -255,7 +216,7 @@ impl Blueprint {
             let left = self.everywhere(admin).list(&ListParams::default()).await;
             let left = left.map_or(0, |left| left.items.len()).to_string();
             let note = json!({"metadata": {"annotations": {"platform.example.org/left": left}}});
-            // It may be gone by now.
+            // The XRD may be gone by now.
             drop(xrds(admin).patch(&self.xrd_name(), &platform(), &Patch::Merge(note)).await);
             None
         })
@@ -263,10 +224,6 @@ impl Blueprint {
     }
 
     /// Waits until Crossplane serves its kind.
-    ///
-    /// # Panics
-    ///
-    /// When it does not.
     pub async fn wait_until_offered(&self, admin: &Client) {
         until(format!("{} to be offered", self.xrd_name()), || async {
             let xrd = xrds(admin).get(&self.xrd_name()).await.or_fail("an XRD");
@@ -289,17 +246,16 @@ pub(super) fn condition<'a>(object: &'a DynamicObject, kind: &str) -> Option<&'a
     conditions.iter().find(|condition| condition["type"] == kind)
 }
 
-/// What pretends to be a machine in a namespace.
+/// The simulated machines of a namespace.
 pub(super) fn nop_resources(admin: &Client, namespace: &str) -> Objects {
     Api::namespaced_with(admin.clone(), namespace, &nop("NopResource"))
 }
 
-/// What pretends to be a machine of no namespace.
+/// The cluster-scoped simulated machines.
 pub(super) fn cluster_nop_resources(admin: &Client) -> Objects {
     Api::all_with(admin.clone(), &nop("ClusterNopResource"))
 }
 
-/// The Secrets of a namespace.
 pub(super) fn secrets(admin: &Client, namespace: &str) -> Objects {
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Secret"));
     Api::namespaced_with(admin.clone(), namespace, &kind)
@@ -342,7 +298,7 @@ fn in_catalog(catalog: &Path) -> impl Iterator<Item = Blueprint> {
     entries.filter(|entry| entry.path().is_dir()).map(|entry| Blueprint::read(entry.path()))
 }
 
-/// A patch that pauses a composite resource, or lets it go on.
+/// A patch that pauses or resumes a composite resource.
 #[must_use]
 pub fn pause(paused: Option<&str>) -> Patch<Value> {
     Patch::Merge(json!({"metadata": {"annotations": {"crossplane.io/paused": paused}}}))

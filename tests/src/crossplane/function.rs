@@ -1,8 +1,8 @@
-//! A composition function of the harness' own: it declares that a composite resource will never work, because
-//! nothing else of what runs here sets a condition. Crossplane asks it as it asks any other.
+//! A composition function of the harness. It declares a terminal failure of a composite resource, because
+//! no other component here sets such a condition. Crossplane calls it like any other function.
 //!
-//! The protocol is one gRPC method over HTTP/2 with mutual TLS. Of its messages only the fields that matter here
-//! are written down; what is handed on is handed on as bytes.
+//! The protocol is one gRPC method over HTTP/2 with mutual TLS. The message types here hold only the fields
+//! that matter; everything else is passed on as bytes.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -25,23 +25,19 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 use crate::failure::OrFail;
 
-/// What Compositions call it.
+/// Its name in Compositions.
 pub(super) const NAME: &str = "function-outcome";
 
-/// The parameter of a composite resource that holds why it will never work.
+/// The parameter of a composite resource that holds the reason of its failure.
 const FAULT: &str = "fault";
 
-/// The condition by which a Composition says so.
+/// The condition type of a terminal failure.
 const CONDITION: &str = "ProvisioningFailed";
 
-/// Of a gRPC message: not compressed, and its length.
+/// The gRPC message prefix: a compression flag and the length.
 const PREFIX: usize = 5;
 
-/// Serves until the thread that it has for itself ends with the process. Answers its port.
-///
-/// # Panics
-///
-/// When it cannot.
+/// Serves on a thread until the process ends. Returns the port.
 pub(super) fn serve(certificates: &Path) -> u16 {
     let config = Arc::new(tls(certificates));
     let (tell, port) = std::sync::mpsc::channel();
@@ -51,7 +47,7 @@ pub(super) fn serve(certificates: &Path) -> u16 {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
             let listener = listener.or_fail("a port for the function");
             let address = listener.local_addr().or_fail("the function's address");
-            tell.send(address.port()).or_fail("nobody waits for the function");
+            tell.send(address.port()).or_fail("the receiver of the function's port");
             let acceptor = TlsAcceptor::from(config);
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
@@ -83,7 +79,7 @@ fn tls(certificates: &Path) -> ServerConfig {
     config
 }
 
-/// An error is a connection that Crossplane closed.
+/// `None`: Crossplane closed the connection.
 async fn converse(acceptor: TlsAcceptor, stream: TcpStream) -> Option<()> {
     let stream = acceptor.accept(stream).await.ok()?;
     let mut connection: Connection<_, Bytes> = h2::server::handshake(stream).await.ok()?;
@@ -120,7 +116,7 @@ async fn answer(
     stream.send_trailers(HeaderMap::from_iter([status]))
 }
 
-/// What was desired so far stays as it is; a fault in the parameters becomes a condition.
+/// Keeps the desired state and turns a fault in the parameters into a condition.
 fn run(request: RunFunctionRequest) -> RunFunctionResponse {
     let RunFunctionRequest { meta, observed, desired } = request;
     let composite = observed.and_then(|observed| observed.composite?.resource);
@@ -157,7 +153,7 @@ struct RunFunctionRequest {
     meta: Option<ResponseMeta>,
     #[prost(message, optional, tag = "2")]
     observed: Option<State>,
-    /// Handed on unread.
+    /// Passed on unparsed.
     #[prost(bytes = "vec", tag = "3")]
     desired: Vec<u8>,
 }
@@ -172,7 +168,7 @@ struct RunFunctionResponse {
     conditions: Vec<Condition>,
 }
 
-/// Of request and answer alike: the tag that ties them.
+/// The tag that links request and response.
 #[derive(Clone, PartialEq, Message)]
 struct ResponseMeta {
     #[prost(string, tag = "1")]

@@ -1,5 +1,5 @@
-//! One life on a cluster, request by request, and what the cluster made of it: the same on real Crossplane and on
-//! the simulated one, up to times, uids, names and versions.
+//! One lifetime on a cluster, request by request, with its effects. It is identical on real and simulated
+//! Crossplane, except for times, uids, names and versions.
 
 mod agreement;
 mod state;
@@ -16,29 +16,29 @@ use super::requests::Requests;
 use crate::failure::OrFail;
 use state::{News, State, conditions};
 
-/// A version of an object, and whether it was its last.
+/// A version of an object, and whether it was the last.
 pub type Version = (Value, bool);
 
-/// The annotation by which Crossplane remembers what the Composition calls a composed object.
+/// The annotation with the Composition's name of a composed object.
 const SLOT: &str = "/metadata/annotations/crossplane.io~1composition-resource-name";
 
-/// What a machine is given that is to fail.
+/// The parameters of a machine that fails.
 const FAULT: &str = r#"{"fault":"no such machine type"}"#;
 
 /// What happened, without what differs from run to run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lifetime {
-    /// What was asked for, in order.
+    /// The requests, in order.
     pub requests: Vec<String>,
     /// Every state of the composite resource.
     pub composite: Vec<State>,
-    /// Every state of each composed object, by the Composition's name for it.
+    /// Every state of each composed object, by its name in the Composition.
     pub composed: BTreeMap<String, Vec<State>>,
-    /// What went, in order.
+    /// Deleted objects, in order.
     pub gone: Vec<String>,
 }
 
-/// What is waited for between two requests.
+/// The condition to wait for between two requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Moment {
     /// Crossplane has seen the shell.
@@ -52,8 +52,9 @@ enum Moment {
 }
 
 impl Lifetime {
-    /// What is recorded: every sample with what it has to be given, and a machine that is declared to have failed.
-    /// Histories tell conditions, so a sample that composes an object without any, such as a Secret, has none.
+    /// The recorded blueprints: every sample with its parameters, and a machine with a declared failure.
+    /// Histories record conditions, so a sample that composes an object without any, such as a Secret, has
+    /// none.
     #[must_use]
     pub fn recorded() -> Vec<(Blueprint, &'static str)> {
         let samples = Blueprint::samples().into_iter().filter(|one| !one.composes_plain_data());
@@ -63,7 +64,7 @@ impl Lifetime {
         recorded.into_iter().map(|(parameters, blueprint)| (blueprint, parameters)).collect()
     }
 
-    /// Where the committed one of a blueprint is.
+    /// The path of a blueprint's committed history.
     #[must_use]
     pub fn path(slug: &str) -> PathBuf {
         let directory =
@@ -71,11 +72,7 @@ impl Lifetime {
         directory.join(format!("{slug}.json"))
     }
 
-    /// Lives a life: `look` gives the world a moment, and answers everything that was seen so far.
-    ///
-    /// # Panics
-    ///
-    /// When a request is refused, or what should come of it does not.
+    /// Runs one lifetime. `look` advances the world and returns all versions seen so far.
     pub async fn live(
         cluster: &dyn Cluster,
         requests: &Requests,
@@ -122,8 +119,8 @@ impl Lifetime {
         let parts = parts.map(str::to_owned).collect();
         for (object, gone) in seen {
             let name = role(requests, object);
-            // The collector may delete a part before Crossplane has heard that the whole is to go, which then makes
-            // it once more, for a moment: a race, and the second one goes too.
+            // The collector may delete a part before Crossplane has seen that the whole is being deleted.
+            // Crossplane then creates the part once more: a race, and the second part is deleted too.
             let uid = &object["metadata"]["uid"];
             if *first.entry(name.clone()).or_insert(uid) != uid {
                 continue;
@@ -149,14 +146,14 @@ impl Lifetime {
             }
         }
         life.composite.dedup();
-        // In which order siblings go is anybody's guess; that they go before the rest is not.
+        // The order among siblings is undefined; that they go before the rest is defined.
         let siblings = life.gone.iter().take_while(|name| name.starts_with("composed ")).count();
         life.gone[..siblings].sort();
         life
     }
 }
 
-/// What an object is in the life of a resource.
+/// The role of an object in the lifetime of a resource.
 fn role(requests: &Requests, object: &Value) -> String {
     let slot = object.pointer(SLOT).and_then(Value::as_str);
     match slot {
@@ -166,7 +163,7 @@ fn role(requests: &Requests, object: &Value) -> String {
     }
 }
 
-/// The composite resource as it was seen last.
+/// The last version of the composite resource.
 fn latest<'a>(requests: &Requests, seen: &'a [Version]) -> Option<&'a Value> {
     let of_xr = |(object, _): &&Version| role(requests, object) == "composite resource";
     seen.iter().rev().find(of_xr).filter(|(_, gone)| !gone).map(|(object, _)| object)

@@ -1,5 +1,5 @@
-//! One installation of the broker: a database and a namespace of its own, the rights and blueprints of every
-//! catalog by the binary, and agents on the machines.
+//! One installation of the broker: a database and a namespace, rights and blueprints of every catalog as
+//! the binary installs them, and agents on the machines.
 
 mod left;
 mod shell;
@@ -36,7 +36,7 @@ use crate::wait::{until, until_or};
 pub struct Life {
     /// Its id.
     pub id: ProvisionedResourceId,
-    /// What it was made from.
+    /// Its blueprint.
     pub blueprint: Blueprint,
 }
 
@@ -50,11 +50,11 @@ impl Life {
 
 /// The broker on Crossplane.
 pub struct Installation {
-    /// What it stands on.
+    /// The cluster with Crossplane.
     pub crossplane: TestCrossplane,
     /// Its one Project.
     pub project: ProjectId,
-    /// Its replicas, as the API server knows them.
+    /// The identity of its replicas on the API server.
     pub broker: BrokerIdentity,
     environment: Environment,
     published: BTreeMap<String, String>,
@@ -64,11 +64,7 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// A fresh one, into which the binary has imported every blueprint. No replica runs yet.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be had.
+    /// A new installation into which the binary has imported every blueprint. No replica runs yet.
     pub async fn on(crossplane: TestCrossplane) -> Self {
         let database = TestPostgres::shared().await.database_from(&migrated()).await;
         let project = fresh_project();
@@ -97,14 +93,13 @@ impl Installation {
         installation
     }
 
-    /// Lets replicas do what the binary says that they need for a catalog, and nothing else.
+    /// Grants exactly the roles that the binary generates for a catalog.
     async fn grant(&self, catalog: &Path, number: usize) {
         let arguments = [OsStr::new("rbac"), OsStr::new("--catalog"), catalog.as_os_str()];
         let roles = print(&self.environment, &arguments).await;
         self.broker.grant(&roles, &format!("{}-{number}", self.broker.user)).await;
     }
 
-    /// Publishes a catalog.
     async fn import(&mut self, catalog: &Path) {
         let imported = self.command(&["catalog", "import"], &[catalog.as_os_str()]).await;
         for blueprint in imported["blueprints"].as_array().into_iter().flatten() {
@@ -119,7 +114,7 @@ impl Installation {
         Replica::start(&self.environment, self.directory.path())
     }
 
-    /// Boots machines and their agents, until the answer is dropped.
+    /// Boots machines and their agents until the returned value is dropped.
     #[must_use]
     pub fn boot_agents(&self) -> JoinSet<()> {
         let admin = &self.crossplane.admin;
@@ -127,11 +122,7 @@ impl Installation {
         agents::boot(machines, PgMesh::new(self.pool().clone()))
     }
 
-    /// Declares a resource, as an operator would.
-    ///
-    /// # Panics
-    ///
-    /// When it is refused.
+    /// Declares a resource through the binary.
     pub async fn provision(&self, slug: &str, assignments: &[&str]) -> Life {
         let (blueprint, project) = (Blueprint::named(slug), self.project.to_string());
         let version = self.published.get(slug).map(String::as_str).unwrap_or_default();
@@ -148,56 +139,32 @@ impl Installation {
         Life { id, blueprint }
     }
 
-    /// Asks for the deletion of a resource, as an operator would.
-    ///
-    /// # Panics
-    ///
-    /// When it is refused.
+    /// Requests the deletion of a resource through the binary.
     pub async fn deprovision(&self, life: &Life) {
         self.command(&["deprovision"], &[OsStr::new(&life.id.to_string())]).await;
     }
 
-    /// What the binary shows of a resource.
-    ///
-    /// # Panics
-    ///
-    /// When it shows none.
+    /// The binary's `get` output for a resource.
     pub async fn get(&self, life: &Life) -> Value {
         self.command(&["get"], &[OsStr::new(&life.id.to_string())]).await
     }
 
-    /// Why a resource is where it is, in the words of the binary.
-    ///
-    /// # Panics
-    ///
-    /// When it does not say.
+    /// The binary's `explain` output for a resource.
     pub async fn explain(&self, life: &Life) -> Value {
         self.command(&["explain"], &[OsStr::new(&life.id.to_string())]).await
     }
 
-    /// Has a resource looked at at once.
-    ///
-    /// # Panics
-    ///
-    /// When it is refused.
+    /// Requests an immediate pass.
     pub async fn reconcile_now(&self, life: &Life) {
         self.command(&["reconcile-now"], &[OsStr::new(&life.id.to_string())]).await;
     }
 
-    /// Lets a resource be.
-    ///
-    /// # Panics
-    ///
-    /// When it is refused.
+    /// Pauses a resource.
     pub async fn pause(&self, life: &Life) {
         self.command(&["pause"], &[OsStr::new(&life.id.to_string())]).await;
     }
 
-    /// Takes a paused resource up again.
-    ///
-    /// # Panics
-    ///
-    /// When it is refused.
+    /// Resumes a resource.
     pub async fn resume(&self, life: &Life) {
         self.command(&["resume"], &[OsStr::new(&life.id.to_string())]).await;
     }
@@ -208,11 +175,7 @@ impl Installation {
         answer(&self.environment, &all).await
     }
 
-    /// The phase that is stored.
-    ///
-    /// # Panics
-    ///
-    /// When there is none.
+    /// The stored phase.
     pub async fn phase(&self, life: &Life) -> Phase {
         let phase: String = self
             .ask("SELECT status FROM plexsphere.provisioned_resources WHERE id = $1", life)
@@ -231,7 +194,7 @@ impl Installation {
         assert!(arrived.is_some(), "{}", self.story(life, phase).await);
     }
 
-    /// Why a resource is not where it should be, as far as anybody can tell.
+    /// Everything known about a resource that did not reach its phase.
     async fn story(&self, life: &Life, wanted: Phase) -> String {
         let xr = self.composite(life).await;
         let conditions = xr.as_ref().and_then(|xr| xr.data.pointer("/status/conditions"));
@@ -247,11 +210,7 @@ impl Installation {
         )
     }
 
-    /// Asks for a pass and waits until it is over.
-    ///
-    /// # Panics
-    ///
-    /// When no replica makes one.
+    /// Requests a pass and waits until it is over.
     pub async fn pass(&self, life: &Life) {
         let idle = "SELECT lease_epoch::text FROM plexsphere.provisioned_resource_schedule
             WHERE provisioned_resource_id = $1 AND lease_owner IS NULL";
@@ -264,7 +223,7 @@ impl Installation {
         .await;
     }
 
-    /// What a test looks with, past the store.
+    /// Direct access to the store, for assertions.
     #[must_use]
     pub fn pool(&self) -> &PgPool {
         self.database.pool()
@@ -276,17 +235,13 @@ impl Installation {
         self.home.name()
     }
 
-    /// Where the composite resource of a resource is.
+    /// The API of a resource's composite resource.
     #[must_use]
     pub fn composites(&self, life: &Life) -> Objects {
         life.blueprint.composites(&self.crossplane.admin, self.namespace())
     }
 
-    /// Its composite resource, if it stands; without its kind there is none.
-    ///
-    /// # Panics
-    ///
-    /// When the API server does not answer.
+    /// Its composite resource, if it exists; without its kind there is none.
     pub async fn composite(&self, life: &Life) -> Option<DynamicObject> {
         match self.composites(life).get(&life.xr_name()).await {
             Err(kube::Error::Api(status)) if status.code == 404 => None,
@@ -294,11 +249,7 @@ impl Installation {
         }
     }
 
-    /// What was composed for a resource.
-    ///
-    /// # Panics
-    ///
-    /// When the API server does not answer.
+    /// The composed objects of a resource.
     pub async fn composed(&self, life: &Life) -> Vec<DynamicObject> {
         let label = format!("crossplane.io/composite={}", life.xr_name());
         let composed = life.blueprint.composed(&self.crossplane.admin, self.namespace());

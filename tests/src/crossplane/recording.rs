@@ -1,4 +1,4 @@
-//! What happened to a composite resource and to what belongs to it, version by version, as a watch tells it.
+//! A recording of a composite resource and the objects that belong to it, version by version, from watches.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,15 +14,15 @@ use crate::failure::OrFail;
 /// One version of an object, or its end.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// When the watch told it.
+    /// When the watch reported it.
     pub at: OffsetDateTime,
-    /// The object as it was then.
+    /// The object at this version.
     pub object: DynamicObject,
-    /// Whether that was its last version.
+    /// Whether this was the last version.
     pub gone: bool,
 }
 
-/// Everything that a recording heard.
+/// The versions of a recording.
 pub type History = Vec<Change>;
 
 /// Watches until it is dropped.
@@ -33,10 +33,6 @@ pub struct Recording {
 
 impl Recording {
     /// Watches kinds of objects from now on.
-    ///
-    /// # Panics
-    ///
-    /// When one cannot be watched.
     pub async fn of(kinds: Vec<Objects>) -> Self {
         let heard = Arc::new(Mutex::new(History::new()));
         let mut watching = JoinSet::new();
@@ -53,8 +49,8 @@ impl Recording {
         Self { heard, _watching: watching }
     }
 
-    /// What was heard so far of the objects that `wanted` chooses, in the order in which it happened: each kind is
-    /// told by a watch of its own, and one may be behind another.
+    /// The versions so far of the objects that `wanted` selects, in the order in which they happened: each
+    /// kind has its own watch, and one may lag behind another.
     pub fn heard(&self, wanted: impl Fn(&DynamicObject) -> bool) -> History {
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         let mut chosen: History =
@@ -64,12 +60,12 @@ impl Recording {
     }
 }
 
-/// Where a version stands among all versions of all objects.
+/// The position of a version among all versions of all objects.
 fn version(object: &DynamicObject) -> u64 {
     object.resource_version().and_then(|version| version.parse().ok()).unwrap_or_default()
 }
 
-/// Follows one watch to its end; answers where the next begins.
+/// Follows one watch to its end; returns the version at which the next begins.
 async fn follow(objects: &Objects, since: String, heard: &Mutex<History>) -> String {
     let mut since = since;
     let parameters = WatchParams::default().timeout(60);

@@ -1,4 +1,4 @@
-//! The real binary: a replica in a process of its own, and the commands of an operator.
+//! The real binary: a replica in its own process, and the operator's commands.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::failure::OrFail;
 
-/// How often a replica looks at everything. Quick, so that what no hint told is soon found.
+/// The sweep interval. Short, so that a sweep soon finds what no hint reported.
 const SWEEP: &str = "1s";
 
-/// What the binary finds in its environment.
+/// The binary's environment.
 #[derive(Debug, Clone)]
 pub(super) struct Environment {
     pub(super) dsn: String,
@@ -45,13 +45,13 @@ impl Replica {
 
 impl Drop for Replica {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Runs a command of the binary to its end, and answers what it printed.
+/// Runs a command of the binary to its end and returns its output.
 pub(super) async fn print(environment: &Environment, arguments: &[&OsStr]) -> String {
     let mut command = command(environment);
     command.args(arguments);
@@ -63,7 +63,7 @@ pub(super) async fn print(environment: &Environment, arguments: &[&OsStr]) -> St
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The same for a command that answers: reads the last line, which is JSON.
+/// The same for a command with a JSON result: parses the last line.
 pub(super) async fn answer(environment: &Environment, arguments: &[&OsStr]) -> Value {
     let json = ["--output", "json"].map(OsStr::new);
     let text = print(environment, &[arguments, &json].concat()).await;
@@ -84,7 +84,7 @@ fn command(environment: &Environment) -> Command {
     command
 }
 
-/// Cargo builds it beside the tests: whoever builds the workspace's tests builds it.
+/// Cargo builds it whenever it builds the workspace's tests.
 fn binary() -> PathBuf {
     let test = std::env::current_exe().or_fail("the test's own path");
     let built = test.parent().and_then(Path::parent).map(|at| at.join("provisioning-broker"));

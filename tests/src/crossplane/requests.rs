@@ -1,5 +1,5 @@
-//! The broker's requests about one resource, one by one and without a broker: what a test sends when it wants to
-//! stand between two of them, and what a replay sends to both clusters.
+//! The broker's requests about one resource, sent one by one without a broker: for a test that acts between
+//! two of them, and for replays against both clusters.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ use super::PROVIDER;
 use super::blueprint::Blueprint;
 use crate::failure::OrFail;
 
-/// What is injected. Nobody enrols with it.
+/// The injected token. It does not enrol anything.
 const TOKEN: &str = "a-token-that-opens-nothing";
 
-/// One resource of a blueprint, and what is sent about it.
+/// One resource of a blueprint, and its requests.
 pub struct Requests {
-    /// What it is made from.
+    /// Its blueprint.
     pub blueprint: Blueprint,
     checked: catalog::Blueprint,
     xrd: Arc<Xrd>,
@@ -35,7 +35,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// About a new resource of a Project, with these parameters as canonical JSON.
+    /// The requests of a new resource of a Project, with these parameters as canonical JSON.
     ///
     /// # Panics
     ///
@@ -50,7 +50,7 @@ impl Requests {
         Self::about(identity, blueprint, parameters)
     }
 
-    /// About a resource that somebody declared.
+    /// The requests of a declared resource.
     pub(super) fn about(identity: Identity, blueprint: &Blueprint, parameters: &str) -> Self {
         Self {
             blueprint: blueprint.clone(),
@@ -70,10 +70,6 @@ impl Requests {
     }
 
     /// The composite resource.
-    ///
-    /// # Panics
-    ///
-    /// Never.
     #[must_use]
     pub fn xr(&self) -> ObjectReference {
         let Identity { resource, project, .. } = self.identity;
@@ -87,37 +83,21 @@ impl Requests {
     }
 
     /// Applies the ProviderConfig.
-    ///
-    /// # Panics
-    ///
-    /// When it is refused.
     pub async fn configure(&self, cluster: &dyn Cluster) -> ObjectVersion {
         done(self.open(cluster, self.configuration(), Precondition::Absent).await)
     }
 
-    /// Applies a shell, onto a free name.
-    ///
-    /// # Panics
-    ///
-    /// When it is refused.
+    /// Creates a shell under a free name.
     pub async fn shell(&self, cluster: &dyn Cluster, epoch: u64) -> ObjectVersion {
         done(self.open(cluster, self.rendered().shell(epoch), Precondition::Absent).await)
     }
 
-    /// Touches a shell that stands at a version.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be sent.
+    /// Touches the shell at a version.
     pub async fn touch(&self, cluster: &dyn Cluster, epoch: u64, at: &ObjectVersion) -> Applied {
         self.open(cluster, self.rendered().shell(epoch), at.unchanged()).await
     }
 
-    /// Arms a shell that stands at a version.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be sent.
+    /// Arms the shell at a version.
     pub async fn arm(&self, cluster: &dyn Cluster, at: &ObjectVersion) -> Applied {
         let (xr, project) = (self.rendered(), self.identity.project);
         let request = if self.blueprint.is_node() {
@@ -136,19 +116,11 @@ impl Requests {
     }
 
     /// Deletes the composite resource.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be sent.
     pub async fn delete(&self, cluster: &dyn Cluster, uid: &str) -> Deleted {
         self.delete_object(cluster, &self.xr(), uid).await
     }
 
     /// Deletes the ProviderConfig.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be sent.
     pub async fn unconfigure(&self, cluster: &dyn Cluster, uid: &str) -> Deleted {
         self.delete_object(cluster, &self.provider_config(), uid).await
     }
@@ -197,7 +169,7 @@ impl Requests {
     }
 }
 
-/// The version at which an apply was done.
+/// The version that an apply produced.
 #[track_caller]
 fn done(applied: Applied) -> ObjectVersion {
     match applied {

@@ -1,4 +1,4 @@
-//! A database that one test has for itself.
+//! A database for one test.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use super::{
 };
 use crate::failure::OrFail;
 
-/// A server that was killed or frozen by its test keeps its database; its directory goes soon.
+/// A killed or frozen server keeps the database; its directory is removed soon.
 const DROP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A database. Dropping it drops the database, whoever is connected to it.
+/// A database. Dropping it drops the database, even with open connections.
 #[derive(Debug)]
 pub struct TestDatabase {
     postgres: TestPostgres,
@@ -47,8 +47,8 @@ impl TestDatabase {
         &self.pool
     }
 
-    /// Another one as the shipped binary's: of twenty, and it trusts a connection that it has just used. Not for a test
-    /// that throws connections out.
+    /// Another pool, configured like the shipped binary's: 20 connections, not tested immediately after
+    /// use. Not for a test that closes connections.
     pub fn trusting_pool(&self) -> PgPool {
         let pool = resilient(PgPoolOptions::new()).max_connections(20);
         pool.connect_lazy_with(self.options())
@@ -64,7 +64,7 @@ impl TestDatabase {
         self.url_at(self.postgres.access().port)
     }
 
-    /// The same for another port, behind which a proxy listens.
+    /// The same for another port, on which a proxy listens.
     pub(crate) fn url_at(&self, port: u16) -> String {
         let PostgresAccess { host, port: _, user, password } = self.postgres.access();
         format!("postgres://{user}:{password}@{host}:{port}/{}?sslmode=disable", self.name)

@@ -1,4 +1,4 @@
-//! What a new database holds. Filling one takes long, copying one does not: so each content is made
+//! The content of a new database. Filling one is slow and copying one is fast, so each content is created
 //! once per server and copied for every test.
 
 use std::{fmt, future::Future, hash::BuildHasher, pin::Pin, sync::Arc};
@@ -23,9 +23,9 @@ impl Template {
         Self::new("empty", |_| async { Ok(()) })
     }
 
-    /// What `fill` puts into the database that it is told to connect to. Templates of the same name
-    /// are the same to a server, so a name has to change with the content: end it with a
-    /// fingerprint. `fill` has to close its connections.
+    /// The content that `fill` writes into the database that it gets. The server identifies templates by
+    /// name, so the name must change with the content: end it with a fingerprint. `fill` must close its
+    /// connections.
     pub fn new<F>(
         name: impl Into<String>,
         fill: impl Fn(PgConnectOptions) -> F + Send + Sync + 'static,
@@ -36,7 +36,7 @@ impl Template {
         Self { name: name.into(), fill: Arc::new(move |options| Box::pin(fill(options))) }
     }
 
-    /// The name of the database to copy; fills it if it is not there.
+    /// The name of the database to copy; fills it first if necessary.
     pub(super) async fn provide(&self, postgres: &TestPostgres) -> String {
         let name = format!("template_{}", self.name);
         self.try_provide(postgres, &name)
@@ -47,7 +47,7 @@ impl Template {
 
     async fn try_provide(&self, postgres: &TestPostgres, name: &str) -> Result<(), sqlx::Error> {
         let mut admin = PgConnection::connect_with(&postgres.options("postgres")).await?;
-        // Held by this session until it is closed; other processes fill other templates meanwhile.
+        // This session holds the lock until it is closed; other processes can fill other templates.
         sqlx::query("SELECT pg_advisory_lock(hashtextextended($1, 0))")
             .bind(name)
             .execute(&mut admin)
@@ -58,8 +58,8 @@ impl Template {
                 .fetch_one(&mut admin)
                 .await?;
         if !exists {
-            // It gets its name when it is full: what a failed attempt left is not taken for a
-            // template.
+            // The database gets its final name when it is complete, so that a failed attempt is never
+            // copied.
             let unfinished = format!("{name}_unfinished");
             statement(
                 &mut admin,
@@ -76,7 +76,7 @@ impl Template {
     }
 }
 
-/// A statement about databases, whose names cannot be parameters. They are ours, not a stranger's.
+/// A statement about databases, whose names cannot be parameters. The names are generated, not user input.
 pub(super) async fn statement(
     connection: &mut PgConnection,
     sql: String,
@@ -84,7 +84,7 @@ pub(super) async fn statement(
     connection.execute(AssertSqlSafe(sql)).await.map(drop)
 }
 
-/// A name that no other test, process or run has.
+/// A name that is unique among tests, processes and runs.
 pub(super) fn unique_name() -> String {
     let random = std::hash::RandomState::new().hash_one(std::process::id());
     format!("test_{random:016x}")

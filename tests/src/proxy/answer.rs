@@ -1,5 +1,5 @@
-//! What a client of the HTTP proxy gets instead of the server's answer: another answer, a part of the
-//! server's, or none that HTTP has a word for.
+//! What a client of the HTTP proxy gets instead of the server's answer: a canned answer, part of the
+//! server's, or a broken connection.
 
 use std::{
     convert::Infallible,
@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(super) type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
 
-/// What comes instead of the server's answer.
+/// The replacement of the server's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpAnswer {
     content: Content,
@@ -29,13 +29,13 @@ pub struct HttpAnswer {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Content {
-    /// An answer that no server gave. The body is JSON, if any.
+    /// A canned answer. The body is JSON or empty.
     Canned { status: StatusCode, headers: Vec<(&'static str, String)>, body: Bytes },
-    /// The answer that the server gave.
+    /// The server's answer.
     Servers,
-    /// A connection that the other side does not know any more.
+    /// A TCP reset.
     Reset,
-    /// The beginning of an answer, and then nothing.
+    /// Part of a head, then silence.
     HalfAHead,
 }
 
@@ -71,23 +71,22 @@ impl HttpAnswer {
         Self { content, ending: Ending::Complete }
     }
 
-    /// The server's own answer, of which something is to be kept back. Only before the answer: the server
-    /// has to have given one.
+    /// The server's own answer, to be truncated. Only in `before_answer`, where the server has answered.
     pub fn servers() -> Self {
         Self { content: Content::Servers, ending: Ending::Complete }
     }
 
-    /// A reset, as a host sends it that has lost the connection: not even a regular end.
+    /// A TCP reset, as a host sends that has lost the connection: no regular end.
     pub fn reset() -> Self {
         Self { content: Content::Reset, ending: Ending::Complete }
     }
 
-    /// A status line and half a header, after which nothing comes for as long as the client waits.
+    /// A status line and half a header, then silence until the client gives up.
     pub fn half_a_head() -> Self {
         Self { content: Content::HalfAHead, ending: Ending::Complete }
     }
 
-    /// With one more header, if it is a canned answer.
+    /// Adds a header to a canned answer.
     #[must_use]
     pub fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         if let Content::Canned { headers, .. } = &mut self.content {
@@ -96,21 +95,21 @@ impl HttpAnswer {
         self
     }
 
-    /// The connection is cut after so many bytes of the body.
+    /// Cuts the connection after `bytes` of the body.
     #[must_use]
     pub fn cut_after(mut self, bytes: usize) -> Self {
         self.ending = Ending::Cut { after: bytes };
         self
     }
 
-    /// After so many bytes of the body nothing comes any more, and the connection stays.
+    /// Sends nothing after `bytes` of the body and keeps the connection open.
     #[must_use]
     pub fn stalled_after(mut self, bytes: usize) -> Self {
         self.ending = Ending::Stall { after: bytes };
         self
     }
 
-    /// Answers with it. An error makes hyper close the connection.
+    /// Sends the answer. An error makes hyper close the connection.
     pub(super) async fn send(
         self,
         servers: Option<Response<AnswerBody>>,
@@ -155,7 +154,7 @@ fn canned(
     Ok(response)
 }
 
-/// The beginning of a body.
+/// A truncated body.
 struct Part {
     body: AnswerBody,
     left: usize,
@@ -189,7 +188,7 @@ impl Body for Part {
     }
 }
 
-/// A second hold on a connection that hyper has the first of, for what hyper would not do.
+/// A second handle on a connection that hyper owns, for what hyper cannot do.
 pub(super) struct Socket(std::net::TcpStream);
 
 impl Socket {
@@ -197,12 +196,12 @@ impl Socket {
         Ok(Self(stream.as_fd().try_clone_to_owned()?.into()))
     }
 
-    /// From now on, closing the connection sends a reset and not an end.
+    /// From now on, closing the connection sends a reset instead of a regular end.
     fn reset_when_closed(&self) -> io::Result<()> {
         Ok(set_socket_linger(&self.0, Some(Duration::ZERO))?)
     }
 
-    /// Writes a few bytes past hyper. The connection has room for them: nothing was answered yet.
+    /// Writes a few bytes, bypassing hyper. They fit into the socket buffer: nothing was answered yet.
     fn write(&self, bytes: &[u8]) -> io::Result<()> {
         (&self.0).write_all(bytes)
     }

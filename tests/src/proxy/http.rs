@@ -1,5 +1,5 @@
-//! A proxy for the Kubernetes API. To its client it speaks plain HTTP, to the API server it is whom
-//! it was told to be. One HTTP request is one request of the script.
+//! A proxy for the Kubernetes API. Clients connect with plain HTTP; the proxy authenticates to the API
+//! server with its upstream identity. One HTTP request is one request of the script.
 
 use std::net::Ipv4Addr;
 
@@ -25,11 +25,7 @@ pub struct HttpProxy {
 }
 
 impl HttpProxy {
-    /// Forwards to where `upstream` sends its requests, as whom `upstream` sends them.
-    ///
-    /// # Panics
-    ///
-    /// When there is no free port.
+    /// Forwards to the server and with the identity of `upstream`.
     pub async fn to(upstream: Client) -> Self {
         let script = Script::default();
         let rules = script.clone();
@@ -38,13 +34,13 @@ impl HttpProxy {
         Self { listener, script }
     }
 
-    /// What is to happen to which request.
+    /// The rules for requests.
     pub fn script(&self) -> &Script<HttpAnswer> {
         &self.script
     }
 
-    /// Closes the port for good, and every connection with it: whoever connects is refused. The script
-    /// stays, with what was seen.
+    /// Closes the port permanently, and every connection: new connections are refused. The script and its
+    /// record stay.
     ///
     /// # Panics
     ///
@@ -57,8 +53,8 @@ impl HttpProxy {
         .await;
     }
 
-    /// Cuts every connection, watches too, as a server does that goes away. New ones are served as the script
-    /// says.
+    /// Cuts every connection, including watches, as a server does that stops. New connections are served by
+    /// the script.
     pub fn hang_up(&self) {
         self.listener.hang_up();
     }
@@ -74,10 +70,6 @@ impl HttpProxy {
     }
 
     /// A client of this proxy.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be made.
     pub async fn client(&self) -> Client {
         cluster::client(&self.kubeconfig()).await
     }
@@ -86,7 +78,7 @@ impl HttpProxy {
 async fn serve(stream: TcpStream, upstream: Client, script: Script<HttpAnswer>) {
     let Ok(socket) = Socket::of(&stream) else { return };
     let service = service_fn(|request| answer(request, &upstream, &script, &socket));
-    // An error is a cut connection, by the script or by the client; either side knows.
+    // An error means that the script or the client cut the connection.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
@@ -98,7 +90,7 @@ async fn answer(
     socket: &Socket,
 ) -> Result<Response<AnswerBody>, BoxError> {
     let (mut head, body) = request.into_parts();
-    // A client that is gone before it has sent everything has not made a request.
+    // A client that disconnects before it has sent everything has not made a request.
     let body = body.collect().await?.to_bytes();
     let target = head.uri.path_and_query().map_or("/", |target| target.as_str()).to_owned();
     let request = script.receive(head.method.to_string(), target);
@@ -111,7 +103,7 @@ async fn answer(
         head.headers.remove(name);
     }
     let answer = upstream.send(http::Request::from_parts(head, Body::from(body))).await?;
-    // The body of a watch never ends, so it is passed on as it comes.
+    // The body of a watch never ends, so it is streamed.
     let answer = answer.map(|body| body.map_err(BoxError::from).boxed_unsync());
     match decide(script, Moment::BeforeAnswer, &request).await? {
         None => Ok(answer),

@@ -1,5 +1,5 @@
-//! A proxy for Postgres. One request of the script is what a client sends before it waits: a simple
-//! query, or everything up to a `Sync`. Logging in is not a request.
+//! A proxy for Postgres. One request of the script is what a client sends before it waits: a simple query,
+//! or everything up to a `Sync`. The login is not a request.
 
 mod connection;
 mod message;
@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use super::{Listener, script::Script};
 use crate::postgres::TestDatabase;
 
-/// Nothing is answered in a database's stead: its answers depend on too much.
+/// No canned answers for Postgres: a valid answer depends on too much state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoAnswer {}
 
@@ -31,10 +31,6 @@ pub struct PgProxy {
 
 impl PgProxy {
     /// Forwards to the server of this database.
-    ///
-    /// # Panics
-    ///
-    /// When there is no free port.
     pub async fn to(database: &TestDatabase) -> Self {
         let script = Script::default();
         let rules = script.clone();
@@ -43,7 +39,7 @@ impl PgProxy {
         let server = (database.options().get_host().to_owned(), database.options().get_port());
         let listener = Listener::start(move |client| {
             let (server, rules, silence) = (server.clone(), rules.clone(), Arc::clone(&silenced));
-            // An error is a cut connection, by the script or by either side.
+            // An error means that the script or either side cut the connection.
             async move { drop(connection::serve(client, &server, &rules, &silence).await) }
         })
         .await;
@@ -52,13 +48,13 @@ impl PgProxy {
         Self { listener, script, silence, options, url }
     }
 
-    /// What is to happen to which request.
+    /// The rules for requests.
     pub fn script(&self) -> &Script<NoAnswer> {
         &self.script
     }
 
-    /// Stops carrying anything on the connections of now, without closing them, as a network that drops packets does.
-    /// New connections pass.
+    /// Stops forwarding on the current connections without closing them, as a network that drops packets
+    /// does. New connections pass.
     pub fn go_silent(&self) {
         self.silence.notify_waiters();
     }
@@ -68,7 +64,7 @@ impl PgProxy {
         self.listener.port
     }
 
-    /// How to connect to the database through it.
+    /// Options to connect to the database through the proxy.
     pub fn options(&self) -> PgConnectOptions {
         self.options.clone()
     }
@@ -78,8 +74,7 @@ impl PgProxy {
         &self.url
     }
 
-    /// A pool of one connection, which does not test it before use: what the test asks for, and
-    /// nothing else, is a request.
+    /// A pool of one connection without liveness tests: only the test's statements are requests.
     pub fn pool(&self) -> PgPool {
         PgPoolOptions::new()
             .max_connections(1)

@@ -1,11 +1,11 @@
-//! What a proxy does to which request.
+//! The rules of a proxy: what happens to which request.
 //!
 //! ```
 //! # use broker_tests::proxy::Script;
 //! # let script = Script::<()>::default();
 //! // The third request never reaches the server.
 //! script.request(3).before_forward().cut();
-//! // The first commit happens, but nobody learns of it.
+//! // The first commit happens, but the client gets no answer.
 //! script.first(|request| request.verb == "COMMIT").before_answer().cut();
 //! ```
 
@@ -23,7 +23,7 @@ use crate::wait::until;
 /// One request that a proxy has received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// 1 for the proxy's first, over all its connections.
+    /// Counted from 1 over all connections of the proxy.
     pub number: usize,
     /// The HTTP method, or the first word of the SQL statement in capitals; `PREPARE` for a
     /// statement that is prepared but not executed.
@@ -32,8 +32,8 @@ pub struct Request {
     pub target: String,
 }
 
-/// The rules of one proxy, and a record of what it has seen. Clones share both. `A` is what the
-/// proxy can answer in the server's stead.
+/// The rules of one proxy, and a record of its requests. Clones share both. `A` is the type of a canned
+/// answer.
 pub struct Script<A> {
     state: Arc<Mutex<State<A>>>,
 }
@@ -59,9 +59,9 @@ enum Uses {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
-    /// The server knows nothing of the request.
+    /// The server has not received the request.
     BeforeForward,
-    /// The server has done what it was asked for, the client does not know.
+    /// The server has executed the request; the client has no answer.
     BeforeAnswer,
 }
 
@@ -74,7 +74,7 @@ enum Action<A> {
     Answer(A),
 }
 
-/// What a proxy has to do now.
+/// What the proxy does next.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict<A> {
     Continue,
@@ -100,7 +100,7 @@ impl<A: Clone + Send> Script<A> {
         matches: impl Fn(&Request) -> bool + Send + Sync + 'static,
     ) -> When<'_, A> {
         let met = Mutex::new(BTreeSet::new());
-        // A request is looked at more than once, so that its number is what counts.
+        // A request is evaluated more than once, so its number counts.
         self.when(Uses::Once, move |request| {
             let mut met = met.lock().unwrap_or_else(PoisonError::into_inner);
             if !matches(request) {
@@ -121,7 +121,7 @@ impl<A: Clone + Send> Script<A> {
         self.lock().rules.clear();
     }
 
-    /// All requests so far, whatever became of them.
+    /// All requests so far, including those that were cut.
     pub fn seen(&self) -> Vec<Request> {
         self.lock().seen.clone()
     }
@@ -134,7 +134,7 @@ impl<A: Clone + Send> Script<A> {
         When { script: self, uses, matches: Arc::new(matches) }
     }
 
-    /// Numbers a request and remembers it.
+    /// Numbers and records a request.
     pub(super) fn receive(&self, verb: String, target: String) -> Request {
         let mut state = self.lock();
         let request = Request { number: state.seen.len() + 1, verb, target };
@@ -142,19 +142,19 @@ impl<A: Clone + Send> Script<A> {
         request
     }
 
-    /// Whether anything is to happen to the request at that moment.
+    /// Whether any rule applies to the request at that moment.
     pub(super) fn concerns(&self, moment: Moment, request: &Request) -> bool {
         self.lock().rules.iter().any(|rule| rule.applies(moment, request))
     }
 
-    /// Does what the rules say, in their order, until one of them ends the request.
+    /// Applies the matching rules in order until one of them ends the request.
     pub(super) async fn perform(&self, moment: Moment, request: &Request) -> Verdict<A> {
         for action in self.take_actions(moment, request) {
             match action {
                 Action::Cut => return Verdict::Cut,
                 Action::Hold { reached, mut released } => {
                     reached.send_modify(|count| *count += 1);
-                    // An error says that the test dropped its end, which is a release as well.
+                    // An error means that the test dropped its end, which also releases.
                     let _ = released.wait_for(|released| *released).await;
                 }
                 Action::Kill(process) => {
@@ -194,7 +194,7 @@ impl<A> Rule<A> {
     }
 }
 
-/// A rule that knows its requests, but not yet the moment.
+/// A rule with its requests, without a moment.
 pub struct When<'a, A> {
     script: &'a Script<A>,
     uses: Uses,
@@ -202,30 +202,30 @@ pub struct When<'a, A> {
 }
 
 impl<'a, A> When<'a, A> {
-    /// While the server knows nothing of the request.
+    /// Before the server receives the request.
     pub fn before_forward(self) -> At<'a, A> {
         At { when: self, moment: Moment::BeforeForward }
     }
 
-    /// When the server has done what it was asked for and the client does not know it.
+    /// After the server has executed the request, before the client gets the answer.
     pub fn before_answer(self) -> At<'a, A> {
         At { when: self, moment: Moment::BeforeAnswer }
     }
 }
 
-/// A rule that knows its requests and the moment, but not yet what to do.
+/// A rule with its requests and the moment, without an action.
 pub struct At<'a, A> {
     when: When<'a, A>,
     moment: Moment,
 }
 
 impl<A> At<'_, A> {
-    /// Closes the connection, to both sides.
+    /// Closes the connection on both sides.
     pub fn cut(self) {
         self.add(Action::Cut);
     }
 
-    /// Waits until the test says otherwise.
+    /// Holds the request until the test releases it.
     pub fn hold(self) -> Held {
         let (reached, is_reached) = watch::channel(0);
         let (release, released) = watch::channel(false);
@@ -233,8 +233,8 @@ impl<A> At<'_, A> {
         Held { reached: is_reached, release }
     }
 
-    /// Kills a process, waits until it is dead, and closes the connection. Meant for the client:
-    /// before the forward it never asked, before the answer it asked and never learnt.
+    /// Kills a process, waits until it is dead, and closes the connection. Meant for the client: killed
+    /// before the forward, it has changed nothing; killed before the answer, it never learns the result.
     ///
     /// # Panics
     ///
@@ -244,12 +244,12 @@ impl<A> At<'_, A> {
         self.add(Action::Kill(pid.expect("a process id is positive and fits 31 bits")));
     }
 
-    /// Calls something that does not block, and goes on.
+    /// Calls a function, which must not block, and goes on.
     pub fn run(self, run: impl Fn() + Send + Sync + 'static) {
         self.add(Action::Run(Arc::new(run)));
     }
 
-    /// Answers in the server's stead. Before the forward, the server is not asked at all.
+    /// Answers in the server's stead. Before the forward, the server does not receive the request.
     pub fn answer(self, answer: A) {
         self.add(Action::Answer(answer));
     }
@@ -260,7 +260,7 @@ impl<A> At<'_, A> {
     }
 }
 
-/// Requests that wait for the test. Dropping it lets them go on.
+/// Held requests. Dropping it releases them.
 #[derive(Debug)]
 pub struct Held {
     reached: watch::Receiver<usize>,
@@ -278,14 +278,14 @@ impl Held {
         reached.expect("the rule that holds was removed");
     }
 
-    /// Lets all of them go on, and those that would be held later too.
+    /// Releases all held requests, and later ones too.
     pub fn release(self) {
         self.release.send_replace(true);
     }
 }
 
 async fn kill(process: Pid) {
-    // It may have ended by itself, which serves as well.
+    // It may have exited already.
     let _ = kill_process(process, Signal::KILL);
     let stat = format!("/proc/{}/stat", process.as_raw_pid());
     until("a killed process to be dead", || async {

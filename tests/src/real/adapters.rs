@@ -7,15 +7,15 @@ use broker_app::BrokerConfig;
 use broker_embed::{Broker, Parts};
 use broker_kube::cache::{Cache, CacheOptions};
 use broker_kube::{KubeCluster, KubeOptions};
-use broker_ports::{Deadlines, Ports};
+use broker_ports::Deadlines;
 use kube::Client;
 use sqlx::PgPool;
 
 use super::config;
 use crate::failure::OrFail;
 
-/// The parts of a broker, and the cache that a test may look into or run by itself. The client has to send each request
-/// once.
+/// The parts of a broker, and the cache, which a test may read or run. The client must send each
+/// request once.
 pub(super) fn parts(pool: &PgPool, client: Client, config: BrokerConfig) -> (Parts, Arc<Cache>) {
     let cache = Arc::new(Cache::new(client.clone(), CacheOptions::default()));
     let Deadlines { cluster_read, cluster_write, .. } = config.deadlines;
@@ -25,16 +25,11 @@ pub(super) fn parts(pool: &PgPool, client: Client, config: BrokerConfig) -> (Par
     (builder.parts().or_fail("a configuration that works"), cache)
 }
 
-/// Every port, and the cache.
-///
-/// # Panics
-///
-/// Never.
+/// The parts of a broker with these cluster timeouts, and the cache.
 #[must_use]
-pub fn wire(pool: &PgPool, client: Client, patience: Duration) -> (Ports, Arc<Cache>) {
+pub fn wire(pool: &PgPool, client: Client, patience: Duration) -> (Parts, Arc<Cache>) {
     let mut config = config("wired");
     config.deadlines.cluster_read = patience;
     config.deadlines.cluster_write = patience;
-    let (parts, cache) = parts(pool, client, config);
-    (parts.ports, cache)
+    parts(pool, client, config)
 }

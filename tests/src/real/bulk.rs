@@ -1,5 +1,6 @@
-//! Many machines at once that are Ready, furnished past the broker: rows by the thousand in one statement, objects by
-//! many requests at a time. What is measured on them should not have to pay for bringing them up.
+//! Bulk fixtures: many Ready machines, created without the broker. Rows are inserted by the
+//! thousand in one statement, objects by concurrent requests, so that a measurement does not
+//! include convergence.
 
 use std::collections::BTreeSet;
 
@@ -24,19 +25,19 @@ use super::{Crossplane, RealWorld};
 use crate::failure::OrFail;
 use crate::world::NODE;
 
-/// A machine that is Ready: its Node enrolled with this token.
+/// A Ready machine whose Node enrolled with this token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Machine {
     /// The resource.
     pub id: ProvisionedResourceId,
-    /// What its Node enrolled with.
+    /// The token of its Node.
     pub token: BootstrapTokenId,
 }
 
-/// Rows in one statement.
+/// Rows per statement.
 const ROWS: usize = 10_000;
 
-/// Requests at a time.
+/// Concurrent requests.
 const AT_ONCE: usize = 32;
 
 const ENROLLED: &str = "WITH machine AS MATERIALIZED (
@@ -61,11 +62,7 @@ SELECT id, $4, $5, $6, $7, 'Ready', 'pr-' || id, token, '{}', 'node', substrate:
 FROM unnest($1::uuid[], $2::uuid[], $3::text[], $9::bytea[]) AS m (id, token, substrate, digest)";
 
 impl RealWorld {
-    /// So many machines that are Ready, in the tables and on the cluster.
-    ///
-    /// # Panics
-    ///
-    /// When a server refuses.
+    /// Creates Ready machines in the tables and on the cluster.
     pub async fn furnish(&self, many: usize) -> Vec<Machine> {
         let machines = self.furnish_rows(many).await;
         self.furnish_objects(&machines).await;
@@ -73,10 +70,6 @@ impl RealWorld {
     }
 
     /// The same in the tables only.
-    ///
-    /// # Panics
-    ///
-    /// When the database refuses.
     pub async fn furnish_rows(&self, many: usize) -> Vec<Machine> {
         let machines: Vec<_> =
             (0..many).map(|_| Machine { id: minted(), token: minted() }).collect();
@@ -112,10 +105,6 @@ impl RealWorld {
     }
 
     /// The same on the cluster only.
-    ///
-    /// # Panics
-    ///
-    /// When the API server refuses.
     pub async fn furnish_objects(&self, machines: &[Machine]) {
         let xrd = self.kinds.xrd_of(NODE);
         let composites = self.composites_of(&self.admin, &xrd);
@@ -146,11 +135,7 @@ impl RealWorld {
         recorded.execute(self.pool()).await.or_fail("uids cannot be recorded");
     }
 
-    /// Nothing is due, and the planner and the vacuum have seen what was furnished.
-    ///
-    /// # Panics
-    ///
-    /// When the database does not answer.
+    /// Makes nothing due, and runs `VACUUM ANALYZE` on the new rows.
     pub async fn settle(&self) {
         let statements = [
             "UPDATE plexsphere.provisioned_resource_schedule SET due_at = NULL WHERE due_at IS NOT NULL",
@@ -164,7 +149,7 @@ impl RealWorld {
         }
     }
 
-    /// The composite resources of a kind, past the broker.
+    /// The composite resources of a kind, without the broker.
     #[must_use]
     pub fn composites_of(&self, client: &Client, xrd: &Xrd) -> Api<DynamicObject> {
         let kind = GroupVersionKind::gvk(xrd.group(), xrd.version(), xrd.kind());
@@ -172,7 +157,7 @@ impl RealWorld {
         Api::namespaced_with(client.clone(), &self.home(), &kind)
     }
 
-    /// The ProviderConfigs, past the broker.
+    /// The ProviderConfigs, without the broker.
     #[must_use]
     pub fn configs(&self, client: &Client) -> Api<DynamicObject> {
         let group = self.kinds.provider_group();
@@ -181,11 +166,7 @@ impl RealWorld {
         Api::namespaced_with(client.clone(), &self.home(), &kind)
     }
 
-    /// The composite resource of a machine, with what it composed and without a status.
-    ///
-    /// # Panics
-    ///
-    /// Never.
+    /// A machine's composite resource with its composed object, without a status.
     #[must_use]
     pub fn composite_of(&self, xrd: &Xrd, machine: &Machine) -> Value {
         let parameters = Parameters::from_canonical_json("{}").or_fail("no parameters");
@@ -211,10 +192,6 @@ impl RealWorld {
     }
 
     /// The ProviderConfig of a resource.
-    ///
-    /// # Panics
-    ///
-    /// Never.
     #[must_use]
     pub fn config_of(&self, id: ProvisionedResourceId) -> Manifest {
         let provider = Provider::new(self.kinds.provider()).or_fail("a provider");
@@ -227,11 +204,7 @@ impl RealWorld {
         rendered.or_fail("a ProviderConfig")
     }
 
-    /// Which machine of this world it is.
-    ///
-    /// # Panics
-    ///
-    /// Never.
+    /// The identity of a machine of this world.
     #[must_use]
     pub fn identity_of(&self, resource: ProvisionedResourceId) -> Identity {
         let blueprint_version = Uuid::from_u128(NODE).try_into().or_fail("a blueprint's id");

@@ -1,9 +1,11 @@
-//! Crossplane, a provider and the garbage collector, played on a real API server, one turn at a time.
+//! Crossplane, a provider and the garbage collector, simulated on a real API server, one turn at a
+//! time.
 //!
-//! Of an XR that is not paused one object is composed; the XR refers to it, and is ready a turn later. An XR
-//! that is deleted keeps its finalizer until what it composed is gone.
+//! An XR that is not paused gets one composed object: the XR refers to it, and is ready one turn
+//! later. A deleted XR keeps its finalizer until its composed object is gone.
 //!
-//! What is composed is composed once. Should it vanish, whoever looks is to see that it did.
+//! Each object is composed once. A composed object that vanishes is not replaced, so that a test
+//! can observe the loss.
 
 mod by_hand;
 mod status;
@@ -32,36 +34,36 @@ const MANAGED_FINALIZER: &str = "finalizer.managedresource.crossplane.io";
 const COMPOSITE_LABEL: &str = "crossplane.io/composite";
 const MANAGER: &str = "crossplane";
 
-/// What a team writes onto composite resources of its own accord, and under which name.
+/// A field that a team writes onto composite resources, and its field manager.
 pub(super) const NOTE: &str = "team.example.org/note";
 const TEAM: &str = "a-team";
 
-/// Composite resources that have their turn at once.
+/// Composite resources handled concurrently.
 const AT_ONCE: usize = 8;
 
-/// What becomes of a composite resource.
+/// The outcome of a composite resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Behaviour {
-    /// It is ready the turn after it was composed.
+    /// It is ready one turn after it was composed.
     Ready,
     /// It is composed and never ready.
     NeverReady,
-    /// It fails for good, for this reason, the turn after it was composed.
+    /// It fails permanently, with this reason, one turn after it was composed.
     Failing(String),
 }
 
-/// The players.
+/// The simulated components.
 pub struct Crossplane {
     composites: Vec<(Api<DynamicObject>, ApiResource)>,
     parts: Api<DynamicObject>,
     part: ApiResource,
     provider_configs: Api<DynamicObject>,
     behaviours: Mutex<BTreeMap<ProvisionedResourceId, Behaviour>>,
-    /// The one kind that is looked at, if not all are.
+    /// The only kind to handle, or all kinds.
     only: Mutex<Option<&'static str>>,
-    /// The names of what was composed.
+    /// The names of composed objects.
     composed: Mutex<BTreeSet<String>>,
-    /// When each composite resource, by its uid, was first said to be ready for what it then was.
+    /// When each composite resource, by uid, was first reported ready for its current generation.
     ready: Mutex<BTreeMap<(ProvisionedResourceId, String), OffsetDateTime>>,
 }
 
@@ -92,12 +94,13 @@ impl Crossplane {
         }
     }
 
-    /// Says what becomes of the composite resource of one resource.
+    /// Sets the outcome of a resource's composite resource.
     pub fn behave_for(&self, id: ProvisionedResourceId, behaviour: Behaviour) {
         locked(&self.behaviours).insert(id, behaviour);
     }
 
-    /// When the composite resources of a resource were first said to be ready for what they then were, in order.
+    /// When the composite resources of a resource were first reported ready for their current
+    /// generation, in order.
     pub(super) fn ready_since(&self, id: ProvisionedResourceId) -> Vec<OffsetDateTime> {
         let ready = locked(&self.ready);
         let mut times: Vec<_> =
@@ -106,16 +109,12 @@ impl Crossplane {
         times
     }
 
-    /// Looks at the composite resources of one kind only from now on, to ask for less.
+    /// Handles only one kind from now on, to save requests.
     pub fn play_only(&self, kind: &'static str) {
         *locked(&self.only) = Some(kind);
     }
 
-    /// Every composite resource has a turn. Answers the tokens that running machines find.
-    ///
-    /// # Panics
-    ///
-    /// When the API server does not answer.
+    /// Handles every composite resource. Returns the tokens that running machines find.
     pub async fn turn(&self) -> Vec<SecretString> {
         let mut found = Vec::new();
         let only = *locked(&self.only);
@@ -129,7 +128,7 @@ impl Crossplane {
             for (xr, turn) in composites.iter().zip(turns) {
                 match turn {
                     Ok(()) => {}
-                    // Somebody else was quicker: the next turn sees what they left.
+                    // Another writer was first: the next turn observes its result.
                     Err(kube::Error::Api(status)) if is_lost_race(&status) => {}
                     Err(error) => panic!("{} cannot have its turn: {error}", xr.name_any()),
                 }
@@ -140,8 +139,8 @@ impl Crossplane {
         found
     }
 
-    /// The garbage collector would end their deletion in the foreground, but may not have heard of the kind
-    /// for half a minute.
+    /// The garbage collector ends their foreground deletion, but may discover the kind half a
+    /// minute late.
     async fn collect_provider_configs(&self) {
         let listed = self.provider_configs.list(&ListParams::default()).await;
         let listed = listed.expect("the API server lists ProviderConfigs").items;
@@ -161,7 +160,7 @@ impl Crossplane {
         xr: &DynamicObject,
     ) -> Result<(), kube::Error> {
         let paused = xr.annotations().get(PAUSED_ANNOTATION).is_some_and(|paused| paused == "true");
-        // What never had Crossplane's finalizer is left to the garbage collector.
+        // Without Crossplane's finalizer, the garbage collector ends the deletion.
         let held = paused && xr.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
         if xr.metadata.deletion_timestamp.is_some() && !held {
             return self.finalize(api, xr).await;
@@ -185,8 +184,8 @@ impl Crossplane {
         say(api, xr, &conditions).await
     }
 
-    /// Refers to what is to be composed before it is created: what is not referred to could be lost. That makes
-    /// another generation of the XR, which says for a turn that it is ready and means the one before.
+    /// Refers to an object before it is created, so that it cannot be lost. This changes the
+    /// generation of the XR: for one turn, its Ready condition is about the previous one.
     async fn refer(&self, api: &Api<DynamicObject>, xr: &DynamicObject) -> Result<(), kube::Error> {
         let reference = json!({
             "apiVersion": self.part.api_version, "kind": self.part.kind, "name": part_of(xr),
@@ -204,7 +203,6 @@ impl Crossplane {
         say(api, xr, &stale).await
     }
 
-    /// Creates what the XR refers to, once.
     async fn compose(&self, kind: &ApiResource, xr: &DynamicObject) -> Result<(), kube::Error> {
         let (name, part) = (xr.name_any(), part_of(xr));
         if locked(&self.composed).contains(&part) {
@@ -222,7 +220,7 @@ impl Crossplane {
         let composed = serde_json::from_value(composed).expect("a document is an object");
         match self.parts.create(&PostParams::default(), &composed).await {
             Ok(_) => {}
-            // A turn that was cut off has made it.
+            // A turn that was cut off has created it.
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {}
             Err(error) => return Err(error),
         }
@@ -230,7 +228,7 @@ impl Crossplane {
         Ok(())
     }
 
-    /// What it composed goes first, then the XR.
+    /// Deletes the composed object first, then the XR.
     async fn finalize(
         &self,
         api: &Api<DynamicObject>,
@@ -252,7 +250,7 @@ impl Crossplane {
         self.parts.patch(part, &parameters(), &Patch::Merge(released)).await.map(drop)
     }
 
-    /// What this very XR composed, and not another one of its name.
+    /// The objects of this XR, not those of an earlier XR with the same name.
     async fn composed_of(&self, xr: &DynamicObject) -> Result<Vec<DynamicObject>, kube::Error> {
         let label = format!("{COMPOSITE_LABEL}={}", xr.name_any());
         let mut parts = self.parts.list(&ListParams::default().labels(&label)).await?.items;
@@ -279,7 +277,7 @@ impl Crossplane {
     }
 }
 
-/// Only what a race can do is let pass.
+/// Ignores only errors that a race can cause.
 trait OrLostRace {
     fn or_lost_race(self);
 }
@@ -298,7 +296,7 @@ fn is_lost_race(status: &Status) -> bool {
     matches!(status.code, 404 | 409 | 422)
 }
 
-/// The name of what an XR composes: another one for another XR of the same name.
+/// The name of the composed object: unique per XR, also among XRs of the same name.
 fn part_of(xr: &DynamicObject) -> String {
     let uid = xr.uid().unwrap_or_default();
     format!("{}-{}", xr.name_any(), uid.get(..8).unwrap_or_default())

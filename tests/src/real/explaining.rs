@@ -1,4 +1,4 @@
-//! A facade over the same real world that sees it otherwise, and what a test does to single objects.
+//! Facades over the same real world with other collaborators, and changes to single objects.
 
 use broker_app::explain::Explanation;
 use broker_app::{BrokerConfig, Service};
@@ -13,7 +13,7 @@ use crate::failure::OrFail;
 use crate::world::operator;
 
 impl RealWorld {
-    /// A facade with other collaborators, whose configuration differs.
+    /// A facade with other collaborators and another configuration.
     #[must_use]
     pub fn service_with(
         &self,
@@ -28,19 +28,11 @@ impl RealWorld {
     }
 
     /// Explains a resource.
-    ///
-    /// # Panics
-    ///
-    /// When there is none.
     pub async fn explain(&self, id: ProvisionedResourceId) -> Explanation {
         self.service.explain(&operator(), id).await.or_fail("no resource to explain")
     }
 
     /// The API of an object, and its name.
-    ///
-    /// # Panics
-    ///
-    /// Never, for an object of this world.
     #[must_use]
     pub fn object(&self, object: &ObjectReference) -> (Api<DynamicObject>, String) {
         let (group, version) = object.api_version().split_once('/').unwrap_or(("", "v1"));
@@ -57,11 +49,7 @@ impl RealWorld {
         (api, object.name().to_owned())
     }
 
-    /// The composite resource's complete name.
-    ///
-    /// # Panics
-    ///
-    /// Never, for a resource of this world.
+    /// The composite resource's reference.
     #[must_use]
     pub fn xr(&self, resource: &ProvisionedResource) -> ObjectReference {
         let (kind, _) = self.kinds.of(resource.blueprint_version_id().as_uuid().as_u128());

@@ -1,4 +1,4 @@
-//! What a world is furnished with: kinds on the cluster, and rows of the neighbours that refer to them.
+//! The fixtures of a world: kinds on the cluster, and platform rows that refer to them.
 
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 
@@ -17,8 +17,8 @@ use crate::postgres::Template;
 use crate::rights::{BrokerIdentity, blueprint};
 use crate::world::{NODE, SIZED, STANDALONE, xrd_document};
 
-/// All tables, the neighbours' and the broker's, and nothing in them. Named after the scripts, so that a server
-/// that outlives a change of them has no use for the old one.
+/// All empty tables, the platform's and the broker's. The name contains a hash of the scripts, so
+/// that a running server does not reuse an outdated template.
 pub fn migrated() -> Template {
     let mut fingerprint = DefaultHasher::new();
     (migrate::plain_sql_of_reference(), migrate::plain_sql()).hash(&mut fingerprint);
@@ -32,7 +32,7 @@ pub fn migrated() -> Template {
     })
 }
 
-/// A new id of any kind; only the nil UUID is none, and that is never minted.
+/// A new id of any kind. Conversion fails only for the nil UUID, which is never generated.
 pub(super) fn minted<T: TryFrom<Uuid>>() -> T {
     loop {
         if let Ok(id) = T::try_from(Uuid::now_v7()) {
@@ -41,12 +41,13 @@ pub(super) fn minted<T: TryFrom<Uuid>>() -> T {
     }
 }
 
-/// A Project that nobody else has, and so a namespace that nobody else has.
+/// A new Project, and so a new namespace.
 pub(crate) fn fresh_project() -> ProjectId {
     minted()
 }
 
-/// The kinds of a world: three of composite resources, one that they compose, and ProviderConfigs.
+/// The kinds of a world: three of composite resources, one of composed objects, and
+/// ProviderConfigs.
 #[derive(Debug, Clone)]
 pub struct Kinds {
     provider: String,
@@ -88,12 +89,12 @@ const PUBLISH: &str = "INSERT INTO plexsphere.blueprint_versions
 VALUES ($1, $2, 'v1', '', '', '{}', $3, $4, $5::text::json, $6, '', $7, $8)";
 
 impl Kinds {
-    /// Those that worlds share which do not count what everybody does.
+    /// The kinds that worlds share which do not count requests.
     pub(super) fn shared() -> Self {
         Self { provider: "played".to_owned() }
     }
 
-    /// Kinds that nobody else has.
+    /// Kinds for one world.
     pub(super) fn fresh() -> Self {
         Self { provider: format!("played-{:012x}", RandomState::new().hash_one(0) >> 16) }
     }
@@ -110,7 +111,7 @@ impl Kinds {
         format!("{}.crossplane.io", self.provider)
     }
 
-    /// The kind that a blueprint makes, with its plural.
+    /// The kind and plural of a blueprint.
     ///
     /// # Panics
     ///
@@ -126,7 +127,7 @@ impl Kinds {
         &self.provider
     }
 
-    /// The XRD of the kind that a blueprint makes.
+    /// The XRD of a blueprint's kind.
     ///
     /// # Panics
     ///
@@ -147,11 +148,7 @@ impl Kinds {
         xrd_document(&self.group(), kind, plural)
     }
 
-    /// Installs all of them.
-    ///
-    /// # Panics
-    ///
-    /// When one is refused.
+    /// Installs all kinds.
     pub async fn install(&self, cluster: &TestCluster) {
         for (kind, plural) in Self::composites() {
             cluster.install_crd(crd::from_xrd(&self.xrd(kind, plural))).await;
@@ -161,11 +158,8 @@ impl Kinds {
         cluster.install_crd(crd::plain(&group, "v1beta1", kind, "providerconfigs")).await;
     }
 
-    /// The broker on a cluster: with the roles for these kinds, admitted to the namespace of one Project.
-    ///
-    /// # Panics
-    ///
-    /// When a role is refused.
+    /// The broker's identity on a cluster, with the roles for these kinds, admitted to the
+    /// namespace of one Project.
     pub async fn broker(&self, cluster: &TestCluster, user: &str, home: &str) -> BrokerIdentity {
         let part = self.part();
         let blueprints: Vec<_> = Self::composites()
@@ -190,7 +184,7 @@ impl Kinds {
         json!({"apiVersion": format!("{}/v1", self.group()), "kind": "Part"})
     }
 
-    /// Tells the neighbours' tables of all of them, and of the Project.
+    /// Inserts the platform's rows for all kinds and the Project.
     pub(super) async fn publish(&self, pool: &PgPool, project: ProjectId) {
         know(pool, project, &self.provider).await;
         for (blueprint, kind, plural, role, schema) in BLUEPRINTS {
@@ -211,7 +205,8 @@ impl Kinds {
     }
 }
 
-/// Tells the neighbours' tables of a Project with one Resource and one credential, on a cloud of this provider.
+/// Inserts the platform's rows for a Project with one Resource and one credential, on a cloud of
+/// this provider.
 pub(crate) async fn know(pool: &PgPool, project: ProjectId, provider: &str) {
     sqlx::query(KNOW)
         .bind(project.as_uuid())
@@ -225,13 +220,9 @@ pub(crate) async fn know(pool: &PgPool, project: ProjectId, provider: &str) {
         .or_fail("the neighbours' rows cannot be written");
 }
 
-/// What other contexts, and time, do to a world.
+/// Changes by other contexts, and the passing of time.
 impl super::RealWorld {
-    /// As much time goes by as the leases of a replica that died last.
-    ///
-    /// # Panics
-    ///
-    /// When the database does not answer.
+    /// Ends all leases, as time does after a replica died.
     pub async fn let_leases_end(&self) {
         let by = format!("{} seconds", super::LEASE.as_secs());
         let leases = "UPDATE plexsphere.provisioned_resource_schedule

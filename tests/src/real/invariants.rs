@@ -1,15 +1,15 @@
-//! What must hold of every resource at any time, as far as database, cluster and their logs can tell afterwards.
+//! The invariants of every resource, checked afterwards from database, cluster and their logs.
 //!
-//! | guarantee | looked for in |
+//! | guarantee | checked in |
 //! |---|---|
-//! | S1, S2, S3, S11, S16 | [the rows](rows): audit and outbox |
-//! | S4, S5, S15 | [the tokens](tokens) |
-//! | S6, S7, S10 | [the objects](objects) |
-//! | S8, S14 | [the requests](requests): the API server's own log |
+//! | S1, S2, S3, S11, S16 | [rows](rows): audit and outbox |
+//! | S4, S5, S15 | [tokens](tokens) |
+//! | S6, S7, S10 | [objects](objects) |
+//! | S8, S14 | [requests](requests): the API server's own log |
 //! | S12, S13 | [stillness](stillness): another sweep and another pass |
 //!
-//! S9 is about what arrives late, so a test of its own has to hold something up. Every objection begins with the
-//! name of what does not hold; a test breaks each of them once and waits for its name.
+//! S9 concerns late requests, so it has its own test, which delays a request. Every objection
+//! begins with the name of the violated guarantee; a test violates each once and expects its name.
 
 mod objects;
 mod requests;
@@ -45,12 +45,8 @@ impl RealWorld {
         assert!(objections.is_empty(), "{}", objections.join("\n"));
     }
 
-    /// Everything that does not hold of these resources, and of what was asked for since requests were last
-    /// [forgotten](Self::forget_requests).
-    ///
-    /// # Panics
-    ///
-    /// When a server does not answer.
+    /// Every violation by these resources, and by the requests since
+    /// [`forget_requests`](Self::forget_requests).
     pub async fn objections(&self, ids: &[ProvisionedResourceId]) -> Vec<String> {
         let mut objections = Vec::new();
         let standing = self.crossplane.everything().await;
@@ -84,11 +80,7 @@ impl RealWorld {
         self.asked_since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was asked for until now is not looked at again.
-    ///
-    /// # Panics
-    ///
-    /// When the log cannot be read.
+    /// Excludes the requests so far from later checks.
     pub fn forget_requests(&self) {
         *self.asked_since() = self.cluster.audit_log().mark();
     }

@@ -1,5 +1,4 @@
-//! A facade over the same world that sees it otherwise: with other budgets, in another mode, or with a source
-//! of facts taken away.
+//! Facades over the same world with other budgets, another mode, or without one source of facts.
 
 use std::sync::Arc;
 
@@ -14,13 +13,13 @@ use broker_testkit::faults::{FaultPlan, Faults};
 use super::{World, config, operator};
 
 impl World {
-    /// Every port of the service, honest.
+    /// Every port of the service, without faults.
     #[must_use]
     pub fn service_ports(&self) -> Ports {
         Ports { ids: Arc::new(SequentialIds::seeded(99)), ..self.honest.clone() }
     }
 
-    /// A facade with other collaborators, whose configuration differs.
+    /// A facade with other collaborators and another configuration.
     #[must_use]
     pub fn service_rewired(
         &self,
@@ -34,7 +33,7 @@ impl World {
         Service::new(ports, config)
     }
 
-    /// A facade for which things go wrong.
+    /// A facade with faults.
     #[must_use]
     pub fn service_under(&self, plan: FaultPlan) -> (Service, Faults) {
         let faults = Faults::new(plan);
@@ -43,7 +42,7 @@ impl World {
         (service, faults)
     }
 
-    /// A facade that calls other times too long.
+    /// A facade with these budgets.
     #[must_use]
     pub fn service_of(&self, mode: Mode, budgets: Budgets) -> Service {
         self.service_rewired(
@@ -56,16 +55,12 @@ impl World {
     }
 
     /// Explains a resource.
-    ///
-    /// # Panics
-    ///
-    /// When there is none.
     pub async fn explain(&self, id: ProvisionedResourceId) -> Explanation {
         self.service.explain(&operator(), id).await.expect("a resource to explain")
     }
 }
 
-/// Every port of a service, each with the faults of one plan.
+/// Every port of a service, with the faults of one plan.
 #[must_use]
 pub fn decorated_service(ports: &Ports, faults: &Faults) -> Ports {
     let ports = ports.clone();

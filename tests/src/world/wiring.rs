@@ -1,4 +1,4 @@
-//! How the world is wired: what a composition root decides.
+//! The wiring of the in-memory world: the decisions of a composition root.
 
 use std::time::Duration;
 
@@ -12,17 +12,15 @@ use serde_json::{Value, json};
 use super::LEASE;
 use crate::documents::xrd;
 
-/// The configuration of a replica. It looks at everything every half minute and removes nothing.
-///
-/// # Panics
-///
-/// Never.
+/// A replica's configuration. It sweeps every half minute and removes no orphans. It differs from the defaults where a
+/// test would otherwise have to wait, or to bring more resources and events before a limit counts: shorter timeouts and
+/// intervals, fewer workers, attempts and deliveries.
 #[must_use]
 pub fn config(replica: &str) -> BrokerConfig {
     let mut config = BrokerConfig::new(ApiUrl::new("https://mesh.example.org").expect("a URL"));
     config.worker = worker(replica);
     config.deadlines = Deadlines::each(Duration::from_secs(5));
-    config.lease = LEASE;
+    assert_eq!(config.lease, LEASE, "tests advance the clock by the default lease");
     config.poll_interval = Duration::from_millis(200);
     config.wait_interval = Duration::from_millis(50);
     config.workers_per_lane = 4;
@@ -60,10 +58,6 @@ pub fn xrd_document(group: &str, kind: &str, plural: &str) -> Value {
 }
 
 /// The XRD of one of the world's kinds.
-///
-/// # Panics
-///
-/// Never.
 #[must_use]
 pub fn xrd_of(kind: &str, plural: &str) -> Xrd {
     Xrd::parse(xrd_document("example.org", kind, plural).to_string().as_bytes())

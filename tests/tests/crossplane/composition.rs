@@ -6,12 +6,12 @@ use broker_tests::crossplane::{Installation, Life};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-/// Left to itself, Crossplane picks one of two Compositions at random: that all of these are right by chance is
-/// as likely as sixteen tosses of a coin.
+/// Without a pinned Composition, Crossplane picks one of two at random. With 16 resources, the
+/// chance that all are right is 1 in 65,536.
 const OF_EACH: usize = 8;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn composition_of_two_for_one_kind_is_the_blueprints() {
+async fn each_xr_uses_the_composition_of_its_blueprint() {
     let installation = Installation::on(TestCluster::with_crossplane().await).await;
     let _replica = installation.replica();
     let mut lives = Vec::new();
@@ -27,7 +27,7 @@ async fn composition_of_two_for_one_kind_is_the_blueprints() {
         assert_eq!(composed_by(&installation, life).await, [slug]);
     }
 
-    // Someone else's change stays, however often the broker looks.
+    // Another party's change persists over many passes.
     let changed = &lives[0];
     let patch = json!({"spec": {"crossplane": {"compositionRef": {"name": "paired-south"}}}});
     let name = changed.xr_name();
@@ -42,14 +42,12 @@ async fn composition_of_two_for_one_kind_is_the_blueprints() {
     installation.take_down(&lives).await;
 }
 
-/// The Composition that a composite resource names.
 async fn named_by(installation: &Installation, life: &Life) -> String {
     let xr = installation.composite(life).await.unwrap();
     let name = xr.data.pointer("/spec/crossplane/compositionRef/name").and_then(Value::as_str);
     name.unwrap_or_default().to_owned()
 }
 
-/// The Compositions that made what stands, as they say themselves.
 async fn composed_by(installation: &Installation, life: &Life) -> Vec<String> {
     let side = |object: &kube::api::DynamicObject| {
         let side = object.data.pointer("/spec/forProvider/fields/side").and_then(Value::as_str);

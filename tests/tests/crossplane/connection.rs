@@ -12,9 +12,9 @@ const VERBS: [&str; 8] =
     ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn composed_secret_stands_while_ready_and_goes_unread() {
+async fn composed_secret_exists_while_ready_and_is_never_read() {
     let installation = Installation::on(TestCluster::with_crossplane().await).await;
-    // Of a kind that the collector does not know, the composite resource would not wait for anything.
+    // The composite resource would not wait for objects of a kind that the collector does not know.
     wait_until_collected(&installation.crossplane.admin, installation.namespace()).await;
     let mark = installation.crossplane.audit_log().mark();
     let _replica = installation.replica();
@@ -29,7 +29,8 @@ async fn composed_secret_stands_while_ready_and_goes_unread() {
 
     installation.deprovision(&account).await;
     installation.until(&account, Phase::Deleted).await;
-    // Nothing stays on record: a foreground deletion was seen, which proves the Secret gone.
+    // The record is empty: the pass saw a foreground deletion, which proves that the Secret is
+    // gone.
     assert_eq!(kinds(&installation.get(&account).await), [""; 0]);
     assert_eq!(installation.left(&[account]).await, Vec::<String>::new());
 
@@ -45,7 +46,6 @@ async fn composed_secret_stands_while_ready_and_goes_unread() {
     assert!(refused.is_empty(), "{refused:?}");
 }
 
-/// The kinds of the composed objects on record.
 fn kinds(shown: &Value) -> Vec<String> {
     let composed = shown["composed"].as_array().into_iter().flatten();
     composed.map(|one| one["kind"].as_str().unwrap_or_default().to_owned()).collect()

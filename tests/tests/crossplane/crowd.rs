@@ -1,4 +1,5 @@
-//! Many resources at once, to Ready and away again; and how much of the time that takes is the broker's.
+//! Many resources at once, from declaration to Ready to Deleted, and the broker's share of that
+//! time.
 
 use std::fmt::{self, Write as _};
 use std::fs;
@@ -17,11 +18,11 @@ const MOMENTS: &str = "SELECT action, coalesce(new_phase, ''), at
     WHERE provisioned_resource_id = $1 ORDER BY sequence";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crowd_goes_to_ready_and_away_again() {
+async fn many_resources_become_ready_and_are_deleted() {
     let nightly = broker_tests::is_nightly();
     let many = if nightly { 200 } else { 20 };
     let installation = Installation::on(TestCluster::with_crossplane().await).await;
-    // Whether the collector knows the kinds yet would be measured otherwise.
+    // Otherwise, the collector's discovery of new kinds would be part of the measurement.
     wait_until_collected(&installation.crossplane.admin, installation.namespace()).await;
     let _replica = installation.replica();
     let _agents = installation.boot_agents();
@@ -44,7 +45,7 @@ async fn a_crowd_goes_to_ready_and_away_again() {
     }
     installation.take_down(&lives).await;
 
-    // The first was declared before anybody watched.
+    // The first resource was declared before the recording began.
     let recording = recording.unwrap();
     let mut shares = Vec::new();
     for life in lives.iter().skip(1).filter(|life| !life.blueprint.is_node()) {
@@ -53,11 +54,11 @@ async fn a_crowd_goes_to_ready_and_away_again() {
     tell(&figures(&shares, lost_arms(&installation, &lives).await));
 }
 
-/// Where the figures stand, and between which marks.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/benchmarks.md");
 const MARKS: [&str; 2] = ["<!-- crossplane -->\n", "<!-- /crossplane -->\n"];
 
-/// Prints the figures. `BROKER_BLESS=1` writes them onto the page too; without it, the page has to tell the same cases.
+/// Prints the figures. `BROKER_BLESS=1` also writes them onto the page; without it, the page must
+/// have the same cases.
 fn tell(figures: &[(&str, Figure)]) {
     let mut table = "| case | figure |\n|---|---:|\n".to_owned();
     for (case, figure) in figures {
@@ -75,10 +76,10 @@ fn tell(figures: &[(&str, Figure)]) {
     let cases = |table: &str| -> Vec<String> {
         table.lines().filter_map(|row| row.split(" | ").next().map(str::to_owned)).collect()
     };
-    assert_eq!(cases(told), cases(&table), "the page tells other cases");
+    assert_eq!(cases(told), cases(&table), "the page has other cases");
 }
 
-/// What the page tells: no time, only how it compares with another.
+/// A published figure: only ratios, no times.
 enum Figure {
     Percent(f64),
     Times(f64),
@@ -93,17 +94,14 @@ impl fmt::Display for Figure {
     }
 }
 
-/// How long what a bucket composes takes by itself until it is ready, as its Composition says.
+/// How long a bucket's composed object takes until it is ready, as set in its Composition.
 const OWN: Duration = Duration::seconds(1);
 
-/// How long a resource took, and how long of that the broker did.
 struct Shares {
     up: Share,
     noticing: Share,
     down: Share,
-    /// From armed to ready.
     composing: Duration,
-    /// From the deletion of the composite resource to its end.
     going: Duration,
 }
 
@@ -146,7 +144,7 @@ impl Shares {
     }
 }
 
-/// Resources whose first arm lost its race with the status that Crossplane writes onto a shell.
+/// Resources whose first arm conflicted with the status that Crossplane writes onto a shell.
 async fn lost_arms(installation: &Installation, lives: &[Life]) -> f64 {
     let mut lost = 0;
     for life in lives {

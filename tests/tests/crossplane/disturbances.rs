@@ -1,5 +1,5 @@
-//! What happens to Crossplane happens to the broker's resources too, and all of it ends well: a kill in every
-//! phase, a function that is away, a Composition that is broken and mended.
+//! Disturbed Crossplane: a kill in every phase, an absent function, a Composition that is broken
+//! and repaired. In each case, the broker's resources settle as declared.
 
 use broker_domain::Phase;
 use broker_tests::crossplane::{Blueprint, Installation, Life};
@@ -7,7 +7,7 @@ use broker_tests::{TestCluster, until};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-/// In each of these a resource stands when Crossplane is killed.
+/// One resource is in each of these phases when Crossplane is killed.
 const PHASES: [Phase; 7] = [
     Phase::Pending,
     Phase::Provisioning,
@@ -19,7 +19,7 @@ const PHASES: [Phase; 7] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn crossplane_is_killed_in_every_phase_and_all_end_well() {
+async fn crossplane_killed_in_any_phase_still_converges() {
     let installation = Installation::on(TestCluster::with_crossplane_alone().await).await;
     let (core, provider) = (installation.crossplane.core(), installation.crossplane.provider());
     let replica = installation.replica();
@@ -41,7 +41,7 @@ async fn crossplane_is_killed_in_every_phase_and_all_end_well() {
     installation.until(&provisioning, Phase::Provisioning).await;
     installation.deprovision(&leaving).await;
     installation.until(&leaving, Phase::Deprovisioning).await;
-    // Without a replica nothing goes on.
+    // Without a replica nothing progresses.
     drop(replica);
     let pending = installation.provision("sample-bucket", &[]).await;
     installation.deprovision(&node).await;
@@ -54,7 +54,7 @@ async fn crossplane_is_killed_in_every_phase_and_all_end_well() {
     let _replica = installation.replica();
     let _agents = installation.boot_agents();
     let [pending, provisioning, enrolling, ready, leaving, node, failed] = &lives;
-    until("a shell that nobody looks at", || installation.composite(pending)).await;
+    until("a shell that Crossplane does not reconcile", || installation.composite(pending)).await;
     installation.until(node, Phase::Deprovisioning).await;
     for (life, phase) in [
         (provisioning, Phase::Provisioning),
@@ -63,9 +63,9 @@ async fn crossplane_is_killed_in_every_phase_and_all_end_well() {
         (node, Phase::Deprovisioning),
     ] {
         installation.pass(life).await;
-        assert_eq!(installation.phase(life).await, phase, "nothing says that it is not");
+        assert_eq!(installation.phase(life).await, phase, "no error is reported");
     }
-    assert_eq!(installation.phase(failed).await, Phase::Failed, "it is at rest");
+    assert_eq!(installation.phase(failed).await, Phase::Failed, "it is settled");
     core.restart().await;
     provider.restart().await;
 
@@ -79,21 +79,21 @@ async fn crossplane_is_killed_in_every_phase_and_all_end_well() {
     for life in wanted.into_iter().chain([failed]) {
         installation.deprovision(life).await;
     }
-    // And once more on the way out.
+    // A second kill, during the teardown.
     core.kill().await;
     core.restart().await;
     installation.assert_gone(&lives).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_function_that_is_away_delays_and_fails_nothing() {
+async fn absent_function_delays_and_fails_nothing() {
     let installation = Installation::on(TestCluster::with_crossplane_alone().await).await;
     let function = installation.crossplane.function();
     let bucket = installation.provision("sample-bucket", &[]).await;
     installation.leave_shell(&bucket).await;
     function.kill().await;
     let _replica = installation.replica();
-    // It asks for minutes before it says that it cannot.
+    // Crossplane retries for minutes before it reports the failure.
     until("Crossplane to take it up", || async {
         let finalizers = installation.composite(&bucket).await?.finalizers().to_vec();
         finalizers.iter().any(|held| held.starts_with("composite.")).then_some(())
@@ -104,7 +104,7 @@ async fn a_function_that_is_away_delays_and_fails_nothing() {
     function.restart().await;
     installation.until(&bucket, Phase::Ready).await;
 
-    // What is Ready stays so, and deletion needs no function.
+    // Ready resources stay Ready, and deletion needs no function.
     function.kill().await;
     installation.pass(&bucket).await;
     assert_eq!(installation.phase(&bucket).await, Phase::Ready);
@@ -112,7 +112,7 @@ async fn a_function_that_is_away_delays_and_fails_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_composition_is_waited_out_and_costs_nothing_that_is_ready() {
+async fn broken_composition_delays_and_harms_no_ready_resource() {
     let installation = Installation::on(TestCluster::with_crossplane().await).await;
     let _replica = installation.replica();
     let _agents = installation.boot_agents();
@@ -130,7 +130,7 @@ async fn a_broken_composition_is_waited_out_and_costs_nothing_that_is_ready() {
     blueprint.install_composition(admin, blueprint.composition()).await;
     installation.until(&machine, Phase::Ready).await;
 
-    // What is Ready stays so when the Composition breaks once more, and goes as it is.
+    // A Ready resource stays Ready with a broken Composition, and can be deleted.
     let broken = altered(&blueprint, "/spec/pipeline/0/functionRef/name", json!("nowhere"));
     blueprint.install_composition(admin, &broken).await;
     until_refused(&installation, &machine).await;
@@ -141,16 +141,16 @@ async fn a_broken_composition_is_waited_out_and_costs_nothing_that_is_ready() {
     installation.take_down(&[machine]).await;
 }
 
-/// It is armed and nothing is composed, and the last that Crossplane said was about the shell: that is no failure.
+/// The XR is armed and nothing is composed; Crossplane's last condition is about the shell. That is
+/// not a failure.
 async fn assert_on_its_way(installation: &Installation, life: &Life) {
     assert_eq!(installation.phase(life).await, Phase::Provisioning);
     assert!(installation.composed(life).await.is_empty());
-    assert!(installation.is_marked_paused(life).await, "Crossplane has said something new");
+    assert!(installation.is_marked_paused(life).await, "a new condition of Crossplane");
     let told = installation.explain(life).await;
     assert_eq!(told["verdict"], "provisioning", "{told}");
 }
 
-/// Its Composition with something else in one place.
 fn altered(blueprint: &Blueprint, place: &str, other: Value) -> Value {
     let mut composition = blueprint.composition().clone();
     *composition.pointer_mut(place).unwrap() = other;

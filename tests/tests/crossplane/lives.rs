@@ -1,5 +1,5 @@
-//! Every blueprint's life: imported, declared, Ready, deleted, by the binary; afterwards nothing is left on the
-//! cluster, and the audit tells how it was.
+//! The lifetime of every blueprint through the binary: imported, declared, Ready, deleted.
+//! Afterwards nothing is left on the cluster, and the audit is complete.
 
 use broker_domain::Phase;
 use broker_tests::TestCluster;
@@ -8,7 +8,7 @@ use broker_tests::crossplane::{Blueprint, Installation, Life};
 use super::required;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_sample_goes_to_ready_and_away_again() {
+async fn every_sample_becomes_ready_and_is_deleted() {
     let installation = Installation::on(TestCluster::with_crossplane().await).await;
     let _replica = installation.replica();
     let _agents = installation.boot_agents();
@@ -26,10 +26,10 @@ async fn every_sample_goes_to_ready_and_away_again() {
     }
 }
 
-/// A Composition that declares a failure through a function: the resource is Failed for that reason, and can
-/// still be deleted.
+/// A function declares a permanent failure: the resource is Failed with that reason, and can still
+/// be deleted.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failure_that_a_function_declares_is_terminal() {
+async fn failure_declared_by_a_function_is_terminal() {
     let installation = Installation::on(TestCluster::with_crossplane().await).await;
     let _replica = installation.replica();
     let _agents = installation.boot_agents();
@@ -52,7 +52,6 @@ async fn a_failure_that_a_function_declares_is_terminal() {
     assert_taken_down("failing-machine", &installation.audit(failing).await);
 }
 
-/// The whole way is in the audit and in the events, each step once and in order.
 async fn assert_told(installation: &Installation, life: &Life) {
     let slug = &life.blueprint.slug;
     let (phases, audit) = (installation.phases(life).await, installation.audit(life).await);
@@ -74,15 +73,14 @@ async fn assert_told(installation: &Installation, life: &Life) {
     assert!(events.ends_with(&["Ready", "Deleting", "Deleted"].map(named)), "{slug}: {events:?}");
 }
 
-/// Each step begins where the one before it ended: none is missing.
 fn assert_joined(slug: &str, steps: &[(String, String)]) {
     for pair in steps.windows(2) {
         assert_eq!(pair[0].1, pair[1].0, "{slug}: {steps:?}");
     }
 }
 
-/// Tokens were closed first, then a Node had to leave if there was one, and only then was anything deleted. Answers
-/// whether there was a Node.
+/// Tokens were closed first, then the Node, if any, was deregistered, then objects were deleted.
+/// Returns whether there was a Node.
 fn assert_taken_down(slug: &str, audit: &[String]) -> bool {
     let place = |action: &str| audit.iter().position(|line| line.starts_with(action));
     assert_eq!(place("declared"), Some(0), "{slug}: {audit:?}");

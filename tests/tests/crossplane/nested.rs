@@ -1,4 +1,5 @@
-//! A composite resource within another: Deleted is written when what the inner one composed is gone, too.
+//! A composite resource within another: the outer one is Deleted only when the inner one's objects
+//! are gone too.
 
 use broker_domain::Phase;
 use broker_tests::collector::wait_until_collected;
@@ -7,10 +8,10 @@ use broker_tests::{TestCluster, until};
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams};
 
-/// Installs, and brings a resource to Ready whose composite resource composes another one.
+/// Brings a resource to Ready whose composite resource composes another one.
 async fn nested() -> (Installation, Life) {
     let installation = Installation::on(TestCluster::with_crossplane_alone().await).await;
-    // Of a kind that the collector does not know, a composite resource would not wait for anything.
+    // A composite resource would not wait for objects of a kind that the collector does not know.
     wait_until_collected(&installation.crossplane.admin, installation.namespace()).await;
     let outer = {
         let _replica = installation.replica();
@@ -21,22 +22,21 @@ async fn nested() -> (Installation, Life) {
     (installation, outer)
 }
 
-/// The inner composite resources of the Project.
 fn inner(installation: &Installation) -> Objects {
     let blueprint = Blueprint::named("nested-inner");
     blueprint.composites(&installation.crossplane.admin, installation.namespace())
 }
 
-/// The name of the one inner composite resource.
 async fn only_inner(installation: &Installation) -> String {
     let mut found = inner(installation).list(&ListParams::default()).await.unwrap().items;
     assert_eq!(found.len(), 1, "{found:?}");
     found.remove(0).name_any()
 }
 
-/// Waits until the `NopResource`s of a resource are told to go; their finalizers hold them while the provider is away.
+/// Waits until the `NopResource`s of a resource are being deleted; their finalizers hold them while
+/// the provider is away.
 async fn until_told_to_go(installation: &Installation, life: &Life) {
-    until("the NopResource to be told to go", || async {
+    until("the NopResource's deletion", || async {
         let composed = installation.composed(life).await;
         let told = composed.iter().all(|it| it.metadata.deletion_timestamp.is_some());
         (told && !composed.is_empty()).then_some(())
@@ -56,7 +56,7 @@ async fn nested_teardown_waits_for_what_the_inner_one_composed() {
     installation.pass(&outer).await;
     assert_eq!(installation.phase(&outer).await, Phase::Deprovisioning);
     let name = only_inner(&installation).await;
-    let xr = installation.composite(&outer).await.expect("it waits for the inner one");
+    let xr = installation.composite(&outer).await.expect("the outer one waits for the inner one");
     let waits = inner(&installation).get(&name).await.unwrap();
     for waiting in [xr, waits] {
         let finalizers = waiting.finalizers();
@@ -67,7 +67,7 @@ async fn nested_teardown_waits_for_what_the_inner_one_composed() {
     installation.assert_gone(&[outer]).await;
 }
 
-/// A deletion by hand ends the wait of both composite resources: only the `NopResource` is left.
+/// A background deletion ends the wait of both composite resources: only the `NopResource` is left.
 #[tokio::test(flavor = "multi_thread")]
 async fn inner_xr_deleted_in_the_background_leaves_residue() {
     let (installation, outer) = nested().await;
@@ -77,7 +77,7 @@ async fn inner_xr_deleted_in_the_background_leaves_residue() {
     until_told_to_go(&installation, &outer).await;
     let name = only_inner(&installation).await;
     inner(&installation).delete(&name, &DeleteParams::background()).await.unwrap();
-    until("both composite resources to be gone", || async {
+    until("both composite resources to be deleted", || async {
         let outer = installation.composite(&outer).await;
         let inner = inner(&installation).get_opt(&name).await.unwrap();
         (outer.is_none() && inner.is_none()).then_some(())

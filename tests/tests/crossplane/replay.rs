@@ -1,4 +1,5 @@
-//! What real Crossplane makes of a life is what the committed histories say, to which the simulated cluster is held.
+//! Real Crossplane behaves as the committed histories say, which the simulated cluster must also
+//! match.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,17 +16,16 @@ use uuid::Uuid;
 
 use super::is_ready;
 
-/// How often the recording is looked at.
 const LOOK: Duration = Duration::from_millis(50);
-/// More looks than any life takes: ten minutes of them.
+/// Ten minutes of polling, longer than any lifetime takes.
 const MOST_LOOKS: usize = 10 * 60 * 20;
 
-/// `BROKER_BLESS=1` writes what was seen instead of comparing it.
+/// `BROKER_BLESS=1` writes the histories instead of comparing them.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_recorded_life_goes_as_its_history_says() {
-    // A busy Crossplane is late, and says so in states that a quiet one does not have.
+async fn every_recorded_life_matches_its_history() {
+    // A busy Crossplane reports delays in states that an idle one does not have.
     let crossplane = TestCluster::with_crossplane_alone().await;
-    // The order of deletion is the collector's.
+    // The collector determines the order of deletion.
     wait_until_collected(&crossplane.admin, crossplane.namespace().await.name()).await;
     let lives = Lifetime::recorded().into_iter().map(async |(blueprint, parameters)| {
         let project = Uuid::now_v7().try_into().unwrap();
@@ -68,7 +68,8 @@ async fn every_recorded_life_goes_as_its_history_says() {
     }
 }
 
-/// A composite resource is ready after the last of its parts, and says meanwhile which of several are not.
+/// A composite resource is ready after the last of its parts, and names the unready ones until
+/// then.
 fn assert_ready_last(name: &str, heard: &[Change]) {
     let first_ready = |of: &str| {
         heard.iter().position(|change| change.object.name_any() == of && is_ready(&change.object))

@@ -1,4 +1,4 @@
-//! A shell, on a Crossplane that really looks.
+//! A shell on real Crossplane.
 
 use broker_domain::ProjectId;
 use broker_ports::Deleted;
@@ -11,7 +11,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shell_composes_nothing_and_deletes_freely() {
+async fn shell_composes_nothing_and_can_be_deleted() {
     let crossplane = TestCluster::with_crossplane().await;
     let project: ProjectId = Uuid::now_v7().try_into().unwrap();
     let home = crossplane.namespace_named(namespace(project).as_str()).await;
@@ -35,7 +35,7 @@ async fn a_shell_composes_nothing_and_deletes_freely() {
         paused.then_some(xr)
     })
     .await;
-    assert_eq!(shell.finalizers(), [] as [String; 0], "nobody holds a shell");
+    assert_eq!(shell.finalizers(), [] as [String; 0], "a shell has no finalizer");
     let chosen = shell.data.pointer("/spec/crossplane/compositionRef/name");
     assert_eq!(chosen, Some(&json!("sample-machine")), "the broker pins its Composition");
     let revision = shell.data.pointer("/spec/crossplane/compositionRevisionRef");
@@ -44,6 +44,6 @@ async fn a_shell_composes_nothing_and_deletes_freely() {
 
     let deleted = requests.delete(&port, &shell.uid().unwrap()).await;
     assert_eq!(deleted, Deleted::Accepted);
-    until("the shell to go", || async { xr().await.is_none().then_some(()) }).await;
+    until("the shell to be deleted", || async { xr().await.is_none().then_some(()) }).await;
     assert_eq!(composed().await, 0);
 }

@@ -1,5 +1,5 @@
-//! Teardown waits for what is really gone: a provider that is away, a deletion by hand that leaves residue, a
-//! Usage, a pause.
+//! Teardown waits until objects are really gone: an absent provider, a manual deletion that leaves
+//! residue, a Usage, a pause.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,12 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-/// With the provider away, the composed object keeps its finalizer: the resource waits in Deprovisioning and
-/// still lists the object. When the provider is back, it ends by itself.
+/// While the provider is away, the composed object keeps its finalizer: the resource waits in
+/// Deprovisioning and lists the object. When the provider is back, the teardown completes.
 #[tokio::test(flavor = "multi_thread")]
-async fn teardown_waits_for_the_finalizer_of_a_provider_that_is_away() {
+async fn teardown_waits_for_the_finalizer_of_an_absent_provider() {
     let installation = Installation::on(TestCluster::with_crossplane_alone().await).await;
-    // Of a kind that the collector does not know, the composite resource would not wait for anything.
+    // The composite resource would not wait for objects of a kind that the collector does not know.
     wait_until_collected(&installation.crossplane.admin, installation.namespace()).await;
     let _replica = installation.replica();
     let _agents = installation.boot_agents();
@@ -31,23 +31,23 @@ async fn teardown_waits_for_the_finalizer_of_a_provider_that_is_away() {
     installation.crossplane.provider().kill().await;
     installation.deprovision(&machine).await;
     installation.until(&machine, Phase::Deprovisioning).await;
-    until("the composed object to be told to go", || async {
+    until("the deletion of the composed object", || async {
         let composed = installation.composed(&machine).await;
         composed.first()?.metadata.deletion_timestamp.as_ref().map(drop)
     })
     .await;
-    // Several sweeps and a pass on request find nothing new.
+    // Several sweeps and a requested pass change nothing.
     let version = |shown: &Value| shown["version"].as_i64();
     let before = installation.get(&machine).await;
     installation.pass(&machine).await;
     let shown = installation.get(&machine).await;
     assert_eq!(shown["phase"], "Deprovisioning");
-    assert_eq!(version(&shown), version(&before), "waiting writes nothing: {shown}");
+    assert_eq!(version(&shown), version(&before), "waiting writes no row: {shown}");
     assert_eq!(shown["composed"][0]["name"], json!(composed.name_any()), "{shown}");
-    let xr = installation.composite(&machine).await.expect("it waits for what it composed");
+    let xr = installation.composite(&machine).await.expect("it waits for its composed object");
     assert!(xr.finalizers().contains(&"foregroundDeletion".to_owned()), "{:?}", xr.finalizers());
 
-    // Once it takes too long, it is told which object stays and whose it is.
+    // After an hour, explain names the object and its provider.
     installation.let_an_hour_pass(&machine).await;
     let told = installation.explain(&machine).await;
     assert_eq!(told["verdict"], "composed_remains", "{told}");
@@ -57,9 +57,10 @@ async fn teardown_waits_for_the_finalizer_of_a_provider_that_is_away() {
     installation.assert_gone(&[machine]).await;
 }
 
-/// The same on the way up: the object that nobody makes says nothing, and is named with its provider.
+/// The same during convergence: the unready object has no condition, and explain names it with its
+/// provider.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_provider_that_is_away_is_named_with_the_object_that_it_should_make() {
+async fn explain_names_absent_provider_and_unready_object() {
     let installation = Installation::on(TestCluster::with_crossplane_alone().await).await;
     let _replica = installation.replica();
     installation.crossplane.provider().kill().await;
@@ -70,7 +71,7 @@ async fn a_provider_that_is_away_is_named_with_the_object_that_it_should_make() 
     .await;
     installation.until(&bucket, Phase::Provisioning).await;
     installation.let_an_hour_pass(&bucket).await;
-    let told = until("the composed object to be known", || async {
+    let told = until("the composed object to be recorded", || async {
         let told = installation.explain(&bucket).await;
         (told["verdict"] == "provider_silent").then_some(told)
     })
@@ -82,10 +83,10 @@ async fn a_provider_that_is_away_is_named_with_the_object_that_it_should_make() 
     installation.take_down(&[bucket]).await;
 }
 
-/// Somebody deletes the composite resource with background propagation, which lets the composed objects live for
-/// a while after it: they are residue, and waited for.
+/// A background deletion of the composite resource lets its composed objects outlive it: they are
+/// residue, and the teardown waits for them.
 #[tokio::test(flavor = "multi_thread")]
-async fn residue_of_a_deletion_by_hand_is_found_and_waited_for() {
+async fn residue_of_a_background_deletion_is_waited_for() {
     let installation = Installation::on(TestCluster::with_crossplane_alone().await).await;
     let _agents = installation.boot_agents();
     let (machine, wanted) = {
@@ -94,16 +95,19 @@ async fn residue_of_a_deletion_by_hand_is_found_and_waited_for() {
         installation.until(&wanted, Phase::Ready).await;
         (ready(&installation).await, wanted)
     };
-    // No replica runs: nobody makes the composite resource again.
+    // No replica runs that would recreate the composite resource.
     let composed = installation.composed(&machine).await.remove(0).name_any();
     installation.crossplane.provider().kill().await;
     delete_by_hand(&installation, &machine).await;
-    until("the composite resource to be gone", || async {
+    until("the composite resource to be deleted", || async {
         installation.composite(&machine).await.is_none().then_some(())
     })
     .await;
     let left = installation.standing(std::slice::from_ref(&machine)).await;
-    assert!(left.iter().any(|object| object.ends_with(&composed)), "it lives on: {left:?}");
+    assert!(
+        left.iter().any(|object| object.ends_with(&composed)),
+        "the composed object survives: {left:?}"
+    );
 
     installation.deprovision(&machine).await;
     let _replica = installation.replica();
@@ -118,7 +122,8 @@ async fn residue_of_a_deletion_by_hand_is_found_and_waited_for() {
 
     assert_made_again_beside_its_residue(&installation, &wanted).await;
     installation.deprovision(&wanted).await;
-    // However often it is looked at: the residue is there, and so is what the provider needs for it.
+    // Any number of passes: the residue exists, and so does the ProviderConfig that its provider
+    // needs.
     installation.pass(&machine).await;
     assert_eq!(installation.phase(&machine).await, Phase::Deprovisioning);
     assert!(config().await.is_some(), "the residue still needs it");
@@ -126,13 +131,13 @@ async fn residue_of_a_deletion_by_hand_is_found_and_waited_for() {
     installation.assert_gone(&[machine, wanted]).await;
 }
 
-/// One that is wanted is made again by the replica that runs: under its old name, with another uid. What the old one
-/// composed lives on beside what the new one composes, and neither is lost sight of.
+/// The running replica recreates a wanted composite resource with the same name and a new uid. Its
+/// row lists the old objects as well as the new ones.
 async fn assert_made_again_beside_its_residue(installation: &Installation, wanted: &Life) {
     let first = installation.composite(wanted).await.unwrap().uid();
     let old = installation.composed(wanted).await.remove(0).name_any();
     delete_by_hand(installation, wanted).await;
-    until("it to be made again", || async {
+    until("the composite resource to be recreated", || async {
         let standing = installation.composite(wanted).await?;
         (standing.uid() != first).then_some(())
     })
@@ -142,8 +147,8 @@ async fn assert_made_again_beside_its_residue(installation: &Installation, wante
         Some(names).filter(|names: &BTreeSet<String>| names.len() == 2)
     })
     .await;
-    assert!(composed.contains(&old), "{old} lives on: {composed:?}");
-    until("both to be on record", || async {
+    assert!(composed.contains(&old), "{old} survives: {composed:?}");
+    until("both to be recorded", || async {
         let shown = installation.get(wanted).await["composed"].clone();
         let names = shown.as_array().into_iter().flatten().filter_map(|one| one["name"].as_str());
         let names: BTreeSet<String> = names.map(str::to_owned).collect();
@@ -153,15 +158,14 @@ async fn assert_made_again_beside_its_residue(installation: &Installation, wante
     installation.until(wanted, Phase::Provisioning).await;
 }
 
-/// As `kubectl delete` does it.
 async fn delete_by_hand(installation: &Installation, life: &Life) {
     let composites = installation.composites(life);
     composites.delete(&life.xr_name(), &DeleteParams::background()).await.unwrap();
 }
 
-/// A Usage, which only Crossplane's own webhook enforces, holds up the deletion and nothing else.
+/// A Usage, enforced by Crossplane's own webhook, only delays the deletion.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_usage_holds_up_the_deletion_until_it_goes() {
+async fn usage_blocks_the_deletion_until_it_is_removed() {
     let installation = Installation::on(TestCluster::with_crossplane().await).await;
     let _replica = installation.replica();
     let _agents = installation.boot_agents();
@@ -185,7 +189,7 @@ async fn a_usage_holds_up_the_deletion_until_it_goes() {
                 "kind": types.kind,
                 "resourceRef": {"name": machine.xr_name()},
             },
-            "reason": "somebody is on it",
+            "reason": "a user depends on it",
         },
     });
     let usage = serde_json::from_value(usage).unwrap();
@@ -202,7 +206,7 @@ async fn a_usage_holds_up_the_deletion_until_it_goes() {
         (!error.is_empty()).then_some(error)
     })
     .await;
-    assert!(refused.contains("somebody is on it"), "{refused}");
+    assert!(refused.contains("a user depends on it"), "{refused}");
     let told = installation.explain(&machine).await;
     assert_eq!(told["verdict"], "usage", "{told}");
     let xr = installation.composite(&machine).await.unwrap();
@@ -212,25 +216,25 @@ async fn a_usage_holds_up_the_deletion_until_it_goes() {
     installation.assert_gone(&[machine]).await;
 }
 
-/// A composite resource that somebody paused blocks its own deletion, and goes when it is let go on.
+/// A paused composite resource blocks its own deletion until it is resumed.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pause_blocks_the_deletion_until_it_ends() {
+async fn pause_blocks_the_deletion_until_resumed() {
     let installation = Installation::on(TestCluster::with_crossplane().await).await;
     let _replica = installation.replica();
     let _agents = installation.boot_agents();
     let machine = ready(&installation).await;
     let by_hand =
-        PatchParams { field_manager: Some("somebody".to_owned()), ..PatchParams::default() };
+        PatchParams { field_manager: Some("another-party".to_owned()), ..PatchParams::default() };
     let composites = installation.composites(&machine);
     let name = machine.xr_name();
     composites.patch(&name, &by_hand, &pause(Some("true"))).await.unwrap();
 
     installation.deprovision(&machine).await;
-    until("the deletion to be asked for", || async {
+    until("the deletion request", || async {
         installation.composite(&machine).await?.metadata.deletion_timestamp.map(drop)
     })
     .await;
-    let xr = until("the pause to be seen", || async {
+    let xr = until("the pause to be observed", || async {
         let xr = installation.composite(&machine).await?;
         let synced = xr.data.pointer("/status/conditions")?.as_array()?.iter();
         let paused = synced.clone().any(|one| one["reason"] == "ReconcilePaused");
@@ -251,7 +255,6 @@ async fn a_pause_blocks_the_deletion_until_it_ends() {
     installation.assert_gone(&[machine]).await;
 }
 
-/// An explanation says which object of which provider it is about.
 fn assert_names_provider(told: &Value, composed: &str) {
     assert_eq!(told["blocker"]["object"]["kind"], "NopResource", "{told}");
     assert_eq!(told["blocker"]["object"]["name"], composed, "{told}");

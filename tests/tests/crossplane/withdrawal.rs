@@ -1,5 +1,5 @@
-//! An XRD that is deleted while its objects are wanted, and comes back. What Crossplane does then depends on where
-//! the objects stand: it deletes those of the cluster itself, and of those in namespaces it only waits for the last.
+//! An XRD that is deleted while its objects are wanted, and comes back. Crossplane's reaction
+//! depends on the scope: it deletes cluster-scoped objects, and waits for the last namespaced one.
 //! See decision 16.
 
 use broker_domain::Phase;
@@ -8,9 +8,10 @@ use broker_tests::crossplane::{Blueprint, Installation, Life};
 use broker_tests::{TestCluster, until};
 use kube::ResourceExt;
 
-/// In namespaces nothing is lost: the kind is served until its last object is gone, and so long all goes on.
+/// Namespaced: nothing is lost. The kind is served until its last object is gone, and the broker
+/// works as usual.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_xrd_of_namespaces_waits_for_its_last_object_and_costs_nothing_but_time() {
+async fn deleted_namespaced_xrd_waits_for_its_last_object() {
     let installation = Installation::on(TestCluster::with_crossplane().await).await;
     let _replica = installation.replica();
     let _agents = installation.boot_agents();
@@ -28,12 +29,12 @@ async fn an_xrd_of_namespaces_waits_for_its_last_object_and_costs_nothing_but_ti
     installation.deprovision(&leaving).await;
     installation.until(&late, Phase::Ready).await;
     installation.until(&leaving, Phase::Deleted).await;
-    assert!(blueprint.is_defined(admin).await, "somebody uses it");
+    assert!(blueprint.is_defined(admin).await, "the XRD is still in use");
     installation.pass(&kept).await;
     assert_eq!(installation.phase(&kept).await, Phase::Ready);
-    assert_eq!(self::uid(&installation, &kept).await, uid, "nobody touched it");
+    assert_eq!(self::uid(&installation, &kept).await, uid, "the composite resource is unchanged");
 
-    // The last ones leave, and the kind after them.
+    // The last resources are deleted, and the kind after them.
     installation.deprovision(&kept).await;
     installation.deprovision(&late).await;
     installation.until(&kept, Phase::Deleted).await;
@@ -55,14 +56,15 @@ async fn an_xrd_of_namespaces_waits_for_its_last_object_and_costs_nothing_but_ti
     assert_eq!(installation.left(&lives).await, Vec::<String>::new());
 }
 
-/// On the cluster itself Crossplane deletes what the broker makes again. Who is quicker wins; a pause lets the kind
-/// go.
+/// Cluster-scoped: Crossplane deletes objects, and the broker recreates them. Which one wins is a
+/// race; a pause lets the kind go.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_xrd_of_the_cluster_goes_when_its_resources_are_paused_and_all_is_made_again() {
+async fn deleted_cluster_xrd_goes_after_a_pause_and_is_restored() {
     let installation = Installation::on(TestCluster::with_crossplane().await).await;
     let _replica = installation.replica();
     let (blueprint, admin) = (Blueprint::named("withdrawn-host"), &installation.crossplane.admin);
-    // Without its owner's kind the collector could not tell that what is composed has no owner any more.
+    // Without the owner's kind, the collector could not find out that composed objects have lost
+    // their owner.
     wait_until_collected(admin, installation.namespace()).await;
     let kept = installation.provision("withdrawn-host", &[]).await;
     let leaving = installation.provision("withdrawn-host", &[]).await;
@@ -71,7 +73,7 @@ async fn an_xrd_of_the_cluster_goes_when_its_resources_are_paused_and_all_is_mad
     let first = uid(&installation, &kept).await;
 
     blueprint.delete_xrd(admin).await;
-    until("it to be made again, or the kind to be gone before", || async {
+    until("the XR to be recreated, or its kind to be deleted first", || async {
         let standing = installation.composite(&kept).await;
         let made_again = standing.is_some_and(|standing| standing.uid() != Some(first.clone()));
         (made_again || !blueprint.is_defined(admin).await).then_some(())
@@ -81,7 +83,7 @@ async fn an_xrd_of_the_cluster_goes_when_its_resources_are_paused_and_all_is_mad
     installation.pause(&leaving).await;
     blueprint.wait_until_withdrawn(admin).await;
 
-    // Without its kind, what is wanted says so, and what is to go is gone.
+    // Without its kind, a wanted resource reports that, and a resource in teardown is Deleted.
     installation.deprovision(&leaving).await;
     installation.resume(&leaving).await;
     installation.until(&leaving, Phase::Deleted).await;
@@ -91,7 +93,7 @@ async fn an_xrd_of_the_cluster_goes_when_its_resources_are_paused_and_all_is_mad
 
     blueprint.install_xrd(admin).await;
     blueprint.wait_until_offered(admin).await;
-    until("it to be made again and Ready", || async {
+    until("the XR to be recreated and Ready", || async {
         let standing = installation.composite(&kept).await?;
         standing.metadata.deletion_timestamp.is_none().then_some(())?;
         (installation.phase(&kept).await == Phase::Ready).then_some(())
@@ -102,9 +104,9 @@ async fn an_xrd_of_the_cluster_goes_when_its_resources_are_paused_and_all_is_mad
     assert_eq!(installation.left(&[kept, leaving]).await, Vec::<String>::new());
 }
 
-/// A pass without the kind fails and says so; which one it is, an explanation tells.
+/// A pass without the kind fails with an error; explain names the kind.
 async fn assert_names_kind(installation: &Installation, life: &Life, kind: &str) {
-    // Said by a pass that looked for the kind, or by one that had found it and then could not apply.
+    // From a pass that did not find the kind, or from one that found it and then could not apply.
     let words = ["is not installed on the cluster", "the kind is not served"];
     until("a pass without the kind", || async {
         let error = installation.last_error(life).await;

@@ -1,4 +1,4 @@
-//! The ways down.
+//! Teardown paths.
 
 use broker_app::PassResult;
 use broker_domain::{OnFailure, Phase, ProvisionedResource};
@@ -10,7 +10,6 @@ use super::{delete_by_hand, request_deletion, rounds_until, story, times};
 
 const QUOTA: &str = "quota exceeded";
 
-/// A resource that has failed for good.
 async fn failed(world: &World, on_failure: OnFailure) -> ProvisionedResource {
     let declaration = declaration(NODE).on_failure(on_failure);
     let declared = world.declare(&declaration).await.unwrap();
@@ -22,7 +21,10 @@ async fn assert_gone(world: &World, id: broker_domain::ProvisionedResourceId) {
     let gone = world.until(id, Phase::Deleted).await;
     assert!(gone.substrate().composed().is_empty());
     if let Some(token) = gone.bootstrap_token_id() {
-        assert!(!world.ports.nodes.node_registered(token).await.unwrap(), "its Node left");
+        assert!(
+            !world.ports.nodes.node_registered(token).await.unwrap(),
+            "its Node was deregistered"
+        );
     }
     assert_eq!(world.standing(), []);
 }
@@ -31,7 +33,7 @@ pub(crate) async fn a_terminal_failure_is_retained_until_it_is_deleted(world: &W
     let failed = failed(world, OnFailure::Retain).await;
     let failure = failed.failure().unwrap();
     assert_eq!((failure.reason().as_str(), failure.step()), (QUOTA, Phase::Provisioning));
-    assert_eq!(world.round(failed.id()).await.unwrap(), PassResult::NotClaimed, "it is at rest");
+    assert_eq!(world.round(failed.id()).await.unwrap(), PassResult::NotClaimed, "it is settled");
 
     request_deletion(world, failed.id()).await;
     assert_gone(world, failed.id()).await;
@@ -46,7 +48,7 @@ pub(crate) async fn a_terminal_failure_is_rolled_back(world: &World) {
     assert_eq!(gone.failure().unwrap().reason().as_str(), QUOTA);
 }
 
-pub(crate) async fn a_composite_resource_deleted_by_hand_leaves_a_failure_as_it_is(world: &World) {
+pub(crate) async fn xr_deleted_by_another_party_keeps_a_failure(world: &World) {
     let failed = failed(world, OnFailure::Retain).await;
     delete_by_hand(world, &failed);
     let (work, _) = world.sweep().await;
@@ -57,7 +59,7 @@ pub(crate) async fn a_composite_resource_deleted_by_hand_leaves_a_failure_as_it_
     assert_gone(world, failed.id()).await;
 }
 
-pub(crate) async fn deletion_leads_away_from_every_phase(world: &World) {
+pub(crate) async fn deletion_is_possible_in_every_phase(world: &World) {
     for (blueprint, phase) in WAYS_UP {
         let resource = world.brought_to(phase, &declaration(blueprint)).await;
         request_deletion(world, resource.id()).await;
@@ -65,7 +67,7 @@ pub(crate) async fn deletion_leads_away_from_every_phase(world: &World) {
     }
 }
 
-pub(crate) async fn asking_for_a_deletion_again_changes_nothing(world: &World) {
+pub(crate) async fn repeated_deletion_request_changes_nothing(world: &World) {
     for phase in [Phase::Deregistering, Phase::Deprovisioning, Phase::Deleted] {
         let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
         request_deletion(world, ready.id()).await;
@@ -78,9 +80,7 @@ pub(crate) async fn asking_for_a_deletion_again_changes_nothing(world: &World) {
     }
 }
 
-pub(crate) async fn a_composite_resource_deleted_by_hand_on_the_way_down_is_not_made_again(
-    world: &World,
-) {
+pub(crate) async fn xr_deleted_by_another_party_in_teardown_stays_deleted(world: &World) {
     for phase in [Phase::Deregistering, Phase::Deprovisioning] {
         let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
         request_deletion(world, ready.id()).await;
@@ -115,7 +115,7 @@ pub(crate) async fn the_provider_config_goes_last(world: &World) {
     panic!("teardown did not end");
 }
 
-pub(crate) async fn an_abandoned_resource_is_left_alone(world: &World) {
+pub(crate) async fn abandoned_resource_is_left_alone(world: &World) {
     let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
     let early = world.service.abandon(&operator(), ready.id(), "lost").await.unwrap_err();
     assert_eq!(early.reason(), "illegal_transition");
@@ -131,10 +131,10 @@ pub(crate) async fn an_abandoned_resource_is_left_alone(world: &World) {
     }
     assert_eq!(world.standing(), standing, "no sweep touches it");
     let token = ready.bootstrap_token_id().unwrap();
-    assert!(world.ports.nodes.node_registered(token).await.unwrap(), "nor its Node");
+    assert!(world.ports.nodes.node_registered(token).await.unwrap(), "no sweep touches its Node");
 }
 
-pub(crate) async fn the_audit_tells_the_story(world: &World) {
+pub(crate) async fn audit_lists_every_action(world: &World) {
     let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
     request_deletion(world, ready.id()).await;
     world.until(ready.id(), Phase::Deleted).await;

@@ -1,4 +1,4 @@
-//! The ways up, and up again.
+//! Convergence paths, including re-creation.
 
 use broker_app::PassResult;
 use broker_domain::{Action, MeshRole, Phase};
@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::{delete_by_hand, times};
 
-/// Every phase on the way up, for both kinds of resources.
 pub(super) const WAYS_UP: [(u128, Phase); 7] = [
     (NODE, Phase::Pending),
     (NODE, Phase::Provisioning),
@@ -33,7 +32,11 @@ pub(crate) async fn a_node_comes_up_and_enrols(world: &World) {
     let stays =
         PassResult::Completed { action: Action::Noop, from: Phase::Ready, to: Phase::Ready };
     assert_eq!(settled, stays);
-    assert_eq!(world.get(ready.id()).await.version(), ready.version(), "and writes nothing");
+    assert_eq!(
+        world.get(ready.id()).await.version(),
+        ready.version(),
+        "a further pass writes nothing"
+    );
 }
 
 pub(crate) async fn a_standalone_resource_comes_up_without_a_token(world: &World) {
@@ -56,21 +59,21 @@ pub(crate) async fn required_parameters_are_kept_and_rendered(world: &World) {
     assert_eq!(xr["spec"]["parameters"], json!({"count": 1, "size": "large"}));
 }
 
-pub(crate) async fn a_node_whose_composite_resource_is_deleted_is_made_again(world: &World) {
+pub(crate) async fn lost_xr_of_a_node_is_recreated(world: &World) {
     made_again(world, NODE).await;
 }
 
-pub(crate) async fn a_composite_resource_deleted_by_hand_is_made_again(world: &World) {
+pub(crate) async fn lost_xr_of_a_standalone_resource_is_recreated(world: &World) {
     made_again(world, STANDALONE).await;
 }
 
-/// One kind at a time: each loss takes one of the few permits.
+/// One kind at a time: each loss consumes one of the few permits.
 async fn made_again(world: &World, kind: u128) {
     for (blueprint, phase) in WAYS_UP.into_iter().filter(|(blueprint, _)| *blueprint == kind) {
         let resource = world.brought_to(phase, &declaration(blueprint)).await;
         let id = resource.id();
         if phase == Phase::Pending {
-            // The first pass applies, and the row stays in Pending until that is observed.
+            // The first pass applies; the row stays Pending until a later pass observes the object.
             world.reconciler.reconcile(id).await.unwrap();
             assert_eq!(world.get(id).await.phase(), Phase::Pending);
         }
@@ -92,18 +95,18 @@ pub(crate) async fn an_enrolled_node_is_replaced_by_a_new_one_with_a_new_token(w
     assert_eq!(second.token_ordinal().get(), 2);
     let old = first.bootstrap_token_id().unwrap();
     let registered = world.ports.nodes.node_registered(old).await.unwrap();
-    assert!(!registered, "the old Node left before the new one came");
-    assert_eq!(second.event_sequence(), first.event_sequence() + 1, "Ready was told again");
+    assert!(!registered, "the old Node is deregistered before the new one enrols");
+    assert_eq!(second.event_sequence(), first.event_sequence() + 1, "Ready was reported again");
 }
 
-pub(crate) async fn drift_is_mended_and_the_injected_token_is_kept(world: &World) {
+pub(crate) async fn drift_is_repaired_and_the_injected_token_kept(world: &World) {
     let waiting = world.declare(&declaration(NODE)).await.unwrap();
     world.cluster.behave_for(waiting.id(), Behaviour::never_ready());
     world.until(waiting.id(), Phase::Provisioning).await;
     let injected = |xr: &Value| xr.pointer("/spec/userData").cloned();
     let before = injected(&world.cluster.object(&world.xr(&waiting)).unwrap());
     assert!(before.is_some());
-    let edit = json!({"metadata": {"labels": {"plexsphere.io/project-id": "somebody-elses"}}});
+    let edit = json!({"metadata": {"labels": {"plexsphere.io/project-id": "another-project"}}});
     world.cluster.patch_as("a person", &world.xr(&waiting), &edit);
     world.round(waiting.id()).await.unwrap();
     let mended = world.cluster.object(&world.xr(&waiting)).unwrap();

@@ -1,4 +1,4 @@
-//! What is waited for, what is refused, and what is left alone.
+//! Waiting, refusal, and no-ops.
 
 use std::time::Duration;
 
@@ -38,7 +38,6 @@ pub(crate) async fn a_lost_node_is_waited_for_and_gets_no_second_token(world: &W
     assert_stays_enrolling(world, &waiting).await;
 }
 
-/// However often it is looked at, nothing is issued and it waits.
 async fn assert_stays_enrolling(world: &World, waiting: &broker_domain::ProvisionedResource) {
     let issued = times(world, waiting.id(), "token_issue").await;
     for _ in 0..3 {
@@ -48,7 +47,7 @@ async fn assert_stays_enrolling(world: &World, waiting: &broker_domain::Provisio
     assert_eq!(times(world, waiting.id(), "token_issue").await, issued);
 }
 
-pub(crate) async fn a_credential_that_was_not_assigned_does_not_exist(world: &World) {
+pub(crate) async fn unassigned_credential_is_refused_as_absent(world: &World) {
     world.neighbours.withdraw(project(), id(4));
     let refused = world.declare(&declaration(NODE)).await.unwrap_err();
     assert_eq!(refused.reason(), "credential_not_found");
@@ -59,13 +58,11 @@ pub(crate) async fn a_credential_that_was_not_assigned_does_not_exist(world: &Wo
     assert_eq!((work.len(), report.looked_at), (0, 0), "nothing was stored");
 }
 
-pub(crate) async fn a_retry_is_free_and_another_declaration_under_its_name_is_refused(
-    world: &World,
-) {
+pub(crate) async fn retry_is_idempotent_and_its_request_id_is_taken(world: &World) {
     let request = RequestId::new("order-1").unwrap();
     let declared = declaration(NODE).with_request_id(request);
     let first = world.declare(&declared).await.unwrap();
-    // Nothing is resolved for a retry: not even what it would now be refused for.
+    // A retry resolves nothing, not even a reference that would now be refused.
     world.neighbours.withdraw(project(), id(4));
     assert_eq!(world.declare(&declared).await.unwrap().id(), first.id());
     let other = world.declare(&declared.clone().on_failure(OnFailure::Rollback)).await.unwrap_err();
@@ -80,11 +77,11 @@ pub(crate) async fn a_paused_resource_is_not_worked_on(world: &World) {
     world.until(declared.id(), Phase::Ready).await;
 }
 
-pub(crate) async fn a_composite_resource_with_another_token_ends_the_pass_quietly(world: &World) {
+pub(crate) async fn xr_with_another_token_ends_the_pass_without_error(world: &World) {
     let declared = world.declare(&declaration(NODE)).await.unwrap();
     world.cluster.behave_for(declared.id(), Behaviour::never_ready());
     world.round(declared.id()).await.unwrap();
-    // Somebody armed the composite resource with a token that the row does not know.
+    // Another party armed the composite resource with a token that the row does not have.
     let armed = "00000000-0000-0000-0000-0000000000ff";
     let edit = json!({"metadata": {"annotations": {"plexsphere.io/armed": armed}}});
     world.cluster.patch_as("a person", &world.xr(&declared), &edit);

@@ -1,4 +1,4 @@
-//! The tier of proofs: what holds in every order of events, for every seed, and for every fault.
+//! The proof tier: promises checked for every order of events, every seed and every fault.
 
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 

@@ -1,9 +1,10 @@
-//! The fault matrix: each call that leaves the process, each fault, six workflows; one world per cell and call.
+//! The fault matrix: each call that leaves the process, each fault, six workflows; one world per
+//! cell and call.
 //!
-//! A workflow is run once without faults to learn which calls it makes; two of them meet what a person has to help with,
-//! so that setting an event aside and pulling the brake are among these calls. Then each of them goes wrong in each way,
-//! in a world of its own, and everything has to come out as if nothing had happened. That every fault fired is asserted,
-//! and the counts are a page: `docs/fault-matrix.md`.
+//! A fault-free run of each workflow determines its calls. Two workflows include trouble that an
+//! operator must resolve, so that dead-lettering an event and setting the brake are among the
+//! calls. Then each call gets each fault in a separate world, and the outcome must be the same as
+//! without it. The test asserts that every fault fired; the counts are in `docs/fault-matrix.md`.
 
 mod mishap;
 mod page;
@@ -23,13 +24,12 @@ use broker_tests::is_nightly;
 use mishap::Mishap;
 use workflow::{Call, Made, Workflow};
 
-/// Of a method that is called more often than that, only the first calls go wrong in the normal run.
+/// The normal run injects faults only into the first calls of a method; the nightly run into all.
 const FIRST_CALLS: u64 = 3;
 
-/// How often each fault fired, by what it befell.
+/// How often each fault fired, by call and workflow.
 type Cells = BTreeMap<(Call, Mishap, Workflow), usize>;
 
-/// One world to be lived through.
 #[derive(Debug, Clone)]
 struct Cell {
     workflow: Workflow,
@@ -99,10 +99,10 @@ fn every_fault_of_every_call_is_survived() {
     }
 }
 
-/// A check that cannot fail is none, and a contract that nothing needs is none either: of a Node that is live, and that
-/// an old answer does not know of yet, the substrate is deleted.
+/// Negative control: these reads must be fresh by contract. If the mesh's answer is stale, the
+/// substrate of a live Node is deleted.
 #[test]
-fn what_has_to_be_fresh_cannot_be_stale() {
+fn stale_answer_to_a_fresh_read_breaks_a_promise() {
     let asked = (PortName::NodeDeregistrar, "node_registered");
     let calls = on_one_thread(Workflow::Delete.calls());
     let stale = calls
@@ -114,7 +114,7 @@ fn what_has_to_be_fresh_cannot_be_stale() {
     assert!(harmed.iter().any(|wrong| wrong.starts_with("S5")), "{harmed:?}");
 }
 
-/// The page is committed, so that a call or a fault that is not tried any more is seen in a review.
+/// The page is committed, so that a review shows a call or fault that is no longer tried.
 fn compare(page: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/fault-matrix.md");
     if environment("BROKER_BLESS").is_some() {
@@ -123,7 +123,7 @@ fn compare(page: &str) {
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         committed == page,
-        "docs/fault-matrix.md is not what this run found; write it anew with \
+        "docs/fault-matrix.md is not what this run found; regenerate it with \
          `BROKER_BLESS=1 cargo test --workspace --all-features --test proof matrix`"
     );
 }

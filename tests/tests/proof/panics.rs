@@ -1,4 +1,4 @@
-//! Panics of this thread, heard: what runs in tasks turns them into errors, and a test would never know.
+//! Captures panics of this thread. Tasks turn panics into errors, so a test would not notice them.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{set_hook, take_hook};
@@ -13,10 +13,9 @@ thread_local! {
     static LISTENS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// While it lives, panics of this thread are kept and not printed.
+/// While it lives, panics of this thread are recorded and not printed.
 pub(crate) struct Listening(());
 
-/// Begins to listen, and forgets what was heard before.
 pub(crate) fn listen() -> Listening {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -34,7 +33,7 @@ pub(crate) fn listen() -> Listening {
     Listening(())
 }
 
-/// Every panic since then, with its place, each of them once.
+/// Every distinct panic since then, with its place.
 pub(crate) fn heard() -> Vec<String> {
     HEARD.take()
 }
@@ -45,19 +44,19 @@ impl Drop for Listening {
     }
 }
 
-/// A mesh that breaks down whatever it is asked.
+/// A mesh that panics on every call.
 pub(crate) enum BrokenMesh {
-    /// With a panic like any other.
     Aloud,
-    /// With words that nobody hears who is not told them.
+    /// With this payload, past the panic hook.
     Saying(String),
 }
 
 impl BrokenMesh {
     fn break_down(&self) -> ! {
         match self {
-            Self::Aloud => panic!("the mesh broke down"),
-            // Without the hook: what a port says in its own panic is its own, what we make of it is ours.
+            Self::Aloud => panic!("the mesh panicked"),
+            // Bypasses the hook: a port may print its own panic; the test checks what the broker
+            // makes of it.
             Self::Saying(words) => std::panic::resume_unwind(Box::new(words.clone())),
         }
     }

@@ -1,9 +1,11 @@
-//! SecretLeaks: random secrets through every path of the application, searched for in everything that is said or stored.
+//! Secret-leak tests: random secrets through every path of the application, searched for in
+//! everything that is logged or stored.
 //!
-//! Each life of the simulation issues tokens of its own, and in its end providers and webhooks repeat them, callers send
-//! literals where only a reference is taken, a port panics with a token in its words, and somebody asks for explanations
-//! and plans. Then log, spans, metrics, errors, panics, events, rows, audit and explanations are read for any of those
-//! secrets, as they are and as others would write them. What is on the cluster is not: a token belongs there.
+//! Each run of the simulation issues new tokens. Afterwards providers and webhooks repeat them in
+//! messages, callers send literals where only a reference is accepted, a port panics with a token
+//! in its message, and operators request explanations and plans. Then log, spans, metrics, errors,
+//! panics, events, rows, audit and explanations are searched for each secret in every spelling. The
+//! cluster is not searched: a token belongs there.
 
 mod mischief;
 
@@ -26,7 +28,7 @@ use tracing_subscriber::fmt::format::FmtSpan;
 const NORMAL: usize = 500;
 const NIGHTLY: usize = 10_000;
 
-/// Runs something on this thread and hears all that it logs and measures.
+/// Runs `work` on this thread and captures its log and metrics.
 fn listen<T>(net: &mut Net, work: impl FnOnce(&mut Net) -> T) -> T {
     let measured = Notebook::default();
     let result = with_log(tracing::Level::TRACE, FmtSpan::FULL, |log| {
@@ -44,8 +46,7 @@ fn listen<T>(net: &mut Net, work: impl FnOnce(&mut Net) -> T) -> T {
     result
 }
 
-/// One life, and everything that was heard of it.
-fn sing(seed: u64) -> Net {
+fn run_and_capture(seed: u64) -> Net {
     let story = Story::of(seed);
     let number = u32::try_from(seed).unwrap();
     let mut mischief = Mischief::new(number);
@@ -66,7 +67,7 @@ fn sing(seed: u64) -> Net {
 }
 
 #[test]
-fn no_secret_is_said_or_stored() {
+fn no_secret_is_logged_or_stored() {
     let wanted = if is_nightly() { NIGHTLY } else { NORMAL };
     let (seeds, sung) = (AtomicU64::new(0), Mutex::new(BTreeSet::new()));
     std::thread::scope(|scope| {
@@ -74,7 +75,7 @@ fn no_secret_is_said_or_stored() {
             scope.spawn(|| {
                 while sung.lock().unwrap().len() < wanted {
                     let seed = seeds.fetch_add(1, Ordering::Relaxed);
-                    let net = sing(seed);
+                    let net = run_and_capture(seed);
                     assert_eq!(net.found(), [""; 0], "seed {seed}");
                     sung.lock().unwrap().extend(net.secrets);
                 }
@@ -84,24 +85,23 @@ fn no_secret_is_said_or_stored() {
     println!("proof: {} secrets in memory", sung.into_inner().unwrap().len());
 }
 
-/// Every place was listened to while something was said there.
 #[test]
-fn every_place_is_listened_to() {
+fn every_place_is_captured() {
     let (mut left, mut seed) = (PLACES.to_vec(), 0);
     while !left.is_empty() {
-        assert!(seed < 50, "nothing was ever said at {left:?}");
-        let net = sing(seed);
+        assert!(seed < 50, "no output was captured at {left:?}");
+        let net = run_and_capture(seed);
         left.retain(|(place, trace)| !net.at(place).contains(trace));
         seed += 1;
     }
 }
 
-/// Where somebody could find a secret, and what is found there in any case.
+/// Every place that could leak a secret, and a text that it contains in any case.
 const PLACES: [(&str, &str); 12] = [
     ("the log", "broker.pass"),
     ("a metric", "provisioning_broker_"),
     ("an error", "hush"),
-    ("a panic", "the mesh broke down"),
+    ("a panic", "the mesh panicked"),
     ("a declaration", "Declaration"),
     ("a token", "BootstrapToken"),
     ("an explanation", "cannot boot with █"),
@@ -112,12 +112,11 @@ const PLACES: [(&str, &str); 12] = [
     ("the story", "is declared"),
 ];
 
-/// A place, and somebody who gives a secret away there.
 type Leak = (&'static str, fn(&mut Net, &str));
 
-/// A net that catches nothing proves nothing.
+/// Negative control: a leak planted in any place is found.
 #[test]
-fn a_leak_is_found_wherever_it_is_planted() {
+fn planted_leak_is_found_in_every_place() {
     let secret = "pl4nted-\"s3cret\"-wïth-quotes";
     let leaks: [Leak; 8] = [
         ("the log", |_, secret| tracing::trace!(token = secret, "issued")),
@@ -131,7 +130,7 @@ fn a_leak_is_found_wherever_it_is_planted() {
         }),
         ("a panic", |net, secret| {
             let _listening = panics::listen();
-            drop(catch_unwind(|| assert!(secret.is_empty(), "no node came of {secret}")));
+            drop(catch_unwind(|| assert!(secret.is_empty(), "no node enrolled with {secret}")));
             net.hear("a panic", panics::heard().join("\n"));
         }),
         ("an event", |net, secret| net.hear("an event", format!("{:?}", [secret]))),
@@ -141,7 +140,7 @@ fn a_leak_is_found_wherever_it_is_planted() {
     for (place, leak) in leaks {
         let mut net = Net::default();
         listen(&mut net, |net| leak(net, secret));
-        assert_eq!(net.found(), [""; 0], "nobody knows that it is one");
+        assert_eq!(net.found(), [""; 0], "the secret is not registered yet");
         net.secrets.insert(secret.to_owned());
         assert_eq!(net.found(), [place]);
     }

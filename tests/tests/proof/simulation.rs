@@ -1,9 +1,10 @@
-//! Simulation: the whole application, several replicas of it, on in-memory adapters, one life per seed.
+//! Simulation: the whole application with several replicas on in-memory adapters, one life per
+//! seed.
 //!
-//! A seed makes a story (who declares, deletes, meddles, kills and waits when) and a plan of faults for every call
-//! of every port, be it for a replica or for a caller. Time is tokio's paused clock on one thread, so that a seed tells
-//! the same story each time, byte for byte. When the faults stop, everybody is answered, and everything has to come to
-//! rest where its callers want it.
+//! A seed determines a story (declarations, deletions, interference, kills, waits) and a fault plan
+//! for every call of every port, by replicas and by callers. Time is tokio's paused clock on one
+//! thread, so a seed reproduces the same trace byte for byte. After the faults stop, every caller
+//! gets an answer, and everything must settle in the declared state.
 
 mod life;
 mod promises;
@@ -27,7 +28,7 @@ pub(crate) use story::{Kind, Story};
 const NORMAL: u64 = 1_000;
 const NIGHTLY: u64 = 10_000;
 
-/// Which seeds: `cargo xtask simulate` says so, or the run does.
+/// The seeds: from `cargo xtask simulate`, or the default range.
 fn seeds() -> std::ops::Range<u64> {
     let first = environment("BROKER_SEED").map_or(0, |seed| seed.parse().unwrap());
     let many = if is_nightly() { NIGHTLY } else { NORMAL };
@@ -36,7 +37,7 @@ fn seeds() -> std::ops::Range<u64> {
 }
 
 #[test]
-fn every_seed_comes_to_rest() {
+fn every_seed_settles() {
     let seeds = seeds();
     let next = AtomicU64::new(seeds.start);
     let failed = Mutex::new(None::<u64>);
@@ -64,21 +65,21 @@ fn every_seed_comes_to_rest() {
         }
     });
     if let Some(seed) = failed.into_inner().unwrap() {
-        panic!("{}", in_words(&Story::of(seed)));
+        panic!("{}", failure_report(&Story::of(seed)));
     }
     let faults = faults.into_inner().unwrap();
     let (many, fired) = (seeds.end - seeds.start, faults.values().sum::<u64>());
     println!("proof: {many} seeds, {fired} faults of {} kinds", faults.len());
     if many >= NORMAL {
-        assert!(fired > many, "{fired} faults: hardly anything goes wrong");
+        assert!(fired > many, "only {fired} faults fired");
         let never: Vec<_> = KINDS.iter().filter(|kind| !faults.contains_key(*kind)).collect();
         assert!(never.is_empty(), "these faults never fired: {never:?}");
-        assert!(unheard.into_inner() > 0, "no caller ever asked again for what was stored");
+        assert!(unheard.into_inner() > 0, "no caller ever retried a stored declaration");
     }
 }
 
-/// What a person needs who has to mend it: the one command, and the shortest story that still fails.
-fn in_words(story: &Story) -> String {
+/// The failure report: the command that reproduces it, and the shortest story that still fails.
+fn failure_report(story: &Story) -> String {
     let seed = story.seed;
     let (story, Life { trace, complaint, .. }) = shrunk(story);
     let complaint = complaint.unwrap_or_default();
@@ -89,7 +90,7 @@ fn in_words(story: &Story) -> String {
     )
 }
 
-/// Leaves out one step after the other, as long as it still fails for the same reason.
+/// Removes one step after the other while the story still fails for the same reason.
 fn shrunk(story: &Story) -> (Story, Life) {
     let mut best = (story.clone(), live(story));
     let mut place = 0;
@@ -107,55 +108,55 @@ fn shrunk(story: &Story) -> (Story, Life) {
 }
 
 #[test]
-fn a_seed_tells_the_same_story_each_time() {
+fn same_seed_gives_the_same_trace() {
     let mut traces = std::collections::BTreeSet::new();
     for seed in 0..20 {
         let [first, second] = [(); 2].map(|()| live(&Story::of(seed)).trace);
-        assert!(first == second, "seed {seed} told two stories:\n{first}\n{second}");
+        assert!(first == second, "seed {seed} gave two traces:\n{first}\n{second}");
         traces.insert(first);
     }
-    assert_eq!(traces.len(), 20, "other seeds, other stories");
+    assert_eq!(traces.len(), 20, "other seeds give other traces");
 }
 
-/// Somebody wants something at the very end, and nobody waits for it.
+/// A declaration at the very end, without time to settle.
 fn unfinished() -> Story {
     let mut story = Story { patience: 0, ..Story::of(3) };
     story.steps.push(Step::Declare(Kind::Node));
     story
 }
 
-/// A panic is complained about, which the runner turns into an error and tries again.
+/// The simulation reports a panic, although the runner turns it into an error and retries.
 #[test]
-fn a_panic_in_a_pass_is_complained_about() {
+fn panic_in_a_pass_is_reported() {
     let story = Story { steps: vec![Step::Declare(Kind::Node)], ..Story::of(3) };
     let mut world = World::new();
     world.rewire(|ports| ports.nodes = Arc::new(BrokenMesh::Aloud));
     let complaint = live_in(&story, world).complaint.unwrap_or_default();
     assert!(complaint.starts_with("a panic: "), "{complaint}");
-    assert!(complaint.contains("the mesh broke down"), "{complaint}");
+    assert!(complaint.contains("the mesh panicked"), "{complaint}");
 }
 
-/// A panic of the telling itself names its seed, like everything else that fails.
+/// A panic of the simulation itself names its seed, like every other failure.
 #[test]
-fn a_story_that_breaks_down_is_told_with_its_command() {
-    let nobody = Step::Kill(99);
-    let story = Story { steps: vec![Step::Land, nobody, Step::Land], ..Story::of(5) };
-    let words = in_words(&story);
+fn panicking_story_is_reported_with_its_command() {
+    let no_replica = Step::Kill(99);
+    let story = Story { steps: vec![Step::Land, no_replica, Step::Land], ..Story::of(5) };
+    let words = failure_report(&story);
     assert!(words.starts_with("seed 5: a panic: 1 of them"), "{words}");
     assert!(words.contains("cargo xtask simulate --seed 5\n"), "{words}");
     assert!(words.contains("still fails has 1 steps"), "{words}");
 }
 
-/// A check that cannot fail is none: a story whose end is not waited for is complained about. What is told of it is
-/// shorter than what failed, and fails for the same reason.
+/// Negative control: a story that ends too early fails. The reported story is shorter and fails for
+/// the same reason.
 #[test]
-fn a_story_that_fails_is_shrunk_and_names_its_command() {
+fn failing_story_is_shrunk_and_names_its_command() {
     let story = unfinished();
     let (failed, (shorter, life)) = (live(&story), shrunk(&story));
     assert!(shorter.steps.len() < story.steps.len(), "{} steps", shorter.steps.len());
     assert!(failed.complaint.is_some(), "{}", failed.trace);
     assert_eq!(life.reason(), failed.reason());
-    let words = in_words(&story);
+    let words = failure_report(&story);
     assert!(words.contains("cargo xtask simulate --seed 3\n"), "{words}");
     assert!(words.contains(&format!("still fails has {} steps", shorter.steps.len())), "{words}");
 }

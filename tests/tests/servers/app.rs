@@ -1,4 +1,5 @@
-//! The application on real Postgres and a real API server, with the harness playing Crossplane and the agents.
+//! The application on real Postgres and a real API server; the harness simulates Crossplane and the
+//! agents.
 
 mod between;
 mod brake;

@@ -1,4 +1,4 @@
-//! The binary as a process, on real servers: how it starts, answers, survives and ends.
+//! The binary as a process on real servers: start, output, failures, shutdown.
 
 mod boot;
 mod canary;

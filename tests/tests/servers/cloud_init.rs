@@ -1,4 +1,4 @@
-//! The user data that machines boot with, checked by the JSON Schema of cloud-init itself.
+//! The machines' user data, validated by cloud-init's own JSON Schema.
 
 use broker_domain::{MeshRole, Parameters};
 use broker_render::{
@@ -22,7 +22,7 @@ fn sources() -> Vec<AgentSource> {
     ]
 }
 
-/// Tokens that would mean something to YAML, to a template, to a shell or to JSON.
+/// Tokens with special characters of YAML, templates, shells or JSON.
 fn tokens() -> Vec<String> {
     let mut tokens: Vec<String> = [
         "plain",
@@ -94,7 +94,7 @@ fn every_document_satisfies_the_schema_of_cloud_init() {
         schema.iter_errors(document).map(|error| error.to_string()).collect()
     };
 
-    // The schema is one that refuses: otherwise what follows would prove nothing.
+    // Negative control: the schema rejects an invalid document.
     assert_ne!(objections(&json!({"write_files": [{"content": "no path"}]})), [""; 0]);
     assert_ne!(objections(&json!({"runcmd": {"not": "a list"}})), [""; 0]);
     assert_ne!(objections(&json!({"write_files": [{"path": "/a", "mode": "0600"}]})), [""; 0]);

@@ -1,5 +1,5 @@
-//! The Kubernetes adapter on a real API server: the contract of its port, and one test for each fact about
-//! Kubernetes and Crossplane that it has to respect.
+//! The Kubernetes adapter on a real API server: its port contract, and one test per fact about
+//! Kubernetes and Crossplane that it depends on.
 
 pub(crate) mod fixture;
 mod roles;

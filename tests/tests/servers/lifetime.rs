@@ -12,8 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::processes::{Killed, standing_in, victim};
 
-/// A place for runs that no other test looks at. It is part of a run itself, so that nothing is
-/// left of it when this test is killed.
+/// A private directory for runs. It is inside the surrounding run's directory, so that nothing is
+/// left if this test is killed.
 struct Place {
     directory: PathBuf,
     _run: Run,
@@ -42,7 +42,6 @@ impl Place {
     }
 }
 
-/// What a process says first; it is ready then.
 async fn first_line(process: &mut Killed) -> String {
     let output = process.0.stdout.take().unwrap();
     let read = move || BufReader::new(output).lines().next().expect("it ended instead").unwrap();
@@ -54,7 +53,7 @@ fn send(process: &Killed, signal: Signal) {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_run_that_was_ended_by_a_signal() {
+async fn run_ended_by_a_signal_leaves_nothing() {
     for signal in [Signal::KILL, Signal::INT, Signal::TERM, Signal::HUP] {
         let place = Place::new();
         let mut runner = place.runner();
@@ -76,7 +75,7 @@ async fn nothing_is_left_of_a_run_that_was_ended_by_a_signal() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_run_that_was_killed_while_it_started() {
+async fn run_killed_during_its_start_leaves_nothing() {
     for server in ["initdb", "postgres", "etcd", "kube-apiserver", "kube-controller-manager"] {
         let place = Place::new();
         let runner = place.runner();

@@ -1,4 +1,4 @@
-//! What a test logs, so that it can be searched.
+//! Captures a test's log, so that it can be searched.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Whatever is logged by this thread while it stands.
+/// The log of this thread while it lives.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -30,7 +30,7 @@ impl<'a> MakeWriter<'a> for Log {
 }
 
 impl Log {
-    /// Begins to log everything, until the guard is dropped.
+    /// Captures every level until the guard is dropped.
     pub(crate) fn start() -> (Self, (DefaultGuard, tracing::Dispatch)) {
         let log = Self::default();
         let subscriber = tracing_subscriber::fmt()
@@ -39,8 +39,8 @@ impl Log {
             .with_ansi(false)
             .with_writer(log.clone())
             .finish();
-        // While there is only one subscriber, a call site that another test reaches first counts as unwanted
-        // for all of them, ours included.
+        // With only one subscriber, a call site that another test reaches first is cached as
+        // disabled for all tests.
         let second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
         (log, (tracing::subscriber::set_default(subscriber), second))
     }

@@ -1,11 +1,12 @@
-//! The differential oracle: the same random history through an in-memory adapter and through the real one.
+//! The differential oracle: one random history through an in-memory adapter and through the real
+//! one.
 //!
-//! A seed makes a history of calls. Each world plays it by itself and writes down what it was answered, without what an
-//! adapter is free to choose: uids, versions of objects, the store's times. The two transcripts have to be equal, line by
-//! line. What the simulation proves about in-memory adapters is worth as much as this is true.
+//! A seed determines a history of calls. Each world executes it separately and records the answers,
+//! without the values that an adapter may choose: uids, object versions, the store's times. Both
+//! transcripts must be equal line by line. The simulation's results are valid only if this holds.
 //!
-//! Store and cluster only: they have histories that no case of a contract suite tells. A mesh has a few states, and its
-//! suites walk through all of them.
+//! Only store and cluster: their histories go beyond the contract suites' cases. A mesh has few
+//! states, and its suites cover all of them.
 
 mod cluster;
 mod store;
@@ -17,12 +18,10 @@ use broker_ports::PortError;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// How many histories.
 fn histories(normal: u64, many: u64) -> std::ops::Range<u64> {
     0..if broker_tests::is_nightly() { many } else { normal }
 }
 
-/// A history as one world plays it.
 struct Transcript {
     random: StdRng,
     step: u32,
@@ -34,7 +33,6 @@ impl Transcript {
         Self { random: StdRng::seed_from_u64(seed), step: 0, told: Vec::new() }
     }
 
-    /// A number below this one.
     fn dice(&mut self, sides: u32) -> u32 {
         self.random.random_range(0..sides)
     }
@@ -51,7 +49,7 @@ impl Transcript {
     }
 }
 
-/// Leaves out every time before 2060: those of an adapter's own clock.
+/// Removes every time before 2060: those of an adapter's own clock.
 fn without_times(text: &str) -> String {
     const ZONE: &str = " +00:00:00";
     let mut parts = text.split(ZONE).peekable();
@@ -68,7 +66,7 @@ fn without_times(text: &str) -> String {
     kept
 }
 
-/// Both transcripts are the same, or the first difference is told with what led there.
+/// Compares the transcripts; reports the first difference with the steps before it.
 fn compare(seed: u64, memory: &[String], real: &[String]) {
     let same = memory.iter().zip(real).take_while(|(one, other)| one == other).count();
     let (one, other) = (memory.get(same), real.get(same));

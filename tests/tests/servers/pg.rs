@@ -13,7 +13,7 @@ pub(crate) mod store;
 use broker_tests::real::migrated;
 use broker_tests::{TestDatabase, TestPostgres};
 
-/// A database of its own with all tables in it, the neighbours' and the broker's, and nothing in them.
+/// A new database with all tables, the platform's and the broker's, without rows.
 pub(crate) async fn fresh_database() -> TestDatabase {
     TestPostgres::shared().await.database_from(&migrated()).await
 }

@@ -1,4 +1,4 @@
-//! What the tests look at in `/proc`, and how they start processes to kill.
+//! Reading `/proc`, and starting processes that a test kills.
 
 use std::{
     fs,
@@ -6,10 +6,10 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// A process that does what [the victim](../../src/bin/victim.rs) is told, with its output
-/// readable.
+/// A process of [the victim program](../../src/bin/victim.rs), with its output piped.
 pub(crate) fn victim(arguments: &[&str]) -> Command {
-    // A shell may have started the tests with Ctrl-C ignored, `nohup` with a hang-up; either would be inherited.
+    // A shell may have started the tests with Ctrl-C ignored, or with `nohup`; the child would
+    // inherit either.
     let mut command = Command::new("env");
     command
         .args(["--default-signal=INT,HUP,TERM", env!("CARGO_BIN_EXE_victim")])
@@ -19,19 +19,19 @@ pub(crate) fn victim(arguments: &[&str]) -> Command {
     command
 }
 
-/// Ends with its test, so that a failed one leaves nothing behind.
+/// Killed with its test, so that a failed one leaves nothing behind.
 pub(crate) struct Killed(pub(crate) Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The ids of all processes that stand in this directory or below it. Servers stand in that of
-/// their run.
+/// The ids of all processes whose working directory is this one or below. Servers work in their
+/// run's directory.
 pub(crate) fn standing_in(directory: &Path) -> Vec<u32> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

@@ -1,5 +1,5 @@
-//! What the renderer promises, on a real API server: golden manifests are taken, our own check of a schema
-//! says what the API server says, and digests of what was sent and of what stands are equal.
+//! The renderer's promises on a real API server: golden manifests are accepted, our schema check
+//! agrees with the API server's, and the digests of what was sent and of what is stored are equal.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -22,7 +22,6 @@ use serde_json::{Value, json};
 
 const ID: &str = "0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57";
 
-/// The renderer's own test data.
 fn data(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../broker-render/tests").join(name)
 }
@@ -31,7 +30,6 @@ fn read_yaml(text: &str) -> Value {
     serde_saphyr::from_str(text).unwrap()
 }
 
-/// The objects of the kind that a manifest has, where it has to stand.
 fn objects(client: &Client, manifest: &Value, plural: &str) -> Api<DynamicObject> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let (group, version) = manifest["apiVersion"].as_str().unwrap().split_once('/').unwrap();
@@ -50,7 +48,7 @@ async fn apply(objects: &Api<DynamicObject>, manifest: &Value) -> Result<Value, 
     Ok(serde_json::to_value(applied).unwrap())
 }
 
-/// The first path of what was sent that does not stand as it was sent.
+/// The first path of the sent manifest that is not stored as sent.
 fn lost(sent: &Value, live: Option<&Value>, path: &str) -> Option<String> {
     match (sent, live) {
         (Value::Object(sent), Some(Value::Object(live))) => {
@@ -67,7 +65,7 @@ fn lost(sent: &Value, live: Option<&Value>, path: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn every_golden_composite_resource_is_taken_and_kept() {
+async fn golden_xrs_are_accepted_and_stored_as_sent() {
     let cluster = TestCluster::shared().await;
     let admin = cluster.admin().await;
     let mut tried = 0;
@@ -98,7 +96,6 @@ async fn every_golden_composite_resource_is_taken_and_kept() {
     assert!(tried > 100, "only {tried} composite resources");
 }
 
-/// One pair of schema and spec, with what the table says about it.
 struct Pair {
     name: String,
     xrd: Value,
@@ -128,7 +125,7 @@ fn pairs() -> Vec<Pair> {
     pairs.as_array().unwrap().iter().enumerate().map(pair).collect()
 }
 
-/// The fields that an API server objects to or drops; none when it takes everything.
+/// The fields that an API server rejects or drops; empty if it accepts everything.
 async fn objections(client: &Client, pair: &Pair) -> BTreeSet<String> {
     let plural = pair.xrd["spec"]["names"]["plural"].as_str().unwrap();
     match apply(&objects(client, &pair.manifest, plural), &pair.manifest).await {
@@ -138,8 +135,8 @@ async fn objections(client: &Client, pair: &Pair) -> BTreeSet<String> {
     }
 }
 
-/// Most refusals name their fields. Server-side apply itself has only a message (`.spec.a: field not
-/// declared`), and a few rules name no field but mention it (`"spec.a" must not validate the schema`).
+/// Most errors list their fields. Server-side apply has only a message (`.spec.a: field not
+/// declared`), and a few rules only mention the field (`"spec.a" must not validate the schema`).
 fn named_fields(status: &Status) -> BTreeSet<String> {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let fields = causes.map(|cause| cause.field.as_str()).filter(|field| field.starts_with("spec"));
@@ -150,7 +147,7 @@ fn named_fields(status: &Status) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn our_check_of_a_schema_says_what_the_api_server_says() {
+async fn schema_check_agrees_with_the_api_server() {
     let cluster = TestCluster::shared().await;
     let admin = cluster.admin().await;
     let pairs = pairs();
@@ -167,7 +164,8 @@ async fn our_check_of_a_schema_says_what_the_api_server_says() {
                 None => ours.is_empty() && theirs.is_empty(),
                 Some(field) => ours.contains(field) && theirs.contains(field),
             };
-            (!agreed).then(|| format!("{}: we name {ours:?}, they {theirs:?}", pair.name))
+            (!agreed)
+                .then(|| format!("{}: we report {ours:?}, the API server {theirs:?}", pair.name))
         }
     });
     let differences: Vec<_> = differences.buffer_unordered(8).collect().await;
@@ -175,13 +173,12 @@ async fn our_check_of_a_schema_says_what_the_api_server_says() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// The same kind, whose objects stand in no namespace.
 fn of_the_cluster(mut xrd: Value) -> Value {
     xrd["spec"]["scope"] = json!("Cluster");
     xrd
 }
 
-/// An XRD whose parameters are owned in every way that a field can be: alone, as a whole, by key.
+/// An XRD whose parameters are owned in every way: single fields, atomic, by key.
 fn digest_xrd(strategy: InjectionStrategy) -> Value {
     let string = json!({"type": "string"});
     let named = json!({"type": "object", "required": ["name"], "properties": {
@@ -229,17 +226,17 @@ fn seen(live: &Value) -> Precondition {
     Precondition::Unchanged { uid: text("uid"), resource_version: text("resourceVersion") }
 }
 
-/// What somebody else does to the object, as `kubectl edit` would.
+/// Edits the object as another party, as `kubectl edit` would.
 async fn edit(objects: &Api<DynamicObject>, live: &Value, patch: Value) -> Value {
     let name = live["metadata"]["name"].as_str().unwrap();
     let parameters =
-        PatchParams { field_manager: Some("somebody".to_owned()), ..PatchParams::default() };
+        PatchParams { field_manager: Some("another-party".to_owned()), ..PatchParams::default() };
     let edited = objects.patch(name, &parameters, &Patch::Merge(patch)).await.unwrap();
     serde_json::to_value(edited).unwrap()
 }
 
 #[tokio::test]
-async fn what_stands_has_the_digest_of_what_was_sent_until_somebody_changes_it() {
+async fn live_digest_equals_sent_digest_until_changed() {
     let cluster = TestCluster::shared().await;
     let admin = cluster.admin().await;
     for strategy in InjectionStrategy::ALL {
@@ -272,14 +269,14 @@ async fn what_stands_has_the_digest_of_what_was_sent_until_somebody_changes_it()
     }
 }
 
-/// Asserts that a live object is what would be sent, by either way of comparing them.
+/// Asserts that a live object equals the desired one, by both ways of comparing them.
 #[track_caller]
 fn assert_applied(live: &Value, desired: &Manifest, what: &str) {
     assert_eq!(owned_digest(live), Some(desired.digest()), "{what}");
     assert!(is_applied(live, desired), "{what}");
 }
 
-/// The way of a new composite resource: a shell, a touch, and the token; each on condition.
+/// Creates a composite resource: a shell, a touch, and the token; each with a precondition.
 async fn arm(objects: &Api<DynamicObject>, rendered: &Xr<'_>) -> Value {
     let as_sent = |manifest: Manifest, precondition: &Precondition| {
         value(&manifest.with_precondition(precondition).to_bytes())
@@ -290,7 +287,7 @@ async fn arm(objects: &Api<DynamicObject>, rendered: &Xr<'_>) -> Value {
     assert!(apply(objects, &shell).await.is_err(), "the name is taken");
     let touch = as_sent(rendered.shell(2), &seen(&live));
     let touched = apply(objects, &touch).await.unwrap();
-    assert!(apply(objects, &touch).await.is_err(), "what was seen is stale");
+    assert!(apply(objects, &touch).await.is_err(), "the remembered version is stale");
 
     let bootstrap = Bootstrap {
         token_id: ID.parse().unwrap(),
@@ -307,7 +304,7 @@ async fn arm(objects: &Api<DynamicObject>, rendered: &Xr<'_>) -> Value {
     armed
 }
 
-/// What others add does not matter, what they change does, and a re-apply mends it without the plaintext.
+/// Additions by others are no drift, changes are; a re-apply repairs them without the plaintext.
 async fn drift(objects: &Api<DynamicObject>, rendered: &Xr<'_>, armed: &Value) {
     let token_id = ID.parse().unwrap();
     let desired = rendered.armed(&Armed::Token(token_id));
@@ -335,12 +332,12 @@ async fn drift(objects: &Api<DynamicObject>, rendered: &Xr<'_>, armed: &Value) {
     for site in ["helmValues", "providerSecret"] {
         assert_eq!(mended["spec"]["parameters"][site], armed["spec"]["parameters"][site]);
     }
-    assert_eq!(mended["metadata"]["labels"]["theirs"], "x", "fields of others stay");
+    assert_eq!(mended["metadata"]["labels"]["theirs"], "x", "foreign fields stay");
     recompose(objects, rendered, &mended).await;
 }
 
-/// A `compositionRef` that another changed is no drift, and a re-apply leaves it as it stands: with another name,
-/// or without one.
+/// A `compositionRef` that another party changed is no drift, and a re-apply keeps it: with another
+/// name, or without one.
 async fn recompose(objects: &Api<DynamicObject>, rendered: &Xr<'_>, live: &Value) {
     let token_id = ID.parse().unwrap();
     let desired = rendered.armed(&Armed::Token(token_id));

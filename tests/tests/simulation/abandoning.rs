@@ -1,4 +1,4 @@
-//! Giving up a teardown: on what it works, and what a failed attempt leaves behind.
+//! Abandoning a teardown: when it works, and the state after a failed attempt.
 
 use broker_app::decide::Mode;
 use broker_app::explain::Budgets;
@@ -8,7 +8,6 @@ use broker_ports::{AuditAction, PortName};
 use broker_testkit::faults::{Fault, FaultPlan};
 use broker_tests::world::{NODE, World, declaration, operator};
 
-/// A world with one resource whose deletion is under way.
 async fn leaving() -> (World, ProvisionedResource) {
     let world = World::new();
     let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
@@ -40,7 +39,7 @@ async fn abandon_of_a_paused_resource_works() {
     assert_eq!(world.store.entry(leaving.id()).await.unwrap().unwrap().lease, None);
 }
 
-/// The cluster that it stood on is lost, and with it every replica that would claim it.
+/// The resource's cluster is lost, and with it every replica that would claim the resource.
 #[tokio::test]
 async fn abandon_of_a_lost_clusters_resource_works() {
     let (world, leaving) = leaving().await;

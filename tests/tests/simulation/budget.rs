@@ -1,4 +1,4 @@
-//! The budget for automatic destruction: what is lost is created again within it, whatever starts the passes.
+//! The budget for automatic destruction: recreation stays within it, whatever triggers the passes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use broker_testkit::faults::{Fault, FaultPlan, Faults, Late};
 use broker_tests::world::{NODE, STANDALONE, World, background, config, declaration, operator};
 use serde_json::json;
 
-/// What a fleet of fewer than 600 may lose in ten minutes.
+/// The losses of a fleet of fewer than 600 in ten minutes.
 const ALLOWANCE: usize = 5;
 
 async fn fleet(world: &World, size: usize, declaration: &Declaration) -> Vec<ProvisionedResource> {
@@ -51,7 +51,6 @@ fn permits(world: &World) -> usize {
     audited(world, AuditAction::PermitTaken)
 }
 
-/// How many of these Nodes were told to leave.
 fn deregistered(world: &World, resources: &[ProvisionedResource]) -> usize {
     let told = |resource: &&ProvisionedResource| {
         let token = resource.bootstrap_token_id().expect("a Node's token");
@@ -60,7 +59,7 @@ fn deregistered(world: &World, resources: &[ProvisionedResource]) -> usize {
     resources.iter().filter(told).count()
 }
 
-/// The uids of the composite resources that stand: one that was created again has another uid.
+/// The uids of the composite resources; a recreated one has a new uid.
 fn uids(world: &World, resources: &[ProvisionedResource]) -> BTreeSet<String> {
     let uid = |it| Some(world.cluster.object(&world.xr(it))?["metadata"]["uid"].to_string());
     resources.iter().filter_map(uid).collect()
@@ -80,7 +79,7 @@ async fn in_phase(world: &World, resources: &[ProvisionedResource], phase: Phase
 }
 
 #[tokio::test]
-async fn passes_without_a_sweep_re_create_no_more_than_the_allowance() {
+async fn passes_without_a_sweep_stay_within_the_allowance() {
     let world = World::new();
     let resources = fleet(&world, 8, &declaration(NODE)).await;
     lose(&world, &resources);
@@ -95,8 +94,8 @@ async fn passes_without_a_sweep_re_create_no_more_than_the_allowance() {
     assert_eq!(permits(&world), ALLOWANCE);
 }
 
-/// Three replicas whose hints come at once and whose next sweep is a day away. An operator asks for a pass over each lost
-/// resource again and again.
+/// Three replicas with immediate hints, long before their next sweep. An operator repeatedly
+/// requests a pass over each lost resource.
 #[tokio::test(start_paused = true)]
 async fn running_replicas_stay_within_the_allowance_at_every_moment() {
     for (size, losses) in [(12, 1), (12, 5), (12, 6), (12, 12)] {
@@ -106,7 +105,7 @@ async fn running_replicas_stay_within_the_allowance_at_every_moment() {
         let mut replicas = tokio::task::JoinSet::new();
         for name in ["a", "b", "c"] {
             let mut config = config(&format!("replica-{name}"));
-            config.sweep_interval = Duration::from_hours(24);
+            config.sweep_interval = Duration::from_hours(1);
             let runner = world.runner_maker(world.relay(), config)();
             let mut stopped = stopped.clone();
             replicas.spawn(async move {
@@ -129,15 +128,15 @@ async fn running_replicas_stay_within_the_allowance_at_every_moment() {
             for _ in 0..4 {
                 world.let_time_pass().await;
                 let again = self::uids(&world, lost).difference(&uids).count();
-                assert!(again <= ALLOWANCE, "{again} of {losses} lost ones stand again");
+                assert!(again <= ALLOWANCE, "{again} of {losses} lost ones were recreated");
             }
             let gone = deregistered(&world, &resources);
-            assert!(gone <= ALLOWANCE, "{gone} of {losses} lost machines were given up");
+            assert!(gone <= ALLOWANCE, "{gone} of {losses} lost machines were deregistered");
             assert!(permits(&world) <= ALLOWANCE, "{losses} were lost");
         }
         let expected = losses.min(ALLOWANCE);
         assert_eq!(permits(&world), expected, "{losses} were lost");
-        // What the budget refused made a replica count at once: more than a few are not believed.
+        // The refused permit made a replica count at once, and the count exceeds the brake's limit.
         let braked = !brakes(&world).await.is_empty();
         assert_eq!(braked, losses > ALLOWANCE * 2, "{losses} were lost");
         let ready = in_phase(&world, &resources, Phase::Ready).await;
@@ -149,9 +148,9 @@ async fn running_replicas_stay_within_the_allowance_at_every_moment() {
     }
 }
 
-/// Release accepts what is lost; sweeps go on, and nothing else is asked of the operator.
+/// The release accepts the losses; sweeps continue, and nothing else is required of the operator.
 #[tokio::test(start_paused = true)]
-async fn accepted_losses_return_to_ready_and_a_second_loss_sets_the_brake_again() {
+async fn accepted_losses_recover_and_a_second_loss_brakes_again() {
     let world = World::new();
     let resources = fleet(&world, 8, &declaration(STANDALONE)).await;
     lose(&world, &resources);
@@ -161,7 +160,7 @@ async fn accepted_losses_return_to_ready_and_a_second_loss_sets_the_brake_again(
                 world.let_time_pass().await;
             }
             let set = brakes(&world).await;
-            assert_eq!(set.len(), 1, "loss {round} is not believed");
+            assert_eq!(set.len(), 1, "loss {round} sets the brake");
             let cluster = resources[0].substrate().cluster().unwrap();
             let service = &world.service;
             let accepted = service.release_brake(&operator(), cluster, set[0].project).await;
@@ -171,7 +170,7 @@ async fn accepted_losses_return_to_ready_and_a_second_loss_sets_the_brake_again(
             }
             let ready = in_phase(&world, &resources, Phase::Ready).await;
             assert_eq!(ready, resources.len(), "after loss {round}");
-            assert_eq!(brakes(&world).await, [], "no sweep brakes for what was accepted");
+            assert_eq!(brakes(&world).await, [], "no sweep brakes for accepted losses");
             if round == 1 {
                 lose(&world, &resources);
             }
@@ -181,7 +180,7 @@ async fn accepted_losses_return_to_ready_and_a_second_loss_sets_the_brake_again(
 }
 
 #[tokio::test]
-async fn a_function_that_fails_a_ready_fleet_stores_no_more_than_the_allowance() {
+async fn failures_of_a_ready_fleet_stay_within_the_allowance() {
     let world = World::new();
     let rolling_back = declaration(STANDALONE).on_failure(OnFailure::Rollback);
     let resources = fleet(&world, 1_000, &rolling_back).await;
@@ -236,7 +235,7 @@ async fn a_dry_run_sets_no_brake_and_takes_no_lease() {
     assert_eq!((entry.epoch, entry.lease), (epoch, None));
 }
 
-/// What Crossplane says of composite resources, which it then leaves as they are.
+/// Sets conditions of composite resources as Crossplane; they stay as they are.
 fn say(world: &World, resources: &[ProvisionedResource], conditions: &serde_json::Value) {
     world.cluster.stop(Part::Crossplane);
     for resource in resources {
@@ -245,7 +244,7 @@ fn say(world: &World, resources: &[ProvisionedResource], conditions: &serde_json
     }
 }
 
-/// A function that first takes Ready back and only then declares the failure.
+/// A function that first withdraws Ready and then declares the failure.
 #[tokio::test]
 async fn fleet_that_fell_back_before_it_failed_is_in_the_budget() {
     let world = World::new();
@@ -255,7 +254,7 @@ async fn fleet_that_fell_back_before_it_failed_is_in_the_budget() {
     let failed = json!({"type": "ProvisioningFailed", "status": "True", "message": "broken"});
     say(&world, &resources, &json!([unready.clone()]));
     world.round_of(&ids).await;
-    assert_eq!(in_phase(&world, &resources, Phase::Provisioning).await, 12, "they fell back");
+    assert_eq!(in_phase(&world, &resources, Phase::Provisioning).await, 12, "they left Ready");
     say(&world, &resources, &json!([unready, failed]));
     for _ in 0..3 {
         world.round_of(&ids).await;
@@ -264,7 +263,7 @@ async fn fleet_that_fell_back_before_it_failed_is_in_the_budget() {
     assert!(failed <= ALLOWANCE, "{failed} of 12 that were Ready were failed at once");
 }
 
-/// Says of every composite resource that its Composition gave up, or took that back.
+/// Sets or removes the failure condition of every composite resource.
 fn declare_failure(world: &World, resources: &[ProvisionedResource], failed: bool) {
     for resource in resources {
         let behaviour = if failed {
@@ -279,7 +278,7 @@ fn declare_failure(world: &World, resources: &[ProvisionedResource], failed: boo
     world.cluster.settle(5);
 }
 
-/// A failure that was retried is over. The next one of the same composite resource is another loss.
+/// A retried failure is over. The next failure of the same composite resource is another loss.
 #[tokio::test]
 async fn failures_after_retries_are_in_the_budget_again() {
     let world = World::new();
@@ -307,7 +306,7 @@ async fn failures_after_retries_are_in_the_budget_again() {
     assert!(failed <= ALLOWANCE, "{failed} of 12 that were Ready were failed at once");
 }
 
-/// The store behind the API server is restored, and what came back is lost again later.
+/// The API server's store is restored, and objects that came back are lost again later.
 #[tokio::test]
 async fn accepted_losses_that_came_back_count_when_lost_again() {
     let world = World::new();
@@ -325,7 +324,7 @@ async fn accepted_losses_that_came_back_count_when_lost_again() {
         world.round_of(&ids).await;
     }
     assert_eq!(in_phase(&world, &resources, Phase::Ready).await, 12);
-    assert_eq!(deregistered(&world, &resources), 0, "nothing was lost after all");
+    assert_eq!(deregistered(&world, &resources), 0, "the objects are back");
     world.clock.advance(Duration::from_hours(24 * 30));
 
     lose(&world, &resources);
@@ -335,15 +334,16 @@ async fn accepted_losses_that_came_back_count_when_lost_again() {
     }
     let gone = deregistered(&world, &resources);
     assert!(gone <= ALLOWANCE, "{gone} Nodes of 12 were deregistered, under {held} brakes");
-    assert_eq!(held, 1, "another mass loss is not believed");
+    assert_eq!(held, 1, "another mass loss sets the brake");
 }
 
-/// Permits are charged when they are taken; what they allow happens when the API server takes it.
+/// A permit is charged when it is taken; its effect happens when the API server accepts the
+/// request.
 #[tokio::test]
-async fn permits_that_piled_up_are_used_within_the_allowance() {
+async fn accumulated_permits_are_used_within_the_allowance() {
     let world = World::new();
     let resources = fleet(&world, 120, &declaration(NODE)).await;
-    // A tenth of the fleet: no sweep brakes for it.
+    // A tenth of the fleet: no sweep sets a brake for it.
     let (lost, _) = resources.split_at(12);
     lose(&world, lost);
     world.cluster.deny("Machine", "no more machines today");
@@ -363,9 +363,9 @@ async fn permits_that_piled_up_are_used_within_the_allowance() {
     assert!(gone <= ALLOWANCE, "{gone} Nodes were deregistered in the same moment");
 }
 
-/// One kind that the broker may not read keeps no Project from having its own brake released.
+/// A kind that the broker may not read does not block the release of a Project's brake.
 #[tokio::test]
-async fn brake_of_a_project_is_released_beside_a_forbidden_kind() {
+async fn forbidden_kind_does_not_block_a_projects_release() {
     let world = World::new();
     let other: ProjectId = id(9);
     world.add_project(other, id(0x92));
@@ -381,9 +381,9 @@ async fn brake_of_a_project_is_released_beside_a_forbidden_kind() {
     assert_eq!(brakes(&world).await, []);
 }
 
-/// What cannot be read is not accepted. It is named, and keeps no brake set.
+/// An unreadable object is not accepted as lost. The release names it, and it keeps no brake set.
 #[tokio::test]
-async fn release_names_what_it_could_not_read_and_accepts_the_rest() {
+async fn release_names_unreadable_objects_and_accepts_the_rest() {
     let world = World::new();
     let lost = fleet(&world, 2, &declaration(STANDALONE)).await;
     let hidden = fleet(&world, 1, &declaration(NODE)).await;
@@ -410,7 +410,7 @@ async fn release_names_what_it_could_not_read_and_accepts_the_rest() {
     assert_eq!(brakes(&world).await.len(), 1, "a cluster that does not answer releases nothing");
 }
 
-/// No pass re-creates anything here for a Project that lives on another cluster.
+/// No pass recreates objects for a Project on another cluster.
 #[tokio::test]
 async fn losses_of_projects_that_moved_away_set_no_brake() {
     let world = World::new();
@@ -425,7 +425,7 @@ async fn losses_of_projects_that_moved_away_set_no_brake() {
     assert_eq!(world.sweep().await.1.brakes, []);
 }
 
-/// The release commits while the sweep reads directly what is missing.
+/// The release commits while the sweep directly reads the missing objects.
 #[tokio::test(start_paused = true)]
 async fn release_during_a_sweep_is_not_undone_by_it() {
     let mut world = World::new();

@@ -1,4 +1,5 @@
-//! Which Composition an XR uses: its blueprint's from the first shell on, and whatever stands afterwards.
+//! The Composition of an XR: its blueprint's from the first shell on; later changes by others are
+//! kept.
 
 use broker_domain::{ObjectReference, Phase};
 use broker_memory::Behaviour;
@@ -6,7 +7,6 @@ use broker_render::{XrdScope, composition_ref};
 use broker_tests::world::{NODE, SIZED, STANDALONE, World, declaration};
 use serde_json::{Value, json};
 
-/// The Composition of an XR, by the name that the world gave it.
 fn composition(world: &World, xr: &ObjectReference) -> Option<String> {
     let live = world.cluster.object(xr).unwrap();
     composition_ref(&live, XrdScope::Namespaced).map(str::to_owned)
@@ -33,7 +33,7 @@ async fn composition_is_pinned_from_the_shell_to_ready() {
 }
 
 #[tokio::test]
-async fn composition_of_a_shell_that_stands_is_pinned_before_it_is_armed() {
+async fn composition_of_an_existing_shell_is_pinned_before_arming() {
     for reference in [json!({"name": "another"}), Value::Null] {
         let world = World::new();
         let declared = world.declare(&declaration(NODE)).await.unwrap();
@@ -49,7 +49,7 @@ async fn composition_of_a_shell_that_stands_is_pinned_before_it_is_armed() {
 }
 
 #[tokio::test]
-async fn composition_that_another_changed_survives_a_reapply() {
+async fn composition_changed_by_another_survives_a_reapply() {
     let sized = || declaration(SIZED).with_parameters(r#"{"size":"small"}"#);
     for (declared, drift) in [
         (sized(), json!({"spec": {"parameters": {"size": "huge"}}})),

@@ -1,4 +1,5 @@
-//! A thousand resources: what one broken among them costs the others, and what it costs to look at all of them.
+//! A thousand resources: the effect of one broken resource on the others, and the cost of a sweep
+//! over all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,13 +19,12 @@ use broker_tests::world::{
 
 const CROWD: usize = 1_000;
 
-/// Blueprints that are odd, each in its own way.
 const UNREADABLE: u128 = 0xd1;
 const PANICKING: u128 = 0xd2;
 const HUNG: u128 = 0xd3;
 const FORBIDDEN: u128 = 0xd4;
 
-/// A resolver with some odd blueprints.
+/// A resolver with some faulty blueprints.
 struct Odd(Arc<dyn BlueprintResolver>);
 
 #[async_trait]
@@ -42,7 +42,6 @@ impl BlueprintResolver for Odd {
     }
 }
 
-/// How many resources are in a phase.
 async fn count(world: &World, phase: Phase) -> usize {
     let mut query = ListQuery::new(PageSize::MAX).in_phase(phase);
     let mut count = 0;
@@ -57,7 +56,7 @@ async fn count(world: &World, phase: Phase) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_broken_resource_costs_the_others_no_more_than_one_worker() {
+async fn broken_resource_costs_others_at_most_one_worker() {
     let broken = [
         (UNREADABLE, "blueprint_resolver_rejected"),
         (PANICKING, "blueprint_resolver_transient"),
@@ -75,7 +74,7 @@ async fn one_broken_resource_costs_the_others_no_more_than_one_worker() {
     for resource in world.declare_many(CROWD, &declaration(STANDALONE)).await {
         world.cluster.behave_for(resource, Behaviour::ready_after(0).composing(0));
     }
-    // The one that hangs can hold up one of two workers; through the other all get by.
+    // The hanging resource can block one of two workers; the others pass through the second.
     let runner = world.runner_with(config_with(|it| it.workers_per_lane = 2));
     let probe = runner.probe();
     background(runner, async {
@@ -93,13 +92,12 @@ async fn one_broken_resource_costs_the_others_no_more_than_one_worker() {
         assert_eq!(count(&world, Phase::Pending).await, broken.len());
         let named: BTreeMap<_, _> =
             probe.report().errors.iter().map(|(id, trouble)| (*id, trouble.reason)).collect();
-        assert_eq!(named, expected, "the report names each, and nobody else");
+        assert_eq!(named, expected, "the report names each of them and no other");
         assert_eq!(probe.check(), Ok(()));
     })
     .await;
 }
 
-/// Calls since a moment, by port and method.
 fn calls_since(
     world: &World,
     before: &BTreeMap<(PortName, &'static str), u64>,
@@ -114,13 +112,13 @@ fn calls_since(
     calls
 }
 
-/// A thousand, fifty of them Nodes: neither to sweep nor to explain. The same for those that wait is a test of the servers
-/// tier.
+/// A thousand, fifty of them Nodes: no cost to sweep or to explain. The same for waiting resources
+/// is tested in the servers tier.
 #[tokio::test(start_paused = true)]
-async fn sweeping_a_thousand_that_are_ready_costs_nothing() {
+async fn sweep_of_a_thousand_ready_resources_is_free() {
     let world = World::new();
     let mut ids = world.declare_many(CROWD - 50, &declaration(STANDALONE)).await;
-    // That fifty have something composed is enough to look at, and spares the simulated cluster long lists.
+    // Composed objects for fifty are enough, and keep the simulated cluster's lists short.
     for resource in &ids {
         world.cluster.behave_for(*resource, Behaviour::ready_after(1).composing(0));
     }
@@ -164,7 +162,7 @@ async fn sweeping_a_thousand_that_are_ready_costs_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sweep_that_runs_out_of_time_says_so_and_the_next_one_goes_on() {
+async fn timed_out_sweep_is_reported_and_the_next_continues() {
     let world = World::new();
     world.place(false);
     let ids = world.declare_many(CROWD + 10, &declaration(STANDALONE)).await;

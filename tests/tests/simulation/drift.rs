@@ -1,4 +1,4 @@
-//! Drift of what stands: an edited composite resource is told, a missing ProviderConfig is put back.
+//! Drift: an edited composite resource is reported, a missing ProviderConfig is restored.
 
 use broker_app::explain::Verdict;
 use broker_app::{Error, SweepReport};
@@ -8,14 +8,14 @@ use broker_render::BLUEPRINT_VERSION_LABEL;
 use broker_tests::world::{NODE, STANDALONE, World, declaration, operator};
 use serde_json::json;
 
-/// The name of a ProviderConfig, and the version of the composite resource beside it.
+/// The reference of a ProviderConfig, and the version of its composite resource.
 fn objects(world: &World, resource: &ProvisionedResource) -> (ObjectReference, String) {
     let config = resource.substrate().provider_config().unwrap().clone();
     let xr = world.cluster.object(&world.xr(resource)).unwrap();
     (config, xr["metadata"]["resourceVersion"].to_string())
 }
 
-/// Sweeps without a pass; answers whether the resource was handed over, and the report.
+/// Sweeps without a pass; returns whether the resource was handed over, and the report.
 async fn swept(world: &World, resource: &ProvisionedResource) -> (bool, SweepReport) {
     let (work, report) = world.sweep().await;
     (work.iter().any(|work| work.resource == resource.id()), report)
@@ -38,9 +38,9 @@ async fn missing_config_is_found_by_a_sweep_without_a_hint() {
     assert_eq!(report.missing_configs, 0);
 }
 
-/// A provider needs its ProviderConfig to finalise what it made.
+/// A provider needs its ProviderConfig to finalise a composed object.
 #[tokio::test]
-async fn missing_config_is_put_back_during_a_teardown() {
+async fn missing_config_is_restored_during_a_teardown() {
     let world = World::new();
     let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
     let (config, _) = objects(&world, &ready);
@@ -55,9 +55,9 @@ async fn missing_config_is_put_back_during_a_teardown() {
     assert_eq!(world.standing(), []);
 }
 
-/// Decision 31: no phase depends on a ProviderConfig that is put back.
+/// Decision 31: no phase depends on a restored ProviderConfig.
 #[tokio::test]
-async fn missing_config_that_is_denied_keeps_no_resource_from_ready() {
+async fn denied_restore_of_a_config_does_not_block_ready() {
     let world = World::new();
     let enrolling = world.brought_to(Phase::Enrolling, &declaration(NODE)).await;
     let (config, _) = objects(&world, &enrolling);
@@ -73,7 +73,7 @@ async fn missing_config_that_is_denied_keeps_no_resource_from_ready() {
 }
 
 #[tokio::test]
-async fn edited_spec_of_a_ready_resource_is_told_and_left() -> Result<(), Error> {
+async fn edited_spec_of_a_ready_resource_is_only_reported() -> Result<(), Error> {
     let world = World::new();
     let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
     world.neighbours.label(ready.resource_id(), "team", "blue");

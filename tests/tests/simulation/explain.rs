@@ -1,4 +1,5 @@
-//! Explanations: every verdict has a scene that makes it true, and following its next action lets it go on.
+//! Explanations: every verdict has a scene that causes it, and following its next action resolves
+//! it.
 
 mod follow;
 mod pairs;

@@ -1,7 +1,7 @@
-//! The interleavings that each rule of the protocol exists for, one test by name.
+//! The interleavings that justify each rule of the protocol, one test each.
 //!
-//! A worker is cut off by dropping its pass while a request hangs; the request goes on without it and arrives
-//! when the test says so.
+//! A worker is cut off by dropping its pass while a request hangs; the request continues without it
+//! and arrives when the test releases it.
 
 use std::time::Duration;
 
@@ -16,19 +16,18 @@ use broker_tests::world::{LEASE, NODE, World, declaration, operator};
 use serde_json::Value;
 use tokio::time::timeout;
 
-/// Hangs for longer than anybody waits, and arrives when it is landed.
+/// Hangs longer than every timeout, and arrives when it is landed.
 const LATE: Fault = Fault::Delay { by: Duration::from_hours(1), late: Late::Lands };
 
-/// Which apply of a first pass is which.
+/// The position of each apply in a first pass.
 const SHELL: u64 = 2;
 const ARM: u64 = 3;
 
-/// A world in which one call goes wrong.
 fn world_with(port: PortName, method: &'static str, nth: u64, fault: Fault) -> World {
     World::with_faults(FaultPlan::none().on(port, method, nth, fault))
 }
 
-/// A resource whose first worker is cut off while a request of its is under way. Its lease is over.
+/// A resource whose first worker is cut off while its request is in flight. The lease has ended.
 async fn cut_off(world: &World) -> ProvisionedResource {
     let declared = world.declare(&declaration(NODE)).await.unwrap();
     cut_off_pass(world, &declared).await;
@@ -42,10 +41,9 @@ async fn cut_off_pass(world: &World, resource: &ProvisionedResource) {
 }
 
 fn xr(world: &World, resource: &ProvisionedResource) -> Value {
-    world.cluster.object(&world.xr(resource)).expect("the composite resource stands")
+    world.cluster.object(&world.xr(resource)).expect("the composite resource exists")
 }
 
-/// Every event of a resource, in order, as they were committed.
 async fn told(world: &World, resource: &ProvisionedResource) -> Vec<EventType> {
     let mut events = Vec::new();
     loop {
@@ -63,7 +61,7 @@ async fn told(world: &World, resource: &ProvisionedResource) -> Vec<EventType> {
     }
 }
 
-/// The world is in order: one token is live at the most, and the machine that stands was given the row's.
+/// Asserts that at most one token is live, and that the machine has the row's token.
 async fn expect_ready_with_one_token(
     world: &World,
     replica: &Reconciler,
@@ -80,13 +78,13 @@ async fn expect_ready_with_one_token(
     let token = row.bootstrap_token_id().unwrap();
     assert_eq!(armed.unwrap(), token.to_string());
     assert!(world.mesh.consumer(token).is_some(), "the machine enrolled with the row's token");
-    assert_eq!(world.tokens.live_token(row.id()), None, "and that was the only one");
+    assert_eq!(world.tokens.live_token(row.id()), None, "exactly one token was consumed");
 }
 
-/// Found by the model check: the second issue killed the token of the first, whose answer came back, and the
-/// machine that was armed with it could never enrol.
+/// Found by the model check: a repeated issue invalidated the token of the first, whose answer was
+/// returned. The machine armed with it could never enrol.
 #[tokio::test(start_paused = true)]
-async fn issue_that_was_repeated_on_its_way_arms_nothing_with_a_dead_token() {
+async fn repeated_issue_arms_nothing_with_a_dead_token() {
     let repeated = Fault::Duplicate { answered: Answered::First };
     let world = world_with(PortName::TokenIssuer, "issue", 1, repeated);
     let resource = world.declare(&declaration(NODE)).await.unwrap();
@@ -123,7 +121,7 @@ async fn late_shell_that_arrives_first_composes_nothing() {
     let other = world.replica("replica-2");
     other.reconcile(resource.id()).await.unwrap();
     let uid = |xr: &Value| xr.pointer("/metadata/uid").cloned();
-    assert_eq!(uid(&xr(&world, &resource)), uid(&shell), "it is taken up, not replaced");
+    assert_eq!(uid(&xr(&world, &resource)), uid(&shell), "the shell is reused, not replaced");
     expect_ready_with_one_token(&world, &other, &resource).await;
 }
 
@@ -131,7 +129,7 @@ async fn late_shell_that_arrives_first_composes_nothing() {
 async fn late_arm_after_the_touch() {
     let world = world_with(PortName::Cluster, "apply", ARM, LATE);
     let resource = cut_off(&world).await;
-    // The next worker got as far as its touch, and is cut off as well.
+    // The next worker gets as far as its touch and is cut off too.
     let plan = FaultPlan::none().on(PortName::TokenIssuer, "issue", 1, LATE);
     let faults = broker_testkit::faults::Faults::new(plan);
     let tokens = faults.around(world.ports.tokens.clone());
@@ -154,12 +152,12 @@ async fn late_issue_after_close() {
     world.service.deprovision(&operator(), resource.id()).await.unwrap();
     world.until(resource.id(), Phase::Deleted).await;
     assert_eq!(world.faults.land_all().await, 1);
-    assert_eq!(world.tokens.live_token(resource.id()), None, "closed is closed");
+    assert_eq!(world.tokens.live_token(resource.id()), None, "a closed resource gets no token");
 }
 
 #[tokio::test(start_paused = true)]
 async fn consumption_races_with_teardown() {
-    // The machine enrols after deletion was accepted and before the tokens are closed.
+    // The machine enrols after the deletion was accepted and before the tokens are closed.
     let world = World::new();
     let resource = world.brought_to(Phase::Enrolling, &declaration(NODE)).await;
     world.service.deprovision(&operator(), resource.id()).await.unwrap();
@@ -179,7 +177,7 @@ async fn close_before_observe() {
     let (before, standing) = (reads(&world), world.standing());
     let error = world.reconciler.reconcile(resource.id()).await.unwrap_err();
     assert_eq!(error.reason(), "token_issuer_transient");
-    assert_eq!(reads(&world), before, "nothing is observed that a late Node could make untrue");
+    assert_eq!(reads(&world), before, "a late Node could invalidate no observation");
     assert_eq!(world.standing(), standing);
 
     world.boot_agents();
@@ -200,16 +198,20 @@ async fn substrate_merges_after_re_creation() {
     world.until(ready.id(), Phase::Pending).await;
     let again = world.until(ready.id(), Phase::Ready).await;
     let composed: Vec<&ObjectReference> = again.substrate().composed().iter().collect();
-    assert_eq!(composed.len(), 2, "the old one may still live, and it does");
+    assert_eq!(composed.len(), 2, "the old object survives");
     assert!(composed.contains(&&old));
 
     world.service.deprovision(&operator(), ready.id()).await.unwrap();
     for _ in 0..12 {
         world.round(ready.id()).await.unwrap();
     }
-    assert_eq!(world.get(ready.id()).await.phase(), Phase::Deprovisioning, "not before it is gone");
+    assert_eq!(
+        world.get(ready.id()).await.phase(),
+        Phase::Deprovisioning,
+        "the ProviderConfig goes after it"
+    );
     let config = again.substrate().provider_config().unwrap();
-    assert!(world.cluster.stands(config), "and its provider may still need this");
+    assert!(world.cluster.stands(config), "its provider may still need the ProviderConfig");
     world.cluster.let_go(&old, "example.org/held");
     world.until(ready.id(), Phase::Deleted).await;
     assert_eq!(world.standing(), []);
@@ -220,7 +222,7 @@ async fn epoch_check_under_concurrent_takeover() {
     for (method, nth) in [("record_substrate", 1), ("record_token", 1), ("update_phase", 1)] {
         let world = world_with(PortName::Repository, method, nth, LATE);
         let resource = world.declare(&declaration(NODE)).await.unwrap();
-        // As far as it takes until the write in question is sent.
+        // Until the write in question is sent.
         for _ in 0..6 {
             let pass = world.reconciler.reconcile(resource.id());
             if timeout(Duration::from_secs(1), pass).await.is_err() {
@@ -230,7 +232,8 @@ async fn epoch_check_under_concurrent_takeover() {
         }
         assert_eq!(world.faults.adrift(), 1, "{method}");
         world.let_leases_end();
-        // The next worker holds the lease and has written nothing yet: the version alone would let it in.
+        // The next worker holds the lease and has written nothing yet: the version check alone
+        // would accept the write.
         let target = ClaimTarget::One(resource.id());
         let request = ClaimRequest::new(worker("replica-2"), target, LEASE);
         assert_eq!(world.store.claim(&request).await.unwrap().len(), 1);

@@ -1,4 +1,5 @@
-//! Log lines that operators act on: a rollback, a resource that a sweep could not look at, a pass that panicked.
+//! Log lines that operators act on: a rollback, a resource that a sweep could not read, a pass that
+//! panicked.
 
 use std::sync::Arc;
 
@@ -10,7 +11,6 @@ use tracing_subscriber::fmt::format::FmtSpan;
 
 use crate::ears::{Log, with_log};
 
-/// Runs on this thread, with its log.
 pub(crate) fn logged<T>(work: impl AsyncFnOnce(Log) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -56,10 +56,11 @@ fn resource_that_cannot_be_swept_is_one_warning() {
     });
 }
 
-/// What a panic says, which may be anything.
+/// A panic's payload, which may contain anything.
 const PAYLOAD: &str = "canary-of-a-panic";
 
-/// Panics in the pass itself, and not in a collaborator whose panics are errors. Without the hook, which would print.
+/// Panics in the pass itself, not in a collaborator, whose panics become errors. Bypasses the hook,
+/// which would print.
 pub(crate) struct Panics;
 
 impl IdSource for Panics {
@@ -85,7 +86,7 @@ fn pass_that_panics_is_logged_without_the_payload() {
         })
         .await;
         let lines = log.take("");
-        assert!(lines.iter().any(|line| line.contains("a pass broke down")), "{lines:?}");
+        assert!(lines.iter().any(|line| line.contains("a pass panicked")), "{lines:?}");
         assert!(!lines.iter().any(|line| line.contains(PAYLOAD)), "{lines:?}");
     });
 }

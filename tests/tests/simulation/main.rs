@@ -1,4 +1,4 @@
-//! The tier of simulations: the application on in-memory adapters.
+//! The simulation tier: the application on in-memory adapters.
 
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -27,6 +27,7 @@ mod replay;
 mod running;
 mod service;
 mod silence;
+mod spans;
 mod status;
 mod tags;
 mod tenancy;

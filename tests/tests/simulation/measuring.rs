@@ -1,4 +1,4 @@
-//! What a running broker measures, compared with the table that it publishes, both ways.
+//! The metrics of a running broker match the published table in both directions.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +18,6 @@ use tokio::time::timeout;
 use crate::ears::Notebook;
 use crate::log_lines::Panics;
 
-/// Runs a world for so many bits of time.
 async fn run(world: &World, bits: usize) {
     let config = config_with(|config| {
         config.sweep_interval = Duration::from_secs(2);
@@ -32,7 +31,6 @@ async fn run(world: &World, bits: usize) {
     .await;
 }
 
-/// Everything that can be measured happens once.
 async fn a_full_life() {
     let hangs = Fault::Delay { by: Duration::from_hours(1), late: Late::Never };
     let twice = Fault::Duplicate { answered: Answered::Second };
@@ -60,7 +58,7 @@ async fn a_full_life() {
     }
     assert_eq!(world.get(node.id()).await.phase(), Phase::Enrolling);
     world.agents_boot.store(true, Ordering::Relaxed);
-    // Delays end, until the first events are set aside.
+    // The delays end, until the first events are dead-lettered.
     for _ in 0..3 {
         world.clock.advance(Duration::from_secs(31));
         run(&world, 4).await;
@@ -81,7 +79,8 @@ async fn a_full_life() {
     run(&world, 16).await;
 }
 
-/// Losses are made good until the budget is spent, a rollback is braked, a race is lost, a sweep fails, another runs out of time, a pass breaks down.
+/// Losses are recreated until the budget is spent, a rollback is braked, a race is lost, a sweep
+/// fails, another times out, a pass panics.
 async fn mishaps() {
     let world = World::new();
     let rolling_back = declaration(STANDALONE).on_failure(OnFailure::Rollback);
@@ -100,9 +99,9 @@ async fn mishaps() {
     let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
     let armed = serde_json::json!({"metadata": {"annotations": {"plexsphere.io/armed": "odd"}}});
     world.cluster.behave_for(ready.id(), Behaviour::never_ready());
-    world.cluster.patch_as("somebody", &world.xr(&ready), &armed);
+    world.cluster.patch_as("another-party", &world.xr(&ready), &armed);
     let drift = serde_json::json!({"status": {"conditions": []}});
-    world.cluster.patch_as("somebody", &world.xr(&ready), &drift);
+    world.cluster.patch_as("another-party", &world.xr(&ready), &drift);
     world.reconciler.reconcile(ready.id()).await.unwrap();
     world.cluster.take_down();
     world.sweeper.sweep().await.unwrap_err();
@@ -126,7 +125,7 @@ async fn mishaps() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_measured_is_what_the_table_says() {
+async fn recorded_metrics_match_the_published_table() {
     let notebook = Notebook::default();
     let guard = metrics::set_default_local_recorder(&notebook);
     a_full_life().await;

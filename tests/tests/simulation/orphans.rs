@@ -1,11 +1,11 @@
-//! What arrives too late: objects of a resource that is Deleted, and objects that are nobody's.
+//! Orphans: late objects of a Deleted resource, and objects without any resource.
 
 use std::time::Duration;
 
 use broker_app::{OrphanState, SweepReport};
 use broker_domain::{ObjectReference, Phase, ProvisionedResource};
 use broker_memory::Verb;
-use broker_ports::{AuditAction, PortName};
+use broker_ports::{AuditAction, AuditRecord, PortName};
 use broker_testkit::builders::id;
 use broker_testkit::faults::{Fault, FaultPlan, Late};
 use broker_tests::world::{NODE, STANDALONE, World, background, declaration, operator, project};
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 const HANGS: Fault = Fault::Delay { by: Duration::from_hours(1), late: Late::Lands };
 
-/// A pass that is cut off while one of its requests is under way, and a resource that is gone when that arrives.
+/// A pass is cut off with a request in flight, which arrives when the resource is Deleted.
 async fn deleted_with_a_request_under_way(world: &World) -> ProvisionedResource {
     let declared = world.declare(&declaration(NODE)).await.unwrap();
     timeout(Duration::from_secs(1), world.reconciler.reconcile(declared.id())).await.unwrap_err();
@@ -24,10 +24,9 @@ async fn deleted_with_a_request_under_way(world: &World) -> ProvisionedResource 
     world.until(declared.id(), Phase::Deleted).await
 }
 
-/// Which apply of a pass is of which kind.
+/// The kind of each apply of a pass.
 const LATE: [(u64, &str); 2] = [(1, "ProviderConfig"), (2, "Machine")];
 
-/// A world in which the nth apply of a pass hangs.
 fn world_with_a_late_apply(nth: u64) -> World {
     World::with_faults(FaultPlan::none().on(PortName::Cluster, "apply", nth, HANGS))
 }
@@ -41,13 +40,13 @@ fn plant(world: &World, like: &ObjectReference, name: &str) -> ObjectReference {
     let (api_version, kind) = (like.api_version(), like.kind());
     let planted = ObjectReference::new(api_version, kind, name, like.namespace()).unwrap();
     let labels = json!({"app.kubernetes.io/managed-by": "plexsphere-provisioning-broker"});
-    world.cluster.create_as("somebody", &planted, &json!({"metadata": {"labels": labels}}));
+    world.cluster.create_as("another-party", &planted, &json!({"metadata": {"labels": labels}}));
     assert!(world.cluster.stands(&planted));
     planted
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_shell_is_removed_by_the_next_sweep() {
+async fn late_shell_is_removed_by_the_next_sweep() {
     for (nth, kind) in LATE {
         let world = world_with_a_late_apply(nth);
         let gone = deleted_with_a_request_under_way(&world).await;
@@ -70,9 +69,9 @@ async fn a_late_shell_is_removed_by_the_next_sweep() {
     }
 }
 
-/// The credential is withdrawn: what is late needs none to be removed.
+/// The credential is withdrawn: the removal of a late object needs none.
 #[tokio::test(start_paused = true)]
-async fn late_object_is_removed_at_once_when_the_watch_tells() {
+async fn late_object_is_removed_at_once_on_a_hint() {
     for (nth, kind) in LATE {
         let world = world_with_a_late_apply(nth);
         let gone = deleted_with_a_request_under_way(&world).await;
@@ -80,7 +79,7 @@ async fn late_object_is_removed_at_once_when_the_watch_tells() {
         background(world.runner(), async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             assert_eq!(world.faults.land_all().await, 1);
-            // Far from the next sweep.
+            // Long before the next sweep.
             for _ in 0..8 {
                 world.let_time_pass().await;
             }
@@ -92,7 +91,7 @@ async fn late_object_is_removed_at_once_when_the_watch_tells() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_provider_config_goes_when_nothing_needs_it_any_more() {
+async fn orphaned_provider_config_is_removed_when_unneeded() {
     let world = World::new();
     let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
     let xr = world.xr(&ready);
@@ -115,7 +114,7 @@ async fn the_provider_config_goes_when_nothing_needs_it_any_more() {
     let deletions = world.cluster.requests(Verb::Delete);
     let (_, report) = world.sweep().await;
     assert_eq!(fates(&report), both);
-    assert_eq!(world.cluster.requests(Verb::Delete), deletions, "no second deletion of what goes");
+    assert_eq!(world.cluster.requests(Verb::Delete), deletions, "no second deletion");
 
     world.cluster.let_go(&xr, "example.org/held");
     world.cluster.settle(5);
@@ -124,17 +123,26 @@ async fn the_provider_config_goes_when_nothing_needs_it_any_more() {
     assert_eq!(
         fates(&report),
         [("ProviderConfig", OrphanState::Deferred)],
-        "something composed is left"
+        "a composed object is left"
     );
     world.cluster.delete_in_background(&composed);
     let (_, report) = world.sweep().await;
     assert_eq!(fates(&report), [("ProviderConfig", OrphanState::Deleting)]);
     world.cluster.settle(5);
     assert_eq!(world.standing(), []);
+
+    let of_orphans = |line: &AuditRecord| {
+        let correlation = line.entry.attribution.correlation_id.as_str();
+        correlation.starts_with("orphan:").then(|| correlation.to_owned())
+    };
+    let trail = world.store.audit_trail();
+    let correlations: Vec<_> = trail.iter().filter_map(of_orphans).collect();
+    assert_eq!(correlations.len(), 2, "one line for each object");
+    assert_ne!(correlations[0], correlations[1]);
 }
 
 #[tokio::test]
-async fn an_abandoned_resource_keeps_its_composite_resource_and_its_node() {
+async fn abandoned_resource_keeps_its_xr_and_its_node() {
     let world = World::new();
     let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
     world.service.deprovision(&operator(), ready.id()).await.unwrap();
@@ -155,7 +163,7 @@ async fn an_abandoned_resource_keeps_its_composite_resource_and_its_node() {
 }
 
 #[tokio::test]
-async fn a_kind_that_cannot_be_listed_hides_no_other() {
+async fn unlistable_kind_hides_no_other() {
     let world = World::new();
     let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
     world.service.deprovision(&operator(), ready.id()).await.unwrap();

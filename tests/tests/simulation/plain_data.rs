@@ -1,4 +1,4 @@
-//! Blueprints that compose what the broker may not read: Secrets, ConfigMaps, and kinds that no role covers.
+//! Blueprints that compose unreadable objects: Secrets, ConfigMaps, and kinds without a role.
 
 use broker_app::explain::Verdict;
 use broker_domain::{EventType, ObjectReference, Phase, ProvisionedResource};
@@ -10,7 +10,7 @@ const NOP: (&str, &str) = ("nop.crossplane.io/v1alpha1", "NopResource");
 const SECRET: (&str, &str) = ("v1", "Secret");
 const UNLISTED: (&str, &str) = ("other.example.org/v1", "Disk");
 
-/// A world whose buckets compose these kinds. The broker may read none of them but the first.
+/// A world whose buckets compose these kinds. The broker may read only the first.
 fn world_composing(kinds: &[(&str, &str)]) -> World {
     let world = World::new();
     let composed = kinds.iter().map(|(api_version, kind)| ComposedKind {
@@ -27,9 +27,8 @@ fn world_composing(kinds: &[(&str, &str)]) -> World {
     world
 }
 
-/// Whether the last event says that something was left to the garbage collector.
 async fn left_to_garbage_collection(world: &World) -> bool {
-    // The relay delivers one event of a resource after the other.
+    // The relay delivers one event per resource at a time.
     for _ in 0..8 {
         world.relay().deliver_batch().await.unwrap();
     }
@@ -45,11 +44,11 @@ async fn deprovisioned(world: &World) -> ProvisionedResource {
 }
 
 #[tokio::test]
-async fn composed_secret_goes_up_and_down_unread() {
+async fn composed_secret_is_never_read() {
     let world = world_composing(&[NOP, SECRET]);
     let ready = deprovisioned(&world).await;
     let kinds: Vec<_> = ready.substrate().composed().iter().map(ObjectReference::kind).collect();
-    assert_eq!(kinds, ["NopResource", "Secret"], "both are on record");
+    assert_eq!(kinds, ["NopResource", "Secret"], "both are recorded");
     let gone = world.until(ready.id(), Phase::Deleted).await;
     assert!(gone.substrate().composed().is_empty());
     assert!(!left_to_garbage_collection(&world).await);
@@ -57,7 +56,7 @@ async fn composed_secret_goes_up_and_down_unread() {
 }
 
 #[tokio::test]
-async fn background_deletion_by_another_party_becomes_a_foreground_one() {
+async fn foreign_background_deletion_becomes_a_foreground_one() {
     let world = world_composing(&[NOP, SECRET]);
     let ready = deprovisioned(&world).await;
     let xr = world.xr(&ready);
@@ -83,7 +82,7 @@ async fn secret_without_a_seen_foreground_deletion_is_named() {
     world.cluster.delete_in_background(&world.xr(&ready));
     world.cluster.settle(5);
     world.until(ready.id(), Phase::Deleted).await;
-    assert!(world.cluster.stands(&secret), "its owner is gone, and it is not yet");
+    assert!(world.cluster.stands(&secret), "it outlives its owner");
     assert!(left_to_garbage_collection(&world).await);
     let explained = world.explain(ready.id()).await;
     assert_eq!(explained.verdict, Verdict::Deleted);
@@ -91,7 +90,8 @@ async fn secret_without_a_seen_foreground_deletion_is_named() {
     assert_eq!(said, format!("left to garbage collection: {secret}"));
 }
 
-/// A Secret belongs to the composite resource that composed it. The deletion of the next one proves nothing about it.
+/// A Secret belongs to the composite resource that composed it. The deletion of the next one proves
+/// nothing about it.
 #[tokio::test]
 async fn secret_of_a_lost_xr_is_not_proven_gone_by_the_next_one() {
     let world = world_composing(&[NOP, SECRET]);
@@ -109,7 +109,7 @@ async fn secret_of_a_lost_xr_is_not_proven_gone_by_the_next_one() {
 }
 
 #[tokio::test]
-async fn unlisted_kind_blocks_no_way_up_and_is_named_on_the_way_down() {
+async fn unlisted_kind_blocks_teardown_only_and_is_named() {
     let world = world_composing(&[NOP, UNLISTED]);
     let ready = deprovisioned(&world).await;
     for _ in 0..4 {

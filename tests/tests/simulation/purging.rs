@@ -1,4 +1,4 @@
-//! What leaves the store, and only after a time that somebody chose.
+//! Purging: rows leave the store only after a configured retention.
 
 use std::time::Duration;
 
@@ -17,7 +17,6 @@ fn kept_for(retention: Duration) -> BrokerConfig {
     config_with(|it| it.retention = Some(retention))
 }
 
-/// Runs for so many sweeps.
 async fn run(world: &World, config: BrokerConfig, sweeps: u32) {
     let every = config.sweep_interval;
     background(world.runner_with(config), async {
@@ -30,7 +29,7 @@ async fn run(world: &World, config: BrokerConfig, sweeps: u32) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_deleted_for_long_goes_and_its_request_is_free_again() {
+async fn expired_row_is_purged_and_frees_its_request_id() {
     let world = World::new();
     let request = RequestId::new("order-1").unwrap();
     let declared = declaration(STANDALONE).with_request_id(request);
@@ -46,7 +45,7 @@ async fn what_was_deleted_for_long_goes_and_its_request_is_free_again() {
     world.clock.advance(DAY);
     run(&world, kept_for(DAY), 2).await;
     assert_eq!(world.store.get_by_id(first.id()).await.unwrap(), None);
-    assert_eq!(world.get(other.id()).await.phase(), Phase::Ready, "a living one stays");
+    assert_eq!(world.get(other.id()).await.phase(), Phase::Ready, "an existing resource stays");
     let history = world.store.history(first.id()).await.unwrap();
     assert_eq!(history.last().unwrap().entry.action, AuditAction::Purged, "its audit stays");
     let shown = world.service.history(&caller_of(project()), first.id()).await.unwrap();
@@ -54,14 +53,14 @@ async fn what_was_deleted_for_long_goes_and_its_request_is_free_again() {
     let hidden = world.service.history(&caller_of(id(0xbad)), first.id()).await;
     assert_eq!(hidden.unwrap_err().reason(), "provisioned_resource_not_found");
     let left = world.store.purge_events(Duration::ZERO, rows(10)).await.unwrap();
-    assert_eq!(left, 0, "events went, too");
+    assert_eq!(left, 0, "its events are purged too");
 
     let again = world.declare(&declared).await.unwrap();
     assert_ne!(again.id(), first.id());
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_retention_nothing_goes() {
+async fn nothing_is_purged_without_a_retention() {
     let world = World::new();
     let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
     world.service.deprovision(&operator(), ready.id()).await.unwrap();

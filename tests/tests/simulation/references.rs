@@ -1,4 +1,5 @@
-//! A pass resolves what its decision needs: credential, cloud and labels for an apply, and for nothing else.
+//! A pass resolves only the references that its decision needs: credential, cloud and labels for an
+//! apply.
 
 use broker_app::explain::Verdict;
 use broker_domain::{OnFailure, Phase};
@@ -8,7 +9,6 @@ use broker_testkit::builders::id;
 use broker_testkit::faults::{Fault, FaultPlan, Faults};
 use broker_tests::world::{NODE, STANDALONE, World, declaration, operator, project};
 
-/// Takes away everything that a resource is rendered from, its blueprint excepted.
 fn take_references(world: &mut World) {
     world.neighbours.withdraw(project(), id(4));
     world.neighbours.remove_cloud(id(0xc0));

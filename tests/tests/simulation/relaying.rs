@@ -1,4 +1,5 @@
-//! The relay and a receiver in trouble: two replicas deliver, and the receiver is slow, down, or refuses one event.
+//! The relay with a faulty receiver: two replicas deliver, and the receiver is slow, down, or
+//! rejects one event.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -12,7 +13,7 @@ use broker_testkit::faults::{Fault, FaultPlan, Late};
 use broker_tests::world::{NODE, World, config, declaration, operator};
 use tokio::task::JoinSet;
 
-/// A receiver that needs 200 ms for each event. It can ask every sender to wait.
+/// A receiver that takes 200 ms per event. It can ask every sender to wait.
 #[derive(Clone, Default)]
 struct Receiver {
     retry_after: Arc<Mutex<Option<Duration>>>,
@@ -21,7 +22,6 @@ struct Receiver {
 }
 
 impl Receiver {
-    /// How many requests it got about a resource.
     fn sent(&self, resource: ProvisionedResourceId) -> usize {
         self.sent.lock().unwrap().get(&resource).copied().unwrap_or_default()
     }
@@ -39,7 +39,7 @@ impl EventSink for Receiver {
     }
 }
 
-/// Two replicas at work on resources that wait for their namespace: nothing but their events moves.
+/// Two replicas over resources that wait for their namespace: only their events move.
 struct Scene {
     world: World,
     receiver: Receiver,
@@ -72,14 +72,13 @@ impl Scene {
         }
     }
 
-    /// A second event for each resource: its deletion.
     async fn delete_all(&self) {
         for id in &self.resources {
             self.world.service.deprovision(&operator(), *id).await.unwrap();
         }
     }
 
-    /// The sequence numbers of what arrived, per resource, in the order of arrival.
+    /// The sequence numbers per resource, in order of arrival.
     fn arrived(&self) -> BTreeMap<ProvisionedResourceId, Vec<u64>> {
         let mut arrived: BTreeMap<_, Vec<u64>> = BTreeMap::new();
         for envelope in self.receiver.record.deliveries() {
@@ -128,7 +127,7 @@ async fn slow_receiver_gets_each_event_once_from_two_replicas() {
     }
 }
 
-/// The first resource is in trouble, and the others are delivered meanwhile. Answers the first.
+/// Asserts that the first resource's events wait while the others are delivered. Returns the first.
 async fn only_the_first_waits(scene: &Scene) -> ProvisionedResourceId {
     scene.delete_all().await;
     scene.let_pass(Duration::from_mins(20)).await;
@@ -147,7 +146,7 @@ async fn event_that_always_gets_500_delays_no_other_resource() {
     scene.delete_all().await;
     scene.let_pass(Duration::from_secs(5)).await;
     let arrived = scene.arrived();
-    assert_eq!(arrived.len(), 39, "the others do not wait for it");
+    assert_eq!(arrived.len(), 39, "the others are not delayed");
 
     let first = only_the_first_waits(&scene).await;
     assert_eq!(scene.dead_letter().await, 0, "that is no rejection of the event");
@@ -159,7 +158,7 @@ async fn event_that_always_gets_500_delays_no_other_resource() {
 #[tokio::test(start_paused = true)]
 async fn rejected_event_is_dead_letter_after_its_attempts() {
     let scene = Scene::with(40).await;
-    // An outage before does not count.
+    // An earlier outage does not count.
     scene.receiver.record.set_reachable(false);
     scene.let_pass(Duration::from_mins(10)).await;
     let first = scene.resources[0];
@@ -178,7 +177,8 @@ async fn rejected_event_is_dead_letter_after_its_attempts() {
     assert_eq!((scene.arrived()[&first].as_slice(), scene.dead_letter().await), (&WHOLE[..], 0));
 }
 
-/// The wait of one event: two replicas obey it, and the event's own back-off would be a second at first.
+/// Both replicas honour one event's `Retry-After`; the event's own back-off would begin with one
+/// second.
 #[tokio::test(start_paused = true)]
 async fn receiver_that_asks_for_a_wait_gets_no_request_before() {
     let minute = Duration::from_mins(1);
@@ -195,16 +195,16 @@ async fn receiver_that_asks_for_a_wait_gets_no_request_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn relay_that_stood_still_sends_nothing_under_an_old_claim() {
+async fn stalled_relay_sends_nothing_under_an_expired_claim() {
     let slow = Fault::Delay { by: Duration::from_secs(4), late: Late::Lands };
     let plan = FaultPlan::none().on(PortName::Outbox, "claim_events", 1, slow);
     let world = World::with_faults(plan);
     world.declare(&declaration(NODE)).await.unwrap();
     let relay = world.relay();
     let mut batch = std::pin::pin!(relay.deliver_batch());
-    assert!(futures::poll!(&mut batch).is_pending(), "the store is still asked");
+    assert!(futures::poll!(&mut batch).is_pending(), "the relay still polls");
     tokio::time::advance(Duration::from_hours(1)).await;
     let report = batch.await.unwrap();
     assert_eq!((report.delivered, report.lost_claims), (0, 1));
-    assert!(world.sink.deliveries().is_empty(), "another replica may have claimed it since");
+    assert!(world.sink.deliveries().is_empty(), "another replica may hold the claim");
 }

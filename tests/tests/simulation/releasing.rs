@@ -1,4 +1,4 @@
-//! How a pass that got nowhere gives its lease back: with an error on the schedule, and with back-off.
+//! A pass without progress releases its lease with an error on the schedule and with back-off.
 
 use broker_app::{PassResult, decide::EarlyExit};
 use broker_domain::ProvisionedResourceId;
@@ -18,7 +18,7 @@ async fn pass_over_a_stale_row_backs_off() {
     let declared = world.declare(&declaration(NODE)).await.unwrap();
     world.cluster.behave_for(declared.id(), Behaviour::never_ready());
     world.round(declared.id()).await.unwrap();
-    // The XR is armed with a token that the row does not know.
+    // The XR is armed with a token that the row does not have.
     let armed = "00000000-0000-0000-0000-0000000000ff";
     let edit = json!({"metadata": {"annotations": {"plexsphere.io/armed": armed}}});
     world.cluster.patch_as("a person", &world.xr(&declared), &edit);
@@ -44,11 +44,11 @@ async fn assert_released_with_error(world: &World, id: ProvisionedResourceId) {
     let request = ClaimRequest::new(worker, ClaimTarget::One(id), LEASE);
     let leases = world.store.claim(&request).await.unwrap();
     let [lease] = &leases[..] else { panic!("{leases:?}") };
-    assert!(!lease.takeover, "the pass left its lease behind: {lease:?}");
+    assert!(!lease.takeover, "the pass kept its lease: {lease:?}");
 }
 
 #[tokio::test]
-async fn spoilt_row_is_released_with_its_error() {
+async fn unreadable_row_is_released_with_its_error() {
     let world = World::new();
     let declared = world.declare(&declaration(NODE)).await.unwrap();
     assert!(world.store.spoil(declared.id()));

@@ -1,4 +1,4 @@
-//! Replacing a resource: the old one is torn down and a new one takes its place, both or neither.
+//! Replacing a resource: atomically, the old one is torn down and a new one is created.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -15,7 +15,6 @@ fn named(request: &str) -> RequestId {
     RequestId::new(request).unwrap()
 }
 
-/// Every stored resource.
 async fn stored(world: &World) -> Vec<ProvisionedResource> {
     world.store.list(&ListQuery::new(PageSize::MAX)).await.unwrap().resources
 }
@@ -25,7 +24,6 @@ fn refusals(world: &World) -> usize {
     lines.iter().filter(|line| line.entry.action == AuditAction::DeclarationRefused).count()
 }
 
-/// What a declaration says, but for its request id.
 fn said(resource: &ProvisionedResource) -> impl PartialEq + std::fmt::Debug {
     (
         (resource.project_id(), resource.resource_id()),
@@ -35,7 +33,7 @@ fn said(resource: &ProvisionedResource) -> impl PartialEq + std::fmt::Debug {
 }
 
 #[tokio::test]
-async fn machine_whose_token_expired_is_replaced_and_the_new_one_enrols() {
+async fn replacement_of_a_machine_with_expired_token_enrols() {
     let world = World::new();
     let sized = declaration(SIZED).with_parameters(r#"{"size":"small"}"#);
     let old = world.brought_to(Phase::Enrolling, &sized.on_failure(OnFailure::Rollback)).await;
@@ -59,7 +57,7 @@ async fn machine_whose_token_expired_is_replaced_and_the_new_one_enrols() {
     let lines = world.store.audit_trail();
     let line = lines.iter().find(|line| line.entry.action == AuditAction::Replaced).unwrap();
     assert_eq!(line.entry.resource, Some(old.id()));
-    assert_eq!(line.entry.event_data, Some(new.id().to_string()), "the new one is named");
+    assert_eq!(line.entry.event_data, Some(new.id().to_string()), "the replacement is named");
 }
 
 #[tokio::test]
@@ -76,16 +74,22 @@ async fn replace_of_a_deleted_resource_is_refused() {
 }
 
 #[tokio::test]
-async fn replace_under_a_request_id_of_another_thing_is_refused() {
+async fn replace_with_a_used_request_id_is_refused() {
     let world = World::new();
     let (own, other, equal) = (named("order-1"), named("order-2"), named("order-3"));
     let old = world.declare(&declaration(NODE).with_request_id(own.clone())).await.unwrap();
     world.declare(&declaration(STANDALONE).with_request_id(other.clone())).await.unwrap();
     world.declare(&declaration(NODE).with_request_id(equal.clone())).await.unwrap();
     for (request, told) in [
-        (own, "request_id: order-1 was used for another resource; give another one, or none"),
+        (
+            own,
+            "request_id: order-1 was used for another resource; pass a different request id, or none",
+        ),
         (other, "request id order-2 was already used in project"),
-        (equal, "request_id: order-3 was used for another resource; give another one, or none"),
+        (
+            equal,
+            "request_id: order-3 was used for another resource; pass a different request id, or none",
+        ),
     ] {
         let refused = world.service.replace(&operator(), old.id(), Some(request)).await;
         let refused = one_line(&refused.unwrap_err());
@@ -95,7 +99,7 @@ async fn replace_under_a_request_id_of_another_thing_is_refused() {
     assert_eq!((stored(&world).await.len(), refusals(&world)), (3, 3));
 }
 
-/// The old resource is read as it was before a pass changed it.
+/// The old resource is read before a pass changed it.
 #[tokio::test]
 async fn replace_from_a_stale_read_commits_from_the_new_version() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! The simulated cluster makes of the requests of every recorded life what real Crossplane made of them.
+//! The simulated cluster reacts to the requests of every recorded life as real Crossplane did.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ use uuid::Uuid;
 const MOST: usize = 100;
 
 #[tokio::test]
-async fn the_simulation_goes_through_every_recorded_life_as_crossplane_did() {
+async fn simulated_cluster_matches_every_recorded_life() {
     let recorded = Lifetime::recorded();
     let committed = fs::read_dir(Lifetime::path("any").parent().unwrap()).unwrap().count();
     assert_eq!(committed, recorded.len(), "a history for each that is recorded, and no other");
@@ -64,7 +64,7 @@ async fn live(blueprint: &Blueprint, parameters: &str) -> Lifetime {
     Lifetime::live(&cluster, &requests, crossings, look).await
 }
 
-/// What a Composition composes, when that is ready, and whether it declares a failure all the same.
+/// A Composition's composed objects, their readiness, and its declared failure.
 fn behaviour(blueprint: &Blueprint, parameters: &str) -> (Behaviour, BTreeSet<(String, String)>) {
     let resources = blueprint.composition().pointer("/spec/pipeline/0/input/resources");
     let resources = resources.and_then(Value::as_array).unwrap();

@@ -1,4 +1,4 @@
-//! The runner at work: from declaration to delivered events, with nobody calling a pass by hand.
+//! The runner at work: from declaration to delivered events, without manual passes.
 
 use std::time::Duration;
 
@@ -13,7 +13,6 @@ use broker_tests::world::{
 };
 use serde_json::Value;
 
-/// Lets time pass until every resource is in a phase.
 async fn until_all(world: &World, ids: &[ProvisionedResourceId], phase: Phase) {
     for _ in 0..400 {
         world.let_time_pass().await;
@@ -29,7 +28,7 @@ async fn until_all(world: &World, ids: &[ProvisionedResourceId], phase: Phase) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn resources_come_and_go_and_every_event_is_delivered_in_order() {
+async fn every_event_of_a_lifecycle_is_delivered_in_order() {
     let world = World::new();
     let ids = background(world.runner(), async {
         let mut ids = Vec::new();
@@ -69,7 +68,7 @@ async fn resources_come_and_go_and_every_event_is_delivered_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runner_without_its_cluster_does_not_start() {
+async fn runner_without_its_cluster_does_not_start() {
     let world = World::new();
     world.cluster.take_down();
     let refused = world.runner().run(std::future::pending()).await.unwrap_err();
@@ -77,7 +76,7 @@ async fn a_runner_without_its_cluster_does_not_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_broken_resource_does_not_hold_up_the_others() {
+async fn broken_resource_does_not_delay_the_others() {
     let world = World::new();
     background(world.runner(), async {
         let broken = world.declare(&declaration(NODE)).await.unwrap().id();
@@ -96,18 +95,18 @@ async fn one_broken_resource_does_not_hold_up_the_others() {
     .await;
 }
 
-/// Each attempt touches the shell that it finds, which the watch tells, and then gets no token. The clock of the store
-/// stands still, and no sweep follows: nothing becomes due by itself.
+/// Each attempt touches the shell, which the watch reports, and then gets no token. The store's
+/// clock is stopped and no sweep follows, so nothing becomes due by time.
 #[tokio::test(start_paused = true)]
-async fn a_pass_that_hints_at_itself_and_fails_does_not_go_round() {
+async fn failing_pass_that_hints_at_itself_backs_off() {
     let issue = (PortName::TokenIssuer, "issue");
     let dead = FaultPlan::none().from_call(issue.0, issue.1, 1, Fault::BeforeEffect);
     let world = World::with_faults(dead);
     let id = world.declare(&declaration(NODE)).await.unwrap().id();
-    let config = config_with(|it| it.sweep_interval = Duration::from_hours(24));
+    let config = config_with(|it| it.sweep_interval = Duration::from_hours(1));
     background(world.runner_with(config), async {
-        // Not at once; after 1, 2, 4 … 256 seconds; and then every five minutes.
-        for (millis, attempts) in [(900, 1), (511_000, 10), (3_600_000, 22)] {
+        // Not at once; after 1, 2, 4 … 256 seconds; then every five minutes.
+        for (millis, attempts) in [(900, 1), (511_000, 10), (2_700_000, 19)] {
             tokio::time::sleep(Duration::from_millis(millis)).await;
             assert_eq!(world.faults.calls()[&issue], attempts, "after {millis} ms more");
         }
@@ -118,9 +117,10 @@ async fn a_pass_that_hints_at_itself_and_fails_does_not_go_round() {
     .await;
 }
 
-/// Resources are always due, and a claim takes longer than a pass: each claim finds finished passes behind it.
+/// Resources are always due, and a claim takes longer than a pass: each claim finds finished
+/// passes.
 #[tokio::test(start_paused = true)]
-async fn sweeps_beside_passes_without_a_pause_start_their_work() {
+async fn work_of_a_sweep_starts_during_constant_passes() {
     let moment = Duration::from_millis(10);
     let slow = Fault::Delay { by: moment, late: Late::Lands };
     let plan = FaultPlan::none().from_call(PortName::Schedule, "claim", 1, slow);
@@ -130,7 +130,7 @@ async fn sweeps_beside_passes_without_a_pause_start_their_work() {
         busy.push(world.brought_to(Phase::Ready, &declaration(STANDALONE)).await.id());
     }
     let quiet = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
-    // Only a sweep can find the loss: the store's clock stands still, and no hint arrives.
+    // Only a sweep can find the loss: the store's clock is stopped, and no hint arrives.
     world.cluster.deliver_hints(HintDelivery::Lost);
     let config = config("replica-1");
     let interval = config.sweep_interval;
@@ -147,7 +147,7 @@ async fn sweeps_beside_passes_without_a_pause_start_their_work() {
                 }
                 tokio::time::sleep(moment).await;
             }
-            assert!(world.cluster.stands(&world.xr(&quiet)), "sweep {sweep} asked for a pass");
+            assert!(world.cluster.stands(&world.xr(&quiet)), "sweep {sweep} requested a pass");
         }
     })
     .await;

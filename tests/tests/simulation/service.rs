@@ -1,4 +1,4 @@
-//! The facade: who may see and touch what, what a caller is told, and what a dry run leaves undone.
+//! The facade: visibility, permissions, answers to callers, and dry runs.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ fn trail(world: &World) -> usize {
 }
 
 #[tokio::test]
-async fn a_refused_declaration_stores_nothing_and_is_on_record() {
+async fn refused_declaration_stores_nothing_and_is_audited() {
     let world = World::new();
     let unpublished = Declaration::new(project(), id(2), id(0xdead), id(4));
     let unassigned = Declaration::new(project(), id(2), id(NODE), id(0xdead));
     let homeless = Declaration::new(id(0xbad), id(2), id(NODE), id(4));
     let rows = [
-        ("a blueprint that nobody published", unpublished, "blueprint_not_found"),
-        ("a credential of others", unassigned, "credential_not_found"),
+        ("an unpublished blueprint", unpublished, "blueprint_not_found"),
+        ("a foreign credential", unassigned, "credential_not_found"),
         ("a Project without a namespace", homeless, "assignment_not_found"),
         ("a parameter is missing", declaration(SIZED), "parameter_values_invalid"),
     ];
@@ -45,7 +45,7 @@ async fn a_refused_declaration_stores_nothing_and_is_on_record() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_ends_when_the_phase_is_there_when_it_cannot_come_and_when_time_is_up() {
+async fn wait_ends_on_phase_on_impossibility_and_on_timeout() {
     let world = World::new();
     let waited = |resource: &ProvisionedResource, phase, seconds| {
         let (service, id) = (&world.service, resource.id());
@@ -71,23 +71,23 @@ async fn a_wait_ends_when_the_phase_is_there_when_it_cannot_come_and_when_time_i
 #[tokio::test(start_paused = true)]
 async fn a_declaration_does_not_wait_for_the_ticker() {
     let world = World::new();
-    let never = Duration::from_hours(24);
+    let never = Duration::from_hours(1);
     let config = config_with(|config| {
         config.sweep_interval = never;
         config.poll_interval = never;
     });
     background(world.runner_with(config), async {
-        // The first look for due work, with which it begins to listen, is at once.
+        // The first poll for due work, which begins the subscription, is immediate.
         tokio::time::sleep(Duration::from_millis(10)).await;
         let resource = world.declare(&declaration(STANDALONE)).await.unwrap();
         tokio::time::sleep(Duration::from_millis(10)).await;
-        assert!(world.cluster.stands(&world.xr(&resource)), "it was looked at");
+        assert!(world.cluster.stands(&world.xr(&resource)), "the resource was read");
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_strict_runner_does_not_start_with_a_resource_in_trouble() {
+async fn strict_runner_does_not_start_with_a_resource_error() {
     let world = World::new();
     let resource = world.declare(&declaration(STANDALONE)).await.unwrap();
     world.neighbours.withdraw(project(), id(4));
@@ -97,11 +97,11 @@ async fn a_strict_runner_does_not_start_with_a_resource_in_trouble() {
         panic!("it started");
     };
     assert_eq!(named, resource.id());
-    assert!(world.runner().boot().await.is_ok(), "otherwise it is that resource's own business");
+    assert!(world.runner().boot().await.is_ok(), "without strict, the runner starts");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dry_run_stores_what_is_asked_for_and_does_nothing_about_it() {
+async fn dry_run_stores_requests_and_acts_on_none() {
     let world = World::in_mode(Mode::DryRun);
     let live = world.replica_in_mode("live", Mode::Live);
     let fresh = world.declare(&declaration(NODE)).await.unwrap();
@@ -131,7 +131,7 @@ async fn a_dry_run_stores_what_is_asked_for_and_does_nothing_about_it() {
             "what it would do"
         );
     }
-    // Both are told of, all the same, by the runner of the dry run.
+    // The dry run's runner still delivers both events.
     background(world.runner(), async {
         for _ in 0..20 {
             world.let_time_pass().await;

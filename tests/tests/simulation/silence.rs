@@ -1,5 +1,5 @@
-//! A collaborator that hangs or is dead, on every port: a pass ends at its deadline, and somebody is told which
-//! one it was.
+//! A collaborator that hangs or is dead, on every port: a pass ends at its deadline and names the
+//! port.
 
 use std::time::Duration;
 
@@ -14,7 +14,6 @@ use tokio::time::{Instant, timeout};
 const HANGS: Fault = Fault::Delay { by: Duration::from_hours(24), late: Late::Never };
 const DEAD: Fault = Fault::BeforeEffect;
 
-/// Where a resource stands when the call in question is made.
 #[derive(Debug, Clone, Copy)]
 enum At {
     Declared,
@@ -25,7 +24,7 @@ enum At {
     Failed,
 }
 
-/// Every call that a pass makes, and where.
+/// Every call of a pass, and the state in which it is made.
 const CALLS: &[(PortName, &str, At)] = &[
     (PortName::Schedule, "claim", At::Declared),
     (PortName::Schedule, "release", At::Declared),
@@ -55,7 +54,7 @@ fn words(port: PortName) -> String {
     format!("the {} failed", port.as_str().replace('_', " "))
 }
 
-/// Brings a resource where it has to be, through a replica for which nothing goes wrong.
+/// Brings a resource into the state, with a fault-free replica.
 async fn brought(world: &World, honest: &Reconciler, at: At) -> ProvisionedResource {
     let resource = world.declare(&declaration(NODE).on_failure(OnFailure::Rollback)).await.unwrap();
     let id = resource.id();
@@ -98,7 +97,7 @@ async fn one_pass_ends_at_its_deadline_and_names_the_port() {
             };
             assert!(error.reason().starts_with(expected), "{why}: {}", error.reason());
 
-            // With the collaborator back everything goes its way.
+            // With the collaborator back, everything proceeds.
             world.faults.heal();
             world.let_leases_end();
             world.clock.advance(Duration::from_mins(10));
@@ -114,10 +113,10 @@ async fn one_pass_ends_at_its_deadline_and_names_the_port() {
     }
 }
 
-/// Nearly all of every deadline.
+/// Slightly shorter than every deadline.
 const SLOW: Fault = Fault::Delay { by: Duration::from_millis(4_900), late: Late::Lands };
 
-/// Each call answers within its own deadline; together they would take longer than the lease.
+/// Each call answers within its own deadline; together they would outlast the lease.
 #[tokio::test(start_paused = true)]
 async fn an_act_ends_before_its_lease_does() {
     let calls = CALLS.iter().filter(|(_, method, _)| *method != "release");
@@ -129,11 +128,11 @@ async fn an_act_ends_before_its_lease_does() {
     world.reconciler.reconcile(resource.id()).await.unwrap_err();
     assert!(asked.elapsed() < LEASE, "{:?}", asked.elapsed());
     let xr = world.cluster.object(&world.xr(&resource));
-    assert_eq!(xr, None, "nothing was begun that could not have been ended");
+    assert_eq!(xr, None, "nothing was begun that could not end in time");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sink_that_takes_nothing_is_told_and_stops_nothing_else() {
+async fn failing_sink_is_reported_and_stops_nothing_else() {
     for fault in [HANGS, DEAD] {
         let plan = FaultPlan::none().from_call(PortName::EventSink, "deliver", 1, fault);
         let world = World::with_faults(plan);
@@ -154,7 +153,7 @@ async fn a_sink_that_takes_nothing_is_told_and_stops_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn labels_that_cannot_be_had_together_are_had_one_by_one() {
+async fn labels_are_read_singly_when_the_batch_fails() {
     for fault in [HANGS, DEAD] {
         let plan =
             FaultPlan::none().from_call(PortName::LabelTagResolver, "resolve_many", 1, fault);

@@ -1,4 +1,4 @@
-//! A status costs one read, and says what holds a resource up as far as this process can know.
+//! A status costs one read, and names what blocks a resource as far as this process knows.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn status(service: &Service, id: ProvisionedResourceId) -> Status {
     service.status(&operator(), id).await.unwrap()
 }
 
-/// One read of the store, and nothing of any other port.
+/// One read of the store, and no call of any other port.
 #[tokio::test]
 async fn status_costs_one_read_of_the_store() {
     let world = World::new();
@@ -28,7 +28,7 @@ async fn status_costs_one_read_of_the_store() {
 }
 
 #[tokio::test]
-async fn status_without_a_runner_rests_on_the_row() {
+async fn status_without_a_runner_uses_only_the_row() {
     let world = World::new();
     let declared = world.brought_to(Phase::Provisioning, &declaration(NODE)).await;
     let told = status(&world.service, declared.id()).await;
@@ -53,7 +53,7 @@ async fn status_of_a_failed_resource_says_so() {
 }
 
 #[tokio::test]
-async fn status_is_only_told_within_the_callers_scope() {
+async fn status_outside_the_callers_scope_is_not_found() {
     let world = World::new();
     let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
     assert!(world.service.status(&caller_of(project()), ready.id()).await.is_ok());
@@ -61,9 +61,42 @@ async fn status_is_only_told_within_the_callers_scope() {
     assert_eq!(hidden.reason(), "provisioned_resource_not_found");
 }
 
-/// What the runner of this process learnt is told in words that name nothing of the platform.
+/// What the last sweep found counts until the next one, except a pause by a caller of this process.
 #[tokio::test(start_paused = true)]
-async fn status_beside_a_runner_knows_what_holds_a_resource_up() {
+async fn status_with_a_runner_knows_pause_brake_and_namespace() {
+    let world = World::new();
+    world.place(false);
+    let declared = world.declare(&declaration(STANDALONE)).await.unwrap().id();
+    let runner = world.runner_with(config("replica-1"));
+    let service = world.service.clone().with_probe(runner.probe());
+    let hold_up = async || status(&service, declared).await.hold_up;
+    let next_sweep = || tokio::time::sleep(Duration::from_secs(31));
+    background(runner, async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(hold_up().await, Some(HoldUp::NamespaceNotReady));
+
+        service.pause(&operator(), declared).await.unwrap();
+        assert_eq!(hold_up().await, Some(HoldUp::Paused), "this process was asked to pause it");
+        world.service.resume(&operator(), declared).await.unwrap();
+        assert_eq!(hold_up().await, Some(HoldUp::Paused), "another process was asked to resume it");
+        next_sweep().await;
+        assert_eq!(hold_up().await, Some(HoldUp::NamespaceNotReady));
+        world.service.pause(&operator(), declared).await.unwrap();
+        next_sweep().await;
+        assert_eq!(hold_up().await, Some(HoldUp::Paused));
+        service.resume(&operator(), declared).await.unwrap();
+        assert_eq!(hold_up().await, Some(HoldUp::NamespaceNotReady));
+
+        service.set_brake(&operator(), None).await.unwrap();
+        next_sweep().await;
+        assert_eq!(hold_up().await, Some(HoldUp::SafetyBrake));
+    })
+    .await;
+}
+
+/// The local runner's knowledge is reported in words that reveal nothing of the platform.
+#[tokio::test(start_paused = true)]
+async fn status_with_a_runner_names_the_hold_up() {
     type Break = fn(&World);
     let rows: [(Break, Option<HoldUp>); 4] = [
         (|_| {}, None),

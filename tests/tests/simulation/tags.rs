@@ -1,4 +1,5 @@
-//! Labels that become no tag: each is named with its reason, in the log once per change, and by plan and explain.
+//! Labels that become no tag: each is named with its reason, in the log once per change, and by
+//! plan and explain.
 
 use broker_domain::{Phase, ProvisionedResource};
 use broker_ports::PortName;
@@ -7,9 +8,9 @@ use broker_tests::world::{NODE, World, declaration, operator};
 
 use crate::log_lines::logged;
 
-const WORDS: &str = "became no tag";
+const WORDS: &str = "could not become a tag";
 
-/// Two labels that the provider refuses, for different reasons, and one that it takes.
+/// Two labels that the provider rejects, for different reasons, and one that it accepts.
 fn label(world: &World, resource: &ProvisionedResource) {
     world.neighbours.label(resource.resource_id(), "team", "blue");
     world.neighbours.label(resource.resource_id(), "a/b", "x");

@@ -1,4 +1,5 @@
-//! One Project and another: what a caller of one learns of the other, and what either may refer to.
+//! Isolation between Projects: what a caller of one learns of the other, and what either may refer
+//! to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -18,13 +19,12 @@ use broker_testkit::builders::id;
 use broker_tests::world::{NODE, STANDALONE, World, caller_of, declaration, operator, project};
 use time::OffsetDateTime;
 
-/// A Project with a Resource, beside the world's own.
 const OTHER: u128 = 0x0b;
 const OTHERS_RESOURCE: u128 = 0x0b2;
-/// Ids of nothing.
 const NOWHERE: u128 = 0xdead;
 
-/// The world's Project with a labelled Resource, and another one with its own Resource and the same credential.
+/// The world's Project with a labelled Resource, and another one with its own Resource and the same
+/// credential.
 fn two_projects() -> World {
     let world = World::new();
     world.neighbours.label(id(2), "team", "payments");
@@ -32,7 +32,6 @@ fn two_projects() -> World {
     world
 }
 
-/// Everything that a call could change.
 async fn picture(world: &World, ids: &[ProvisionedResourceId]) -> String {
     let mut seen = vec![format!("{:?}", world.store.audit_trail())];
     for id in ids {
@@ -43,7 +42,8 @@ async fn picture(world: &World, ids: &[ProvisionedResourceId]) -> String {
     format!("{seen:?} {backlog:?} {:?} {:?}", world.standing(), world.cluster.writes())
 }
 
-/// What every public method of the service answers about a resource and a Project, without their ids.
+/// The answers of every public method of the service about a resource and a Project, without their
+/// ids.
 async fn answers(
     service: &Service,
     context: &RequestContext,
@@ -102,7 +102,7 @@ async fn answers(
     answers
 }
 
-/// The name and the text of every source file below a directory of the workspace.
+/// The path and the text of every source file below a directory of the workspace.
 fn sources(directory: &Path) -> Vec<(String, String)> {
     let mut sources = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
@@ -117,7 +117,7 @@ fn sources(directory: &Path) -> Vec<(String, String)> {
     sources
 }
 
-/// The names of the service's public methods, as its source declares them.
+/// The names of the service's public methods, from its source.
 fn public_methods() -> BTreeSet<String> {
     let mut methods = BTreeSet::new();
     for (_, source) in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../broker-app/src")) {
@@ -131,9 +131,9 @@ fn public_methods() -> BTreeSet<String> {
     methods
 }
 
-/// A new method of the service fails this test until it has a row in `answers`.
+/// A new method of the service fails this test until `answers` contains it.
 #[tokio::test(start_paused = true)]
-async fn every_method_answers_a_stranger_as_if_nothing_was_there() {
+async fn every_method_answers_a_foreign_caller_not_found() {
     let world = two_projects();
     let leaving = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
     world.service.deprovision(&operator(), leaving.id()).await.unwrap();
@@ -157,7 +157,7 @@ async fn every_method_answers_a_stranger_as_if_nothing_was_there() {
         ("list", "assignment_not_found"),
         ("provision", "assignment_not_found"),
         ("list of everything", "[] None"),
-        // For operators alone.
+        // For operators only.
         ("abandon", "invalid_input"),
         ("scrub_audit", "invalid_input"),
         ("brake_status", "invalid_input"),
@@ -173,7 +173,7 @@ async fn every_method_answers_a_stranger_as_if_nothing_was_there() {
     assert!(public_methods().contains("plan_declaration"), "the source is read");
 }
 
-/// A Resource that belongs to another Project is refused exactly like one that does not exist.
+/// A Resource of another Project is refused exactly like an absent one.
 #[tokio::test]
 async fn resource_of_another_project_is_refused_as_absent() {
     let world = two_projects();
@@ -202,7 +202,7 @@ async fn resource_of_another_project_is_refused_as_absent() {
 
 /// A row whose Resource moved to another Project is not rendered with that Project's labels.
 #[tokio::test]
-async fn pass_over_a_resource_that_moved_fails_and_says_so() {
+async fn pass_over_a_moved_resource_fails_with_the_reason() {
     let world = two_projects();
     let declared = world.declare(&declaration(NODE)).await.unwrap();
     world.neighbours.add_resource(id(OTHER), id(2));
@@ -238,10 +238,10 @@ async fn explanations_of_a_project_are_paged_by_its_own_ids() {
             None => break,
         }
     }
-    assert_eq!((seen, pages), (own, 2), "no page for rows of others");
+    assert_eq!((seen, pages), (own, 2), "no page for foreign rows");
 }
 
-/// What a declaration is refused for, and how many lines that leaves in the audit.
+/// The error of a refused declaration, and its number of audit lines.
 #[tokio::test]
 async fn refusal_is_audited_unless_the_project_is_foreign() {
     let world = two_projects();
@@ -270,7 +270,7 @@ fn refers_to(resource: u128) -> Declaration {
     Declaration::new(project(), id(resource), id(NODE), id(4))
 }
 
-/// The store refuses what admission did not see: a reference that went away in between.
+/// The store refuses what admission did not see: a reference that was deleted in between.
 #[tokio::test]
 async fn refusal_by_the_store_is_audited() {
     let world = two_projects();
@@ -295,7 +295,8 @@ fn assigned_to(world: &World, name: &str) {
     world.neighbours.place(project(), assignment);
 }
 
-/// The namespace of the Project decides which cluster gets its objects, at the declaration and at every pass.
+/// The Project's namespace determines the cluster of its objects, at the declaration and at every
+/// pass.
 #[tokio::test]
 async fn project_on_another_cluster_gets_nothing_applied_here() {
     let world = World::new();
@@ -309,7 +310,8 @@ async fn project_on_another_cluster_gets_nothing_applied_here() {
     ] {
         assert_eq!(refused.unwrap_err().reason(), "cluster_mismatch");
     }
-    // A service without a cluster of its own (the command line) accepts; only the named cluster takes it up.
+    // A service without a cluster (the command line) accepts; only the named cluster's replicas
+    // claim the resource.
     world.cluster.take_down();
     let accepted = world.declare(&declaration(NODE)).await.unwrap();
     world.cluster.bring_back();
@@ -320,12 +322,16 @@ async fn project_on_another_cluster_gets_nothing_applied_here() {
 
     assigned_to(&world, HERE);
     let bound = world.declare(&declaration(NODE)).await.unwrap();
-    assert_eq!(bound.substrate().cluster(), Some(&cluster(HERE)), "it is bound from the start");
+    assert_eq!(
+        bound.substrate().cluster(),
+        Some(&cluster(HERE)),
+        "the row is bound from its declaration"
+    );
     assert_eq!(world.get(bound.id()).await.substrate().cluster(), Some(&cluster(HERE)));
     world.until(unbound.id(), Phase::Ready).await;
 }
 
-/// What stands on another cluster is neither counted as missing here nor claimed.
+/// Objects on another cluster are neither counted as missing here nor claimed.
 #[tokio::test]
 async fn rows_of_another_cluster_are_left_to_its_replicas() {
     let world = World::new();
@@ -339,7 +345,7 @@ async fn rows_of_another_cluster_are_left_to_its_replicas() {
     assert_eq!(world.get(ready.id()).await, ready);
 }
 
-/// A replica that does not know its cluster claims nothing; one that knew it goes on.
+/// A replica that does not know its cluster claims nothing; one that knew it continues.
 #[tokio::test]
 async fn replica_claims_nothing_before_its_cluster_answered() {
     let world = World::new();
@@ -355,8 +361,8 @@ async fn replica_claims_nothing_before_its_cluster_answered() {
     assert_eq!((error.reason(), epoch().await), ("cluster_transient", before.next()));
 }
 
-/// Every caller of `Repository::create` and `Repository::replace`, or of the function that creates in a host's
-/// transaction.
+/// Every caller of `Repository::create` and `Repository::replace`, or of the function that creates
+/// in a host's transaction.
 #[test]
 fn only_admission_creates_resources() {
     let mut callers = Vec::new();
@@ -376,7 +382,7 @@ fn only_admission_creates_resources() {
     assert_eq!(callers, admission);
 }
 
-/// A row that cannot be read is another Project's all the same.
+/// An unreadable row of another Project is still another Project's.
 #[tokio::test(start_paused = true)]
 async fn unreadable_row_of_another_project_is_answered_as_absent() {
     let world = two_projects();
@@ -393,9 +399,9 @@ async fn unreadable_row_of_another_project_is_answered_as_absent() {
     assert!(line.starts_with("the repository failed") && line.contains(&theirs.id().to_string()));
 }
 
-/// The counts of the cluster's brake are over all Projects.
+/// The counts of the cluster's brake cover all Projects.
 #[tokio::test]
-async fn explanation_tells_no_counts_of_the_clusters_brake() {
+async fn explanation_hides_the_counts_of_the_clusters_brake() {
     let world = two_projects();
     let lost = world.brought_to(Phase::Ready, &declaration(NODE)).await;
     world.cluster.delete_in_background(&world.xr(&lost));
@@ -413,7 +419,7 @@ async fn explanation_tells_no_counts_of_the_clusters_brake() {
     }
 }
 
-/// A resource that no page explains is taken for gone.
+/// A caller would take a resource without an explanation for deleted.
 #[tokio::test(start_paused = true)]
 async fn explanations_of_all_name_a_row_that_cannot_be_read() {
     let world = two_projects();

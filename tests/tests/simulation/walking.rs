@@ -1,4 +1,5 @@
-//! Every path of a resource's life in memory, and what only a world in memory shows.
+//! Every path of a resource's lifetime in memory, and properties that only an in-memory world
+//! shows.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::paths::every_path;
 every_path!(World::new());
 
 #[tokio::test]
-async fn a_converged_and_a_waiting_world_cost_a_sweep_nothing() {
+async fn sweep_of_a_settled_or_waiting_world_is_a_no_op() {
     let world = World::new();
     let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
     let waiting = world.declare(&declaration(NODE)).await.unwrap();
@@ -39,7 +40,7 @@ async fn a_converged_and_a_waiting_world_cost_a_sweep_nothing() {
 }
 
 #[tokio::test]
-async fn a_mass_disappearance_pulls_the_brake() {
+async fn mass_disappearance_sets_the_brake() {
     let world = World::new();
     let mut resources = Vec::new();
     for _ in 0..8 {
@@ -54,7 +55,7 @@ async fn a_mass_disappearance_pulls_the_brake() {
     let brakes: Vec<_> = report.brakes.iter().map(|it| (it.project, it.absent)).collect();
     assert_eq!(brakes, [(Some(project()), 8)]);
 
-    // A pass that is asked for by hand obeys, too.
+    // A requested pass obeys the brake too.
     let first = &resources[0];
     let passed = world.round(first.id()).await.unwrap();
     assert!(matches!(passed, PassResult::Completed { .. }), "{passed:?}");
@@ -79,9 +80,10 @@ async fn another_cluster_proves_nothing() {
     assert_eq!(world.get(ready.id()).await.phase(), Phase::Ready);
 }
 
-/// Not being allowed to look is no answer: what stands is neither made anew nor given up, on the way up or down.
+/// A forbidden read proves nothing: objects are neither recreated nor given up, in convergence or
+/// teardown.
 #[tokio::test]
-async fn a_forbidden_look_proves_nothing() {
+async fn forbidden_read_proves_nothing() {
     let world = World::new();
     let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
     let leaving = world.brought_to(Phase::Ready, &declaration(NODE)).await;
@@ -94,7 +96,7 @@ async fn a_forbidden_look_proves_nothing() {
         assert_eq!(error.reason(), "cluster_rejected", "{error}");
         assert_eq!(world.get(resource.id()).await.phase(), phase);
         let node = world.mesh.consumer(resource.bootstrap_token_id().unwrap()).unwrap();
-        assert!(!node.deregistered, "a Node was told to leave in {phase}");
+        assert!(!node.deregistered, "a Node was deregistered in {phase}");
     }
     assert_eq!((world.standing(), world.cluster.writes()), before);
 
@@ -103,9 +105,9 @@ async fn a_forbidden_look_proves_nothing() {
     world.until(leaving.id(), Phase::Deleted).await;
 }
 
-/// A phase is stored after the act that it stands on: an act that fails leaves the phase as it was.
+/// A phase is stored after the act that it depends on: a failed act leaves the phase unchanged.
 #[tokio::test]
-async fn a_phase_is_stored_after_its_act() {
+async fn phase_is_stored_after_its_act() {
     let world = World::new();
     world.cluster.forbid(Verb::Create, "Machine");
     let declared = world.declare(&declaration(NODE)).await.unwrap();

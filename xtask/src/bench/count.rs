@@ -1,5 +1,5 @@
-//! Figures that are counted: instructions by callgrind, bytes by the program itself. They are compared with those of
-//! before, because neither depends much on the machine.
+//! Counted figures: instructions by callgrind, bytes by the program. They barely depend on the machine, so they are
+//! compared with the committed ones.
 
 use std::fs;
 use std::path::Path;
@@ -12,32 +12,30 @@ use broker_test_servers::tools::Valgrind;
 use super::grouped;
 use crate::page::rows;
 
-/// How often a case is run: often enough that a table which doubles once does not show.
+/// Runs per case: enough to hide a single table growth.
 const TIMES: u64 = 100;
 
-/// So much more than the committed figure is a step back: less than this comes and goes with a compiler.
+/// A regression threshold: smaller differences come from the compiler.
 const WORSE_BY_PERCENT: u64 = 5;
 
-/// What a case is measured in.
+/// The unit of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// Counted by callgrind: the program runs a case as often as it is told.
+    /// Counted by callgrind, from a program that runs a case a given number of times.
     Instructions,
-    /// Counted by the program itself, which prints the figure of a case.
+    /// Counted and printed by the program.
     BytesPerResource,
-    /// The same, with real servers around it; the case says of what.
+    /// Counted by the program with real servers around it; the case names the quantity.
     Bytes,
 }
 
-/// A figure for each case.
 pub(super) type Figures = Vec<(String, u64)>;
 
-/// What a benchmark is held to, whatever it was before: a figure that creeps up by a twentieth each time is no step back
-/// once. It is judged by the case that is furthest from it.
+/// The limit of a benchmark, independent of committed figures: it stops a slow increase. The worst case decides.
 pub(super) enum Bar {
-    /// At most so many instructions for each decision. A case makes as many as its name says: `Pending, 48 decisions`.
+    /// At most this many instructions per decision. The case name contains the number: `Pending, 48 decisions`.
     Decision(u64),
-    /// At most so many bytes per resource, in the cases whose name begins like this; an empty text is all of them.
+    /// At most this many bytes per resource, in cases with this prefix.
     Resource(u64, &'static str),
 }
 
@@ -53,9 +51,9 @@ impl Bar {
             Self::Decision(_) => per_decision(case, *figure),
             Self::Resource(..) => Some(*figure),
         });
-        // The dearest; nothing where one is not known, for that one may be it.
-        let dearest = each.collect::<Option<Vec<_>>>().and_then(|each| each.into_iter().max());
-        let (met, found) = match dearest {
+        // The worst case; `None` if one is unknown, because it may be the worst.
+        let worst = each.collect::<Option<Vec<_>>>().and_then(|each| each.into_iter().max());
+        let (met, found) = match worst {
             Some(found) if found <= most => ("met", grouped(found)),
             Some(found) => ("**missed**", grouped(found)),
             None => ("**missed**", "not measured".to_owned()),
@@ -64,14 +62,14 @@ impl Bar {
     }
 }
 
-/// Rounded up: a bar is not met by leaving something out.
+/// Rounded up, so that a bar is not met by truncation.
 fn per_decision(case: &str, figure: u64) -> Option<u64> {
     let words = case.strip_suffix(" decisions").or_else(|| case.strip_suffix(" decision"))?;
     let many: u64 = words.rsplit(' ').next()?.replace(',', "").parse().ok()?;
     (many > 0).then(|| figure.div_ceil(many))
 }
 
-/// A figure per case, in the order in which the program names its cases.
+/// One figure per case, in the program's order.
 pub(super) fn measure(
     unit: Unit,
     program: &Path,
@@ -79,19 +77,19 @@ pub(super) fn measure(
 ) -> Result<Figures> {
     let cases = output(Command::new(program).arg("--list"))?;
     let cases = String::from_utf8_lossy(&cases.stdout);
-    // A program that names none would agree with any figures.
+    // A program without cases would match any figures.
     ensure!(!cases.trim().is_empty(), "{} names no cases", program.display());
     let valgrind = (unit == Unit::Instructions).then(Valgrind::find_or_unpack).transpose()?;
     let figure = |case: &str| {
         if let Some(valgrind) = &valgrind {
-            // The difference between many times and none, which leaves out the preparation.
+            // Subtracting a count of zero runs excludes the preparation.
             let count = |times| instructions(valgrind, program, case, times);
             return Ok((count(TIMES)?.saturating_sub(count(0)?)) / TIMES);
         }
         let mut command = Command::new(program);
         let output = output(command.arg(case).envs(environment.iter().cloned()))?;
         let figure = String::from_utf8_lossy(&output.stdout);
-        figure.trim().parse().with_context(|| format!("{figure:?} is no figure"))
+        figure.trim().parse().with_context(|| format!("{figure:?} is not a number"))
     };
     let each = cases.lines().map(|case| {
         let figure: Result<u64> = figure(case);
@@ -100,7 +98,7 @@ pub(super) fn measure(
     each.collect()
 }
 
-/// What a program says that ends well; otherwise the last line of its complaints.
+/// The output of a successful program; otherwise an error with the last line of its standard error.
 fn output(command: &mut Command) -> Result<Output> {
     let output = command.output().with_context(cannot_run(command))?;
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -122,7 +120,7 @@ fn instructions(valgrind: &Valgrind, program: &Path, case: &str, times: u64) -> 
     text.lines().find_map(total).context("callgrind counted nothing")
 }
 
-/// The figures as the page shows them, and below them whether they are what they are held to.
+/// The figures and their bars as the page shows them.
 pub(super) fn text(unit: Unit, figures: &Figures, bars: &[Bar]) -> String {
     let unit = match unit {
         Unit::Instructions => "instructions",
@@ -135,8 +133,8 @@ pub(super) fn text(unit: Unit, figures: &Figures, bars: &[Bar]) -> String {
     format!("| case | {unit} |\n|---|---:|\n{rows}{bars}")
 }
 
-/// What is wrong with some figures: bars that are missed, and the cases that take too much more than the page says, that
-/// it does not know, or that only it knows.
+/// Every problem: missed bars, regressed cases, cases without a committed figure, and committed cases that no longer
+/// exist.
 pub(super) fn worse(committed: &str, figures: &Figures, bars: &[Bar]) -> Vec<String> {
     let known: Vec<(&str, u64)> = rows(committed)
         .filter_map(|row| Some((*row.first()?, row.get(1)?.replace(',', "").parse().ok()?)))
@@ -153,7 +151,7 @@ pub(super) fn worse(committed: &str, figures: &Figures, bars: &[Bar]) -> Vec<Str
         }
     }
     let gone = known.iter().filter(|(known, _)| !figures.iter().any(|(case, _)| case == known));
-    worse.extend(gone.map(|(case, _)| format!("`{case}` is not measured any more")));
+    worse.extend(gone.map(|(case, _)| format!("`{case}` is no longer measured")));
     worse.extend(bars.iter().map(|bar| bar.line(figures)).filter(|line| line.contains("**")));
     worse
 }
@@ -169,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn bar_is_judged_by_the_dearest_case_that_it_is_about() {
+    fn bar_is_judged_by_its_worst_case() {
         let (decision, heap) = (Bar::Decision(100), Bar::Resource(1_024, "heap"));
         let rows: [(&Bar, Case<'_>, &str); 8] = [
             (
@@ -192,10 +190,10 @@ mod tests {
     }
 
     #[test]
-    fn figure_is_worse_by_more_than_a_twentieth_or_beyond_its_bar() {
+    fn figure_regresses_by_five_percent_or_beyond_its_bar() {
         let bars = [Bar::Resource(1_050, "")];
         let page = text(Unit::Bytes, &figures(&[("one", 1_000), ("two", 40)]), &bars);
-        let gone = "`two` is not measured any more";
+        let gone = "`two` is no longer measured";
         let missed = "- at most 1,050 bytes per resource: **missed**, 1,051\n";
         let rows: [(Case<'_>, &[&str]); 3] = [
             (&[("one", 1_050), ("two", 10)], &[]),

@@ -1,5 +1,5 @@
-//! What becomes of times: ratios within a round, their median and spread, and how a way grows. A time by itself says
-//! something about the machine and about what else it does; whatever that is, it meets all ways of a round alike.
+//! Turns times into ratios: within a round, with median and spread, and growth exponents. Machine and load affect every
+//! way of a round alike, so ratios are comparable and times are not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -8,22 +8,22 @@ use serde::Deserialize;
 
 use super::grouped;
 
-/// A line that the program prints: one way, once.
+/// One line of the program: one way in one round.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Measurement {
     case: String,
-    /// How much of it there was.
+    /// The amount on the work's axis.
     many: u64,
     way: Way,
     round: u64,
     nanoseconds: u64,
     counted: Counted,
-    /// Whose processor time it took, in ticks; nothing where a work is told by itself.
+    /// Processor time per process, in ticks; empty if not measured.
     #[serde(default)]
     spent: BTreeMap<String, u64>,
 }
 
-/// In which way a work was done.
+/// The implementation that did the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Way {
@@ -34,7 +34,7 @@ enum Way {
 
 const WAYS: [(Way, &str); 3] = [(Way::Floor, "floor"), (Way::Ours, "ours"), (Way::Naive, "naive")];
 
-/// What was asked of the servers meanwhile; `None` is what nobody counted, which is not the same as nothing.
+/// Requests and writes on the servers; `None` means not counted, which differs from zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 struct Counted {
     requests: Option<u64>,
@@ -48,7 +48,7 @@ impl Counted {
     }
 }
 
-/// The middle of some figures, and the least and greatest of them.
+/// Median, minimum and maximum.
 #[derive(Debug, Clone, Copy)]
 struct Spread {
     median: f64,
@@ -57,7 +57,7 @@ struct Spread {
 }
 
 impl Spread {
-    /// Nothing has no middle.
+    /// `None` without figures.
     fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut figures: Vec<_> = figures.into_iter().collect();
         figures.sort_by(f64::total_cmp);
@@ -67,18 +67,18 @@ impl Spread {
     }
 }
 
-/// What a work is held to. It is judged by the case that is furthest from it.
+/// The limit of a work. The worst case decides.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Bar {
-    /// In this case the naive way takes so many times as long, at the least.
+    /// In this case the naive way takes at least this many times as long.
     Naive(&'static str, f64),
-    /// In these cases ours takes so many times as long as the floor, at the most.
+    /// In these cases ours takes at most this many times as long as the floor.
     Floor(&'static [&'static str], f64),
-    /// In every case ours does so much of the floor in the same time, at the least.
+    /// In every case ours achieves at least this share of the floor's throughput.
     Share(f64),
-    /// In no round of any case does ours send a request or write something.
+    /// In no round of any case does ours send a request or write.
     Silent,
-    /// From one amount to the next, ours grows with no greater exponent.
+    /// Ours grows with at most this exponent from one amount to the next.
     Growth(f64),
 }
 
@@ -100,7 +100,7 @@ impl Bar {
         format!("- {words}: {}, {found}\n", if met { "met" } else { "**missed**" })
     }
 
-    /// Whether it is met, and what was found; nothing where it was not measured.
+    /// Whether the bar is met, and the result; `None` if it was not measured.
     fn judge(self, of: &[Measurement]) -> Option<(bool, String)> {
         let floors = |wanted: &[&str]| {
             let wanted = |name: &str| wanted.is_empty() || wanted.contains(&name);
@@ -119,7 +119,7 @@ impl Bar {
                 let share = floors(&[])?.recip();
                 Some((share >= least, format!("{:.0}%", share * 100.0)))
             }
-            // Judged by the loudest round of any case. Silence that was not counted is none.
+            // The round with the most requests decides. An uncounted round is not silent.
             Self::Silent => {
                 let ours: Vec<_> = of.iter().filter(|it| it.way == Way::Ours).collect();
                 let most = [0, 1, 2].map(|place| {
@@ -133,7 +133,7 @@ impl Bar {
             }
             Self::Growth(most) => {
                 let points = growth(of, Way::Ours);
-                // What any amount costs anyhow flattens the least one. A single step says more about two runs.
+                // Constant cost flattens the first step, so the fit excludes it. One step alone reflects only two runs.
                 let line = exponent(&points[usize::from(points.len() > 2)..])?;
                 let step = points.windows(2).filter_map(exponent).max_by(f64::total_cmp)?;
                 let (met, line, step) = (line <= most, shown(line), shown(step));
@@ -143,14 +143,14 @@ impl Bar {
     }
 }
 
-/// What a work came to, as the page shows it.
+/// The result of a work as the page shows it.
 pub(super) fn text(of: &[Measurement], axis: &str, bars: &[Bar]) -> String {
     let bars: String = bars.iter().map(|bar| bar.line(of)).collect();
     let apart = if bars.is_empty() { "" } else { "\n" };
     format!("{}{apart}{bars}{}{}", table(of), processor(of), times(of, axis))
 }
 
-/// The measurements of each case, in the order in which the cases came.
+/// The measurements per case, in case order.
 fn cases(of: &[Measurement]) -> Vec<(&str, Vec<&Measurement>)> {
     let mut cases: Vec<(&str, Vec<&Measurement>)> = Vec::new();
     for it in of {
@@ -162,7 +162,7 @@ fn cases(of: &[Measurement]) -> Vec<(&str, Vec<&Measurement>)> {
     cases
 }
 
-/// How many times as long one way took as another, round by round.
+/// The time ratio of two ways, per round.
 fn ratio(of: &[&Measurement], one: Way, other: Way) -> Option<Spread> {
     let time = |round: u64, way: Way| {
         let of = of.iter().find(|it| it.round == round && it.way == way);
@@ -172,7 +172,7 @@ fn ratio(of: &[&Measurement], one: Way, other: Way) -> Option<Spread> {
     Spread::of(rounds.filter_map(|round| Some(time(round, one)? / time(round, other)?)))
 }
 
-/// Ratios with their spread, and beside them what each way asked for in the middle one of its rounds.
+/// Ratios with their spread, and the request counts of each way's median round.
 fn table(of: &[Measurement]) -> String {
     let head = "| case | ours ÷ floor | naive ÷ ours | requests | commits | rows written |\n\
                 |---|---:|---:|---:|---:|---:|\n";
@@ -198,11 +198,11 @@ fn table(of: &[Measurement]) -> String {
     format!("{head}{}", rows.collect::<String>())
 }
 
-/// The kernel counts in hundredths of a second: with fewer of them, a share says more about when it counted.
+/// The kernel counts in hundredths of a second; with fewer ticks a share is noise.
 const LEAST_TICKS: u64 = 100;
 
-/// Whose processor time each case took, a line for each way, against all that was spent on the floor in the same
-/// rounds; nothing where that was too little to be compared with.
+/// Processor time per case and way, relative to the floor's total in the same rounds; empty if that is below
+/// [`LEAST_TICKS`].
 fn processor(of: &[Measurement]) -> String {
     let mut lines = String::new();
     for (name, of) in cases(of) {
@@ -221,7 +221,7 @@ fn processor(of: &[Measurement]) -> String {
             let parts = spent.iter().map(|(who, ticks)| format!("{who} {}", share(*ticks)));
             let (parts, all) = (parts.collect::<Vec<_>>().join(", "), share(spent.values().sum()));
             if !spent.is_empty() {
-                // Writing into a string cannot fail.
+                // Writing to a string cannot fail.
                 let _ = writeln!(lines, "- {name}, {title}: {all} ({parts})");
             }
         }
@@ -230,7 +230,7 @@ fn processor(of: &[Measurement]) -> String {
     if lines.is_empty() { lines } else { format!("{head}{lines}") }
 }
 
-/// How long each way takes for each amount, against the least of all; nothing for fewer than three amounts.
+/// Time per way and amount, relative to the least; empty for fewer than three amounts.
 fn times(of: &[Measurement], axis: &str) -> String {
     let ways = WAYS.map(|(way, _)| growth(of, way));
     let amounts: BTreeSet<u64> = of.iter().map(|it| it.many).collect();
@@ -249,7 +249,7 @@ fn times(of: &[Measurement], axis: &str) -> String {
     )
 }
 
-/// How long a way took in the middle, for each amount, in order.
+/// The median time of a way per amount.
 fn growth(of: &[Measurement], way: Way) -> Vec<(f64, f64)> {
     let mut times = BTreeMap::<u64, Vec<f64>>::new();
     for it in of.iter().filter(|it| it.way == way) {
@@ -259,7 +259,7 @@ fn growth(of: &[Measurement], way: Way) -> Vec<(f64, f64)> {
     times.into_iter().filter_map(middle).collect()
 }
 
-/// The exponent with which something grows: the slope of the line through its logarithms.
+/// The growth exponent: the slope of the regression line through the logarithms.
 fn exponent(points: &[(f64, f64)]) -> Option<f64> {
     let logarithms: Vec<_> = points.iter().map(|(x, y)| (x.ln(), y.ln())).collect();
     let count = amount(logarithms.len() as u64);
@@ -270,7 +270,7 @@ fn exponent(points: &[(f64, f64)]) -> Option<f64> {
     (across > 0.0).then(|| along / across)
 }
 
-/// Three digits are all that a ratio has to say.
+/// Ratios are shown with three digits.
 fn shown(figure: f64) -> String {
     if figure >= 100.0 {
         grouped(format!("{figure:.0}"))
@@ -281,7 +281,7 @@ fn shown(figure: f64) -> String {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "nobody reads the sixteenth digit of a ratio")]
+#[expect(clippy::cast_precision_loss, reason = "a ratio is shown with three digits")]
 const fn amount(number: u64) -> f64 {
     number as f64
 }
@@ -297,9 +297,9 @@ mod tests {
     }
 
     #[test]
-    fn page_shows_ratios_within_rounds_counts_of_the_middle_one_and_shares_of_the_floor() {
+    fn page_shows_ratios_counts_and_floor_shares() {
         let mut times = vec![
-            // A machine that becomes ten times slower after the first round changes nothing.
+            // A machine that becomes ten times slower after the first round must not change the result.
             took(10, Way::Floor, 1, 100),
             took(10, Way::Ours, 1, 150),
             took(10, Way::Floor, 2, 1_000),
@@ -315,7 +315,7 @@ mod tests {
         };
         times[0].spent = spent(&[("caller", 100), ("etcd", 300)]);
         times[1].spent = spent(&[("Postgres", 200), ("caller", 0), ("etcd", 400)]);
-        // Too little of a floor to be compared with.
+        // Too few ticks of the floor for a comparison.
         times[4].spent = spent(&[("etcd", LEAST_TICKS - 1)]);
         times[5].spent = spent(&[("etcd", 400)]);
         assert_eq!(
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn bar_is_judged_by_the_case_that_is_furthest_from_it() {
+    fn bar_is_judged_by_its_worst_case() {
         let times = [
             took(10, Way::Floor, 1, 100),
             took(10, Way::Ours, 1, 150),
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_judged_by_the_loudest_round_and_only_if_it_was_counted() {
+    fn silence_is_judged_by_the_loudest_counted_round() {
         let (none, one) = (Some(0), Some(1));
         for (last, expected) in [
             ([none, none, none], "met, 0 requests, 0 commits, 0 rows"),

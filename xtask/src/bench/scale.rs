@@ -1,80 +1,79 @@
-//! What the counted figures mean for a platform: how busy its servers are with N resources, and which is the first that
-//! cannot keep up. Pure.
+//! Projects the counted figures to a platform: the load of each server with N resources, and the first one to saturate.
+//! Pure.
 //!
-//! The broker's part is counted: how many requests and commits a life and a trouble take with all replicas at work, and
-//! how much more a sweep is than a bare scan, all by `cargo xtask bench`. What the servers can do is assumed, because only a
-//! platform knows its own.
+//! `cargo xtask bench` counts the broker's part: requests and commits of a lifecycle and of a failure with all replicas
+//! running, and the cost of a sweep relative to a bare scan. The capacity of the servers is an assumption, because it
+//! depends on the platform.
 
 use anyhow::{Context as _, Result};
 
 use super::{figures, grouped};
 use crate::page::rows;
 
-/// Where the outcome stands.
+/// The generated page.
 pub(super) const PAGE: &str = "docs/scale.md";
 
-/// How many resources.
 const SIZES: [u32; 4] = [1_000, 10_000, 100_000, 1_000_000];
 
-/// How often a resource has trouble in a day and is back: two changes each.
+/// How often a resource fails and recovers per day: two changes each.
 const TROUBLES_PER_DAY: f64 = 12.0;
-/// How many of a hundred resources are made, and as many removed, in a day.
+/// How many of a hundred resources are created per day, and as many deleted.
 const LIVES_PER_DAY: f64 = 10.0;
-/// Which share of all has trouble at the same moment, when a cloud has.
+/// The share of all resources that fails at the same moment in an outage of a cloud.
 const STORM: f64 = 0.1;
-/// One or three: as many as somebody has counted with.
+/// One or three: the figures exist for these.
 const REPLICAS: u32 = 3;
 const SWEEP_INTERVAL_SECONDS: f64 = 30.0;
-/// What the API server takes of the broker, as its own fairness allows.
+/// The request rate that the API server grants to the broker.
 const REQUESTS_PER_SECOND: f64 = 200.0;
 const COMMITS_PER_SECOND: f64 = 1_000.0;
-/// Rows of a bare scan.
+/// Rows per second of a bare scan.
 const ROWS_PER_SECOND: f64 = 200_000.0;
 
 const SECONDS_PER_DAY: f64 = 24.0 * 60.0 * 60.0;
-/// A storm comes after the sixth hour; what is not over with the day never is.
+/// A storm comes after the sixth hour; a backlog that outlives the day counts as unbounded.
 const SECONDS_AFTER_STORM: f64 = 18.0 * 60.0 * 60.0;
 
-/// How often a replica lists everything anew although nobody told it to, and how much a page of such a list holds: the
-/// defaults of the watch cache.
+/// The interval at which a replica lists everything again, and the page size of that list: the defaults of the watch
+/// cache.
 const RELIST_SECONDS: f64 = 60.0 * 60.0;
 const OBJECTS_PER_PAGE: f64 = 500.0;
 
 /// A composite resource and its ProviderConfig.
 const OBJECTS_PER_RESOURCE: f64 = 2.0;
 
-/// As many machines live in each case of `life`.
+/// The number of machines in each case of `life`.
 const MACHINES: u32 = 50;
 
 /// The columns of a work's table.
 const REQUESTS: usize = 3;
 const COMMITS: usize = 4;
 
-/// Where enough processor time was spent to be divided.
+/// The case with enough processor time for a division.
 const MANY: &str = "100,000, cluster in memory";
 
-/// What the broker takes, read from the page of the benchmarks.
+/// The broker's costs, read from the benchmark page.
 struct Taken {
-    /// Requests and commits from the declaration to Deleted, by all replicas together.
+    /// Requests and commits from the declaration to Deleted, over all replicas.
     life: [f64; 2],
-    /// The same for a resource that is Ready, has trouble and is Ready again.
+    /// Requests and commits of a Ready resource that fails and becomes Ready again.
     trouble: [f64; 2],
-    /// How long a sweep takes, in bare scans of the same rows.
+    /// The duration of a sweep, in bare scans of the same rows.
     scans_per_sweep: f64,
-    /// What the database has to do for a sweep, in bare scans of the same rows.
+    /// The database load of a sweep, in bare scans of the same rows.
     work_per_sweep: f64,
-    /// What a replica holds that follows nothing, and what each resource adds to it.
+    /// The memory of a replica without resources, and per resource.
     bytes: f64,
     bytes_per_resource: f64,
 }
 
 impl Taken {
-    /// The error names what is not there.
+    /// The error names the missing figure.
     fn from_page(page: &str) -> Result<Self> {
         let replicas = if REPLICAS == 1 { "replica" } else { "replicas" };
         let each = |what: &str, column| {
             let case = format!("{REPLICAS} {replicas}, {MACHINES} machines {what}");
-            // Floor, ours and naive stand in one cell; the second is ours.
+            // One cell holds floor, ours and naive.
             let cell = cell(page, "life", &case, column).and_then(|cell| cell.split('/').nth(1));
             let ours = cell.and_then(number).with_context(missing("life", &case))?;
             Ok::<_, anyhow::Error>(ours / f64::from(MACHINES))
@@ -100,8 +99,8 @@ impl Taken {
         })
     }
 
-    /// How busy each server is with so many resources, as a share of what it can do; and how many seconds a storm takes
-    /// until all that it brought is served. Troubles and lives come evenly.
+    /// The load of each server with this many resources, as a share of its capacity, and the seconds until a storm is
+    /// served. Failures and lifecycles are spread evenly.
     fn busy(&self, resources: u32) -> ([(f64, &'static str); 3], Option<f64>) {
         let (many, replicas) = (f64::from(resources), f64::from(REPLICAS));
         let errors = many * TROUBLES_PER_DAY / SECONDS_PER_DAY;
@@ -117,7 +116,7 @@ impl Taken {
             REQUESTS_PER_SECOND - requests,
             COMMITS_PER_SECOND * (1.0 - scanning).max(0.0) - commits,
         ];
-        // Both ways of a trouble at once: that the way back comes later is left out.
+        // Failure and recovery of a storm at once: the delay between them is ignored.
         let waits = self.trouble.map(|each| many * STORM * each);
         let wait = (waits[0] / spare[0]).max(waits[1] / spare[1]).ceil();
         let over = spare.iter().all(|spare| *spare > 0.0) && wait <= SECONDS_AFTER_STORM;
@@ -130,14 +129,14 @@ impl Taken {
     }
 }
 
-/// The outcome, from what the page of the benchmarks says.
+/// The page, from the benchmark page.
 pub(super) fn text(page: &str) -> Result<String> {
     let taken = Taken::from_page(page)?;
     let row = |resources: u32| {
         let (busy, storm) = taken.busy(resources);
         let storm = storm.map_or("never".to_owned(), |seconds| format!("{seconds} s"));
         let megabytes = f64::from(resources).mul_add(taken.bytes_per_resource, taken.bytes) / 1e6;
-        // Beyond all that it can do, the busiest is what saturates.
+        // Beyond its capacity, the busiest server saturates.
         let busiest =
             busy.iter().max_by(|one, other| one.0.total_cmp(&other.0)).map_or("", |it| it.1);
         let [api_server, database, sweep] = busy.map(|(share, _)| percent(share));
@@ -147,7 +146,7 @@ pub(super) fn text(page: &str) -> Result<String> {
         )
     };
     let rows: String = SIZES.into_iter().map(row).collect();
-    // How busy each of them is grows in proportion, so that one size tells where it is at its end.
+    // Load is proportional to the number of resources, so one size yields the limit.
     let [.., most] = SIZES;
     let (busy, _) = taken.busy(most);
     let ends = busy
@@ -159,7 +158,7 @@ pub(super) fn text(page: &str) -> Result<String> {
     ))
 }
 
-/// With how many resources somebody is as busy as can be, who is so busy with these; in thousands, rounded down.
+/// The number of resources at full load, given the load of this many; in thousands, rounded down.
 fn end(busy: f64, resources: u32) -> String {
     let thousands = (f64::from(resources) / busy / 1e3).floor();
     grouped(format!("{:.0}", thousands * 1e3))
@@ -180,14 +179,13 @@ fn number(text: &str) -> Option<f64> {
     text.trim().replace(',', "").parse().ok()
 }
 
-/// A cell of the table of a benchmark, by the first cell of its row.
+/// A cell in the table of a benchmark, by the first cell of its row.
 fn cell<'a>(page: &'a str, name: &str, case: &str, column: usize) -> Option<&'a str> {
     let row = rows(figures(page, name)).find(|row| row.first() == Some(&case))?;
     row.get(column).copied()
 }
 
-/// What Postgres spent in a sweep, from the line below the table that says so. Too little to be divided by is as good as
-/// none.
+/// Postgres time of a sweep, from the line below the table. A value too small for a division counts as missing.
 fn postgres(page: &str, way: &str) -> Result<f64> {
     let case = format!("{MANY}, {way}");
     let lines = figures(page, "sweep").lines();

@@ -1,8 +1,7 @@
-//! What the binary itself prints: the reference of its commands, the roles for the sample catalog, and a run of its
-//! demo, as a picture.
+//! Pages printed by the broker binary: the command reference, the roles of the sample catalog, and a demo run as a
+//! picture.
 //!
-//! It is asked and not linked: a task that finds or starts servers should not have to build the binary's
-//! drivers and clients first.
+//! The binary is executed, not linked: the task that starts servers must not build its drivers and clients first.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +13,7 @@ use super::Generated;
 use crate::test;
 use crate::workspace::Workspace;
 
-/// All of it; builds the binary if need be.
+/// Every page; builds the binary if necessary.
 pub(super) fn pages(workspace: &Workspace) -> Result<Vec<Generated>> {
     let binary = test::program(workspace, "provisioning-broker", "demo")?;
     let ask = |words: &[&str]| ask(workspace, &binary, words);
@@ -39,9 +38,9 @@ fn ask(workspace: &Workspace, binary: &Path, words: &[&str]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// A run of the demo as a picture: every change of a phase, as a terminal shows it.
-fn picture(said: &str) -> String {
-    let changes = said.lines().filter(|line| line.contains(" -> "));
+/// The phase changes of a demo run as an SVG terminal.
+fn picture(output: &str) -> String {
+    let changes = output.lines().filter(|line| line.contains(" -> "));
     let lines: Vec<_> =
         ["$ cargo run --bin provisioning-broker -- demo"].into_iter().chain(changes).collect();
     let widest = lines.iter().map(|line| line.chars().count()).max().unwrap_or_default();

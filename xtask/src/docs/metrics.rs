@@ -1,4 +1,4 @@
-//! `docs/metrics.md`: everything that the broker measures, from the table that it measures by.
+//! `docs/metrics.md`: every metric of the broker, from the table that defines them.
 
 use std::fmt::Write as _;
 
@@ -11,14 +11,13 @@ const INTRODUCTION: &str = "\
 
 # Metrics
 
-The broker measures through the `metrics` facade. It installs no recorder: the embedder does, or nothing is
-recorded. Labels take their values from closed sets; no id, name or message of a user is ever one.
+The broker reports through the `metrics` facade and installs no recorder; the embedder must install one. Label values
+come from closed sets and never contain an id, a name or a message.
 ";
 
-/// The whole page.
 pub(super) fn page() -> Generated {
     let mut content = INTRODUCTION.to_owned();
-    content.push_str("\n| metric | kind | labels | what it tells |\n|---|---|---|---|\n");
+    content.push_str("\n| metric | kind | labels | meaning |\n|---|---|---|---|\n");
     for Metric { name, kind, labels, help, .. } in METRICS {
         let kind = match kind {
             MetricKind::Counter => "counter",
@@ -29,7 +28,7 @@ pub(super) fn page() -> Generated {
         let labels: Vec<_> = labels.iter().map(|label| format!("`{}`", label.name)).collect();
         let _ = writeln!(content, "| `{name}` | {kind} | {} | {help} |", labels.join(", "));
     }
-    content.push_str("\n## Values of labels\n\n| metric | label | values |\n|---|---|---|\n");
+    content.push_str("\n## Label values\n\n| metric | label | values |\n|---|---|---|\n");
     for Metric { name, labels, .. } in METRICS {
         for label in *labels {
             let values = (label.values)().into_iter().map(|value| format!("`{value}`"));

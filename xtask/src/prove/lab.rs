@@ -1,6 +1,6 @@
-//! One place where a broken variant is built and the tests that should notice are run.
+//! A place to build a mutation patch and run the tests that must detect it.
 //!
-//! A variant that does not build is no catch, and neither is a test that crashes or never ends.
+//! A build failure, a crash and a timeout do not count as a catch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -15,26 +15,25 @@ use super::variant::{Catch, Variant};
 use crate::test::Outcome;
 use crate::workspace::{artifacts, cargo_in};
 
-/// Longer than any of these tests takes on a slow machine.
+/// In seconds; longer than any of these tests takes on a slow machine.
 const MOST_SECONDS: &str = "900";
 
-/// What a test did.
+/// The result of a test.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    PassResult,
+    Passed,
     Failed,
-    /// It crashed, or hung, or there is no such test.
+    /// It crashed, timed out, or does not exist.
     Neither(String),
 }
 
-/// Where variants are tried out.
 pub(super) struct Lab<'a> {
     pub(super) scratch: Scratch,
     pub(super) servers: &'a [(String, String)],
 }
 
 impl Lab<'_> {
-    /// Breaks it, asks the tests, and puts everything back.
+    /// Applies a patch, runs its tests, and restores the files.
     pub(super) fn try_out(&self, variant: &Variant) -> Result<Vec<String>> {
         let mut problems = Vec::new();
         for edit in &variant.edits {
@@ -44,7 +43,7 @@ impl Lab<'_> {
             }
         }
         if problems.is_empty() {
-            problems = self.ask(variant)?;
+            problems = self.run_tests(variant)?;
         }
         for edit in &variant.edits {
             self.scratch.restore(&edit.path)?;
@@ -52,7 +51,7 @@ impl Lab<'_> {
         Ok(problems)
     }
 
-    fn ask(&self, variant: &Variant) -> Result<Vec<String>> {
+    fn run_tests(&self, variant: &Variant) -> Result<Vec<String>> {
         let suites = variant.catches.iter().map(|catch| catch.suite.as_str());
         let Some(built) = self.build(suites)? else {
             return Ok(vec![format!("{} does not build", variant.name)]);
@@ -67,13 +66,13 @@ impl Lab<'_> {
         Ok(problems)
     }
 
-    /// The test binaries of suites; `None` when something does not compile.
+    /// The test binaries of these suites; `None` if something does not compile.
     pub(super) fn build<'s>(&self, suites: impl Iterator<Item = &'s str>) -> Result<Option<Built>> {
-        // Crates are named after the product, targets of the tests are not.
+        // Crate names begin with the product's name, test targets do not.
         let suites: BTreeSet<_> = suites.collect();
         let (crates, targets): (Vec<_>, Vec<_>) =
             suites.into_iter().partition(|suite| suite.starts_with("broker-"));
-        // All targets in one call; the whole workspace each time, so that features stay what they are.
+        // One call for all targets, and always the whole workspace, so that the resolved features stay the same.
         let tests = targets.iter().flat_map(|target| ["--test", *target]);
         let mut calls = vec![["--workspace"].into_iter().chain(tests).collect::<Vec<_>>()];
         calls.retain(|call| call.len() > 1);
@@ -83,7 +82,7 @@ impl Lab<'_> {
             let arguments = ["test", "--all-features", "--no-run", "--quiet"];
             let mut command = cargo_in(&self.scratch.tree, &arguments);
             command.args(&selection).env("CARGO_TARGET_DIR", &self.scratch.target);
-            // Nobody debugs these.
+            // Debug information is not needed here.
             command.env("CARGO_PROFILE_DEV_DEBUG", "false");
             let (artifacts, status) = artifacts(&mut command)?;
             if !status.success() {
@@ -93,7 +92,7 @@ impl Lab<'_> {
                 let Some(program) = artifact.executable else { continue };
                 let directory = artifact.manifest_path.parent().map(Into::into).unwrap_or_default();
                 let name = artifact.target.name.clone();
-                // A library's own tests go by the name of its package.
+                // A library's unit tests are named after its package.
                 let is_test = artifact.target.is_kind(TargetKind::Test);
                 let suite = if is_test { name } else { name.replace('_', "-") };
                 built.insert(suite, (program.into(), directory));
@@ -102,10 +101,10 @@ impl Lab<'_> {
         Ok(Some(built))
     }
 
-    /// What a test did, and its output.
+    /// Runs a test; returns its result and output.
     pub(super) fn run_test(&self, built: &Built, catch: &Catch) -> Result<(Verdict, String)> {
         let Some((program, directory)) = built.get(&catch.suite) else {
-            return Ok((Verdict::Neither("there is no such suite".to_owned()), String::new()));
+            return Ok((Verdict::Neither("the suite does not exist".to_owned()), String::new()));
         };
         let mut command = Command::new("timeout");
         command.args(["--signal=KILL", MOST_SECONDS]).arg(program).args(["--exact", &catch.test]);
@@ -117,17 +116,17 @@ impl Lab<'_> {
 /// The binary of each suite, and the directory of its package.
 pub(super) type Built = BTreeMap<String, (PathBuf, PathBuf)>;
 
-/// Runs one test to its end. A failure without what it has to say is none.
+/// Runs one test. A failure without the expected message does not count.
 fn judge(command: &mut Command, saying: Option<&str>) -> Result<(Verdict, String)> {
     let output = command.stdin(Stdio::null()).output().with_context(cannot_run(command))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let outcome = Outcome::of(&text, output.status);
     let silent = saying.filter(|saying| !text.contains(saying));
     let verdict = match (outcome, silent) {
-        (Outcome { passed: 1, failed: 0, exited_well: true, .. }, _) => Verdict::PassResult,
+        (Outcome { passed: 1, failed: 0, exited_well: true, .. }, _) => Verdict::Passed,
         (Outcome { passed: 0, failed: 1, exited_well: false, .. }, None) => Verdict::Failed,
         (Outcome { failed: 1, .. }, Some(saying)) => {
-            Verdict::Neither(format!("it failed without saying {saying:?}"))
+            Verdict::Neither(format!("it failed without the message {saying:?}"))
         }
         (other, _) => Verdict::Neither(format!("{other:?}")),
     };
@@ -139,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crash_and_a_missing_test_are_no_catch() {
+    fn crash_and_missing_test_are_not_a_catch() {
         let judged = |script: &str, saying| {
             let mut shell = Command::new("timeout");
             judge(shell.args(["--signal=KILL", "1", "sh", "-c", script]), saying).unwrap().0
@@ -149,7 +148,7 @@ mod tests {
         let passed = "echo 'test result: ok. 1 passed; 0 failed; 0 ignored'";
         assert_eq!(judged(failed, None), Verdict::Failed);
         assert_eq!(judged(&with_words, Some("S5:")), Verdict::Failed);
-        assert_eq!(judged(passed, None), Verdict::PassResult);
+        assert_eq!(judged(passed, None), Verdict::Passed);
         assert!(matches!(judged(failed, Some("S5:")), Verdict::Neither(_)));
         let nothing = "echo 'test result: ok. 0 passed; 0 failed; 0 ignored'";
         for neither in [nothing, "kill -9 $$", "exit 101", "sleep 100"] {

@@ -1,7 +1,7 @@
-//! Mutations: every broken variant is built, and the tests that should notice are run. None may survive.
+//! The check `mutations`: builds every mutation patch and runs the tests that must detect it. None may survive.
 //!
-//! A catch proves something only if the same test passes on what is not broken, so that is tried first. A variant that
-//! does not build is no catch, and neither is a test that crashes or never ends: each of them fails the run.
+//! The same tests must first pass on the unchanged product. A build failure, a crash and a timeout do not count as a
+//! catch and fail the run.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,12 +18,11 @@ use super::scratch::Scratch;
 use super::variant::{self, Catch, Variant};
 use crate::workspace::Workspace;
 
-/// As many as a small machine has cores: what compiles and links for one, and waits for servers, leaves room for
-/// another.
+/// The number of cores of a small machine: one lab compiles while the other waits for servers.
 const LABS: usize = 2;
 
-/// Every variant whose name contains one of the filters; without any, all of them that were not caught before the last
-/// run was interrupted. Answers how many there are, and those that were not caught by each test that they name.
+/// Runs the patches whose name contains one of the filters; without filters, all that no interrupted run has already
+/// caught. Returns their number, and a line per survivor.
 pub(super) fn run(
     workspace: &Workspace,
     filters: &[String],
@@ -42,17 +41,17 @@ pub(super) fn run(
     let labs =
         (0..LABS).map(|number| Ok(Lab { scratch: Scratch::of(workspace, number)?, servers }));
     let labs: Vec<_> = labs.collect::<Result<_>>()?;
-    // The names of variants that were caught, on these very files: there the same test would fail in the same way.
+    // The names of caught patches, valid for exactly these files: the same test would fail in the same way.
     let digest = labs[0].scratch.digest()?;
     let record = workspace.target().join(format!("mutations/caught-{digest}"));
     let caught = fs::read_to_string(&record).unwrap_or_default();
-    // A variant that is named is tried again.
+    // An explicitly named patch runs again.
     left.retain(|it| !filters.is_empty() || caught.lines().all(|name| name != it.name));
     if left.len() < all {
         let (known, record) = (all - left.len(), record.display());
-        println!("{known} of {all} variants are not tried again: they were caught, says {record}");
+        println!("skipping {known} of {all} mutation patches, which {record} lists as caught");
     }
-    // Next to each other what is in the same file, so that little is built twice.
+    // Patches of the same file are adjacent, so that fewer crates are rebuilt.
     left.sort_by(|one, other| one.edits[0].path.cmp(&other.edits[0].path));
     let labs = &labs[..left.len().clamp(1, LABS)];
     survived.extend(sound(labs, &left)?);
@@ -64,35 +63,34 @@ pub(super) fn run(
     };
     survived.extend(try_all(labs, &left, note)?);
     if survived.is_empty() && filters.is_empty() && record.exists() {
-        // That run was not interrupted.
+        // The run was complete, so the record is no longer needed.
         fs::remove_file(&record).with_context(cannot("remove", &record))?;
     }
     Ok((all, survived))
 }
 
-/// Every test that should notice something passes where nothing is broken; otherwise, what is wrong.
+/// Runs every test on the unchanged product; returns the failures.
 fn sound(labs: &[Lab<'_>], variants: &[Variant]) -> Result<Vec<String>> {
-    // What passes has nothing to say.
+    // A passing test prints no message.
     let catches = variants.iter().flat_map(|variant| variant.catches.iter().cloned());
     let catches: BTreeSet<_> = catches.map(|catch| Catch { saying: None, ..catch }).collect();
     let Some((first, others)) = labs.split_first() else { return Ok(Vec::new()) };
     let Some(built) = first.build(catches.iter().map(|catch| catch.suite.as_str()))? else {
-        return Ok(vec!["what is not broken does not build".to_owned()]);
+        return Ok(vec!["the unchanged product does not build".to_owned()]);
     };
     others.iter().try_for_each(|lab| lab.scratch.learn_from(&first.scratch))?;
     let mut problems = Vec::new();
     for catch in &catches {
         let (verdict, output) = first.run_test(&built, catch)?;
-        if verdict != Verdict::PassResult {
+        if verdict != Verdict::Passed {
             println!("{output}");
-            problems.push(format!("{catch} on what is not broken: {verdict:?}"));
+            problems.push(format!("{catch} on the unchanged product: {verdict:?}"));
         }
     }
     Ok(problems)
 }
 
-/// Tries every variant in whichever lab is free, and notes which were caught. The answer is what is wrong with the
-/// others.
+/// Distributes the patches over the labs and records the caught ones. Returns the survivors.
 fn try_all(
     labs: &[Lab<'_>],
     variants: &[Variant],

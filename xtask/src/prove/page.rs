@@ -1,7 +1,7 @@
-//! The tables in `docs/proof.md`: what was tried and what was found, without times, which are no promise. One is of runs
-//! in full, one of the share that a normal test run has.
+//! The tables in `docs/proof.md`: cases and findings of each check, without times, which are no guarantee. One table is
+//! for nightly runs, one for normal test runs.
 //!
-//! Only the rows of what was run are written; the others stay as the last such run of theirs left them.
+//! A run updates only the rows of its checks.
 
 use std::path::Path;
 
@@ -9,20 +9,18 @@ use anyhow::Result;
 
 use crate::page;
 
-/// Where it is, from the root.
 pub(crate) const PATH: &str = "docs/proof.md";
 
-/// The marks of a table; everything outside the two is written by people.
+/// The marks of a table; the text outside them is hand-written.
 type Table = (&'static str, &'static str);
 
-/// Of runs with the big counts.
+/// For the big counts.
 pub(crate) const IN_FULL: Table =
     ("<!-- begin: `cargo xtask prove --nightly` writes this table -->", "<!-- end -->");
-/// Of what a normal test run tries.
+/// For the counts of a normal test run.
 pub(crate) const SHARE: Table =
     ("<!-- begin: `cargo xtask prove` writes this table -->", "<!-- end -->");
 
-/// A line of the table.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) what: String,
@@ -30,7 +28,7 @@ pub(crate) struct Row {
     pub(crate) found: String,
 }
 
-/// The rows of a table of the page.
+/// The rows of a table.
 pub(crate) fn rows(page: &str, table: Table) -> Vec<Row> {
     let row = |cells: Vec<&str>| {
         let [what, cases, found] = cells[..] else { return None };
@@ -40,13 +38,13 @@ pub(crate) fn rows(page: &str, table: Table) -> Vec<Row> {
     page::rows(page::between(page, table)).filter_map(row).collect()
 }
 
-/// Puts a row into the committed page.
+/// Writes a row into the committed page.
 pub(super) fn update(root: &Path, table: Table, row: Row) -> Result<()> {
     let text = updated(&page::read(root, PATH)?, table, row);
     page::write(root, PATH, table, &text)
 }
 
-/// The table with another row.
+/// The table with this row added or replaced.
 fn updated(page: &str, table: Table, row: Row) -> String {
     let mut all = rows(page, table);
     match all.iter_mut().find(|old| old.what == row.what) {
@@ -63,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn row_of_this_run_replaces_that_of_the_last_and_others_stay() {
+    fn update_replaces_its_row_and_keeps_the_others() {
         let page = |text: &str| format!("{}{text}{}", IN_FULL.0, IN_FULL.1);
         let row = |what: &str, cases: &str| {
             let [what, cases, found] = [what, cases, "0"].map(str::to_owned);

@@ -1,8 +1,8 @@
-//! A copy of the sources that may be broken, inside the build directory, with a build directory of its own.
+//! A copy of the sources for mutation patches, below the build directory, with its own build directory.
 //!
-//! There are several, so that one is built while another is tried.
-//! It is kept from one run to the next, and only what differs is written, so that cargo builds no more than it has
-//! to. Whatever is put back is written again: cargo has to see that it changed, or it would run what was broken.
+//! Several copies exist, so that one builds while another runs tests. A copy is kept between runs and only changed
+//! files are written, so that cargo rebuilds little. A restored file gets a new modification time: cargo would
+//! otherwise keep the mutated build.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,14 +20,14 @@ pub(super) struct Scratch {
     source: PathBuf,
     /// The root of the copy.
     pub(super) tree: PathBuf,
-    /// Where the copy is built.
+    /// The build directory of the copy.
     pub(super) target: PathBuf,
-    /// Every file of the copy, from its root.
+    /// Every file of the copy, relative to its root.
     files: Vec<String>,
 }
 
 impl Scratch {
-    /// The sources as they are, in the copy of this number.
+    /// Creates or updates the copy with this number.
     pub(super) fn of(workspace: &Workspace, number: usize) -> Result<Self> {
         let place = workspace.target().join("mutations").join(number.to_string());
         let source = workspace.root().to_owned();
@@ -41,8 +41,8 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Takes over what another copy has compiled, if nothing was compiled here yet. Of that, cargo uses what does not
-    /// depend on where the copy stands: the crates of others.
+    /// Reuses the build of another copy if this one has none. Cargo accepts the crates that do not depend on the path:
+    /// external ones.
     pub(super) fn learn_from(&self, other: &Self) -> Result<()> {
         if self.target.exists() {
             return Ok(());
@@ -54,7 +54,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// A digest of every file that is copied, but for the page that other ways write to meanwhile.
+    /// A digest of every copied file except docs/proof.md, which other checks write.
     pub(super) fn digest(&self) -> Result<String> {
         let mut hasher = Sha256::new();
         for file in self.files.iter().filter(|file| *file != page::PATH) {
@@ -65,17 +65,17 @@ impl Scratch {
         Ok(hex(&hasher.finalize()))
     }
 
-    /// A file of the sources, as it is.
+    /// The original text of a file.
     pub(super) fn original(&self, file: &str) -> Result<String> {
         fs::read_to_string(self.source.join(file)).with_context(cannot("read", file))
     }
 
-    /// Puts another text into the place of a file.
+    /// Overwrites a file of the copy.
     pub(super) fn replace(&self, file: &str, text: &str) -> Result<()> {
         fs::write(self.tree.join(file), text).with_context(cannot("write", file))
     }
 
-    /// Makes a file what it is in the sources, its permissions included.
+    /// Restores a file with its permissions.
     pub(super) fn restore(&self, file: &str) -> Result<()> {
         let (from, to) = (self.source.join(file), self.tree.join(file));
         let bytes = fs::read(&from).with_context(cannot("read", &from))?;

@@ -1,17 +1,17 @@
-//! A broken variant of the product: a unified diff below `tests/mutations`, with three kinds of lines above it.
+//! A mutation patch: a unified diff below `tests/mutations` with header lines.
 //!
 //! ```text
-//! Breaks: what is wrong with this variant, as a sentence.
+//! Breaks: the mutation, as a sentence.
 //! Caught by: SUITE TEST
-//! Saying: what the test says when it fails.
+//! Saying: a part of the test's failure message.
 //! --- a/some/file.rs
 //! …
 //! ```
 //!
-//! `SUITE` is a test target of `broker-tests`, or a crate whose own unit tests are meant. Several lines `Caught by`
-//! mean that each of them has to notice. `Saying` is about the test above it and may be left out; with it a failure counts
-//! only if these words are in what the test said, so that one for another reason is no catch. A hunk is found by its text and not by its line numbers, so that a variant
-//! lives on when something else in its file moves, and it has to be found exactly once.
+//! `SUITE` is a test target of `broker-tests`, or a crate for its unit tests. Every test in a `Caught by` line must
+//! fail. The optional `Saying` applies to the test above it: a failure counts only if the output contains this text. A
+//! hunk is located by its text, not by its line numbers, and must match exactly once, so that a patch survives changes
+//! elsewhere in its file.
 
 use std::fmt;
 use std::fs;
@@ -22,10 +22,9 @@ use broker_test_servers::failure::cannot;
 
 use crate::workspace::files;
 
-/// Where the variants are, from the root.
 pub(crate) const DIRECTORY: &str = "tests/mutations";
 
-/// A broken variant.
+/// A parsed mutation patch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Variant {
     /// Directory and name, without the extension.
@@ -35,21 +34,21 @@ pub(crate) struct Variant {
     pub(crate) edits: Vec<Edit>,
 }
 
-/// A test that has to notice.
+/// A test that must detect the mutation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Catch {
     /// A test target of `broker-tests`, or a crate.
     pub(crate) suite: String,
-    /// The test's whole name.
+    /// The full name of the test.
     pub(crate) test: String,
-    /// What it has to say when it fails.
+    /// A required part of its failure message.
     pub(crate) saying: Option<String>,
 }
 
-/// What is changed in one file.
+/// The hunks of one file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Edit {
-    /// From the root.
+    /// Relative to the root.
     pub(crate) path: String,
     hunks: Vec<Hunk>,
 }
@@ -67,7 +66,7 @@ impl fmt::Display for Catch {
 }
 
 impl Variant {
-    /// Reads a patch. The error says what is wrong with it.
+    /// Parses a patch. The error describes the problem.
     pub(crate) fn parse(name: &str, text: &str) -> Result<Self, String> {
         let mut variant = Self {
             name: name.to_owned(),
@@ -80,13 +79,13 @@ impl Variant {
         }
         let edits = &variant.edits;
         if edits.is_empty() || edits.iter().any(|edit| edit.hunks.is_empty()) {
-            return Err("it changes nothing".to_owned());
+            return Err("the patch changes nothing".to_owned());
         }
         if variant.breaks.is_empty() {
-            return Err("it does not say what it breaks; begin with `Breaks: `".to_owned());
+            return Err("the patch has no description; begin it with `Breaks: `".to_owned());
         }
         if variant.catches.is_empty() {
-            return Err("it names no test; add `Caught by: SUITE TEST`".to_owned());
+            return Err("the patch names no test; add `Caught by: SUITE TEST`".to_owned());
         }
         Ok(variant)
     }
@@ -108,8 +107,8 @@ impl Variant {
                     }
                 }
             }
-            (_, None) => return Err(format!("{line:?} stands before the first hunk")),
-            _ => return Err(format!("{line:?} is no line of a diff")),
+            (_, None) => return Err(format!("{line:?} is before the first hunk")),
+            _ => return Err(format!("{line:?} is not a diff line")),
         }
         Ok(())
     }
@@ -121,7 +120,7 @@ impl Variant {
         }
         if let Some(saying) = line.strip_prefix("Saying: ") {
             let Some(catch) = self.catches.last_mut().filter(|catch| catch.saying.is_none()) else {
-                return Err(format!("{line:?} stands below no `Caught by` of its own"));
+                return Err(format!("{line:?} does not follow a `Caught by` line"));
             };
             catch.saying = Some(saying.to_owned());
             return Ok(());
@@ -139,7 +138,7 @@ impl Variant {
 }
 
 impl Edit {
-    /// The file as this variant has it.
+    /// Applies the patch to the text of the file.
     pub(crate) fn apply(&self, text: &str) -> Result<String, String> {
         let mut changed = text.to_owned();
         for Hunk { old, new } in &self.hunks {
@@ -148,18 +147,20 @@ impl Edit {
                 times => {
                     let first = old.lines().find(|line| !line.trim().is_empty());
                     let first = first.unwrap_or_default().trim();
-                    return Err(format!("a hunk that begins with {first:?} fits {times} times"));
+                    return Err(format!(
+                        "the hunk that begins with {first:?} matches {times} times, not once"
+                    ));
                 }
             }
         }
-        if changed == text { Err("it changes nothing".to_owned()) } else { Ok(changed) }
+        if changed == text { Err("the patch changes nothing".to_owned()) } else { Ok(changed) }
     }
 }
 
-/// A variant, or what is wrong with its patch.
+/// A patch, or the problem with it.
 type Parsed = Result<Variant, String>;
 
-/// Every variant, by name, each read or with what is wrong with it.
+/// Every patch by name, each parsed or with its problem.
 pub(crate) fn all(root: &Path) -> anyhow::Result<Vec<(String, Parsed)>> {
     let top = root.join(DIRECTORY);
     let read = |file: String| {
@@ -187,8 +188,8 @@ Caught by: simulation counting::two_is_two
 ";
 
     #[test]
-    fn a_patch_is_read_and_finds_its_place_by_the_text() {
-        // What a test has to say belongs to the test above.
+    fn patch_is_located_by_its_text() {
+        // A `Saying` belongs to the test above it.
         let more = "Caught by: proof a::b\nSaying: S5: it went\nCaught by: proof c::d\n--- a/";
         let variant = Variant::parse("act/two", &PATCH.replacen("--- a/", more, 1)).unwrap();
         assert_eq!(variant.breaks, "Two is three.");
@@ -200,19 +201,22 @@ Caught by: simulation counting::two_is_two
         assert_eq!(edit.apply("zero\none\ntwo\n\nfour\n").unwrap(), "zero\none\nthree\n\nfour\n");
         for (text, times) in [("one\nTWO\n\n", 0), ("one\ntwo\n\none\ntwo\n\n", 2)] {
             let problem = edit.apply(text).unwrap_err();
-            assert_eq!(problem, format!("a hunk that begins with \"one\" fits {times} times"));
+            assert_eq!(
+                problem,
+                format!("the hunk that begins with \"one\" matches {times} times, not once")
+            );
         }
     }
 
     #[test]
-    fn a_patch_that_does_not_say_enough_is_refused() {
+    fn incomplete_patch_is_refused() {
         for (is, becomes, problem) in [
-            ("Breaks: Two is three.\n", "", "it does not say what it breaks"),
-            ("Caught by: simulation counting::two_is_two\n", "", "it names no test"),
+            ("Breaks: Two is three.\n", "", "the patch has no description"),
+            ("Caught by: simulation counting::two_is_two\n", "", "the patch names no test"),
             ("Caught by", "Seen by", "is neither"),
-            ("Breaks", "Saying: S5\nBreaks", "below no `Caught by`"),
-            ("-two", "*two", "is no line of a diff"),
-            ("@@ -7,3 +7,3 @@\n one\n-two\n+three\n\n", "", "it changes nothing"),
+            ("Breaks", "Saying: S5\nBreaks", "does not follow a `Caught by` line"),
+            ("-two", "*two", "is not a diff line"),
+            ("@@ -7,3 +7,3 @@\n one\n-two\n+three\n\n", "", "the patch changes nothing"),
         ] {
             let found = Variant::parse("act/two", &PATCH.replace(is, becomes)).unwrap_err();
             assert!(found.contains(problem), "{found}");

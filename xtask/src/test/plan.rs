@@ -1,24 +1,24 @@
-//! Which tiers the workspace has, read from cargo's metadata, and which of them were asked for.
+//! The tiers of the workspace, from cargo's metadata, and the selected ones.
 
 use anyhow::{Result, ensure};
 use cargo_metadata::{Package, Target, TargetKind};
 
 /// The package whose test targets are tiers.
 const TIERS_PACKAGE: &str = "broker-tests";
-/// The tier of everything else.
+/// The tier of all other tests.
 const UNIT: &str = "unit";
-/// The tier of the ports' contract suites, wherever they run.
+/// The tier of the ports' contract suites.
 const CONTRACT: &str = "contract";
-/// The package whose test targets run contract suites.
+/// The package whose test targets run the contract suites.
 const CONTRACT_PACKAGE: &str = "broker-testkit";
-/// The tier of every target that runs on Crossplane.
+/// The tier of every target on Crossplane.
 const CROSSPLANE: &str = "crossplane";
-/// The tier that has a task of its own for its big counts.
+/// The tier whose big counts `prove --nightly` runs.
 const PROOF: &str = "proof";
-/// A test target that asks for this feature runs on Crossplane, which its own process starts beside the servers.
+/// A test target that requires this feature runs on Crossplane, which its own process starts.
 const CROSSPLANE_FEATURE: &str = "crossplane";
 
-/// A set of tests that is selected as one.
+/// A set of tests that is selected together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tier {
     pub(crate) name: String,
@@ -27,7 +27,7 @@ pub(crate) struct Tier {
 }
 
 impl Tier {
-    /// A tier that needs nothing but itself.
+    /// A tier without servers.
     fn alone(name: &str) -> Self {
         Self { name: name.to_owned(), needs_servers: false, needs_crossplane: false }
     }
@@ -38,16 +38,16 @@ impl Tier {
     }
 }
 
-/// The tiers to run, in the order in which they run.
+/// The selected tiers, in execution order.
 #[derive(Debug)]
 pub(super) struct Plan {
     tiers: Vec<Tier>,
-    /// The test targets of the tiers, where no other targets but these and libraries are to be built.
+    /// The test targets of a quick run, which builds only these and the libraries; `None` for other runs.
     quick: Option<Vec<String>>,
 }
 
 impl Plan {
-    /// All tiers, or the one that was asked for, or those that an edit is tried with.
+    /// All tiers, the requested one, or those of a quick run.
     pub(super) fn new<'a>(
         packages: impl Iterator<Item = &'a Package>,
         wanted: Option<&str>,
@@ -64,19 +64,19 @@ impl Plan {
                 }
             }
         }
-        // What is quick and needs nothing fails first.
+        // Fast tiers without servers fail first.
         tiers.sort_by_key(|tier| (tier.needs_servers, tier.needs_crossplane));
         let known: Vec<_> = tiers.iter().map(|tier| tier.name.clone()).collect();
         tiers.retain(|tier| wanted.is_none_or(|wanted| tier.name == wanted));
         tiers.retain(|tier| !quick || !(tier.needs_servers || tier.is_proof()));
         let tier = wanted.unwrap_or_default();
-        ensure!(!tiers.is_empty(), "there is no tier {tier:?}; there are {}", known.join(", "));
+        ensure!(!tiers.is_empty(), "there is no tier {tier:?}; use one of {}", known.join(", "));
         targets.retain(|(name, _)| tiers.iter().any(|tier| tier.name == *name));
         let quick = quick.then(|| targets.into_iter().map(|(_, target)| target).collect());
         Ok(Self { tiers, quick })
     }
 
-    /// What cargo is told to build; nothing is everything.
+    /// The target arguments for cargo; none selects everything.
     pub(super) fn targets(&self) -> Vec<String> {
         let Some(targets) = &self.quick else { return Vec::new() };
         let tests = targets.iter().flat_map(|target| ["--test".to_owned(), target.clone()]);
@@ -91,7 +91,7 @@ impl Plan {
         self.tiers.iter().any(|tier| tier.needs_crossplane)
     }
 
-    /// The tier that the tests of a target belong to, if they are to run.
+    /// The selected tier of a test target.
     pub(super) fn tier(&self, package: &str, target: &Target) -> Option<&Tier> {
         let test = target.is_kind(TargetKind::Test).then(|| tier_of_target(package, target));
         match test.flatten() {
@@ -100,12 +100,12 @@ impl Plan {
         }
     }
 
-    /// The tier of the documentation's examples, if they are to run.
+    /// The tier of the documentation's examples, if selected.
     pub(super) fn documentation(&self) -> Option<&Tier> {
         self.named(UNIT).filter(|_| self.quick.is_none())
     }
 
-    /// Where a tier comes in the order.
+    /// The position of a tier in the order.
     pub(super) fn position(&self, tier: &Tier) -> Option<usize> {
         self.tiers.iter().position(|known| known == tier)
     }
@@ -115,12 +115,11 @@ impl Plan {
     }
 }
 
-/// The tier that a test target stands for; `None` if its tests are units like any other.
+/// The tier of a test target; `None` if its tests are unit tests.
 ///
-/// A target of `broker-tests` that asks for features does so because it must not run by accident: it needs
-/// servers. Those that need Crossplane are one tier, of several processes: a machine runs one Crossplane at a time,
-/// and not every test can share it. The test targets of
-/// `broker-testkit` are the contract suites.
+/// A target of `broker-tests` with required features needs servers and must not run by accident. Targets that need
+/// Crossplane form one tier of several processes: a machine runs one Crossplane at a time, and some tests cannot share
+/// it. The test targets of `broker-testkit` are the contract suites.
 fn tier_of_target(package: &str, target: &Target) -> Option<Tier> {
     let features = &target.required_features;
     if package == TIERS_PACKAGE {
@@ -140,7 +139,7 @@ mod tests {
     use crate::workspace::Workspace;
 
     #[test]
-    fn tiers_are_the_test_targets_and_those_that_need_servers_come_last() {
+    fn tiers_are_test_targets_with_server_tiers_last() {
         let workspace = Workspace::load().unwrap();
         let plan = |wanted, quick| Plan::new(workspace.packages(), wanted, quick);
         let all = "unit contract simulation proof servers crossplane";
@@ -159,7 +158,7 @@ mod tests {
             assert_eq!(plan.targets().iter().any(|it| it == "simulation"), quick, "{wanted:?}");
         }
         let error = plan(Some("contact"), false).unwrap_err().to_string();
-        assert!(error.starts_with("there is no tier \"contact\"; there are unit, "), "{error}");
+        assert!(error.starts_with("there is no tier \"contact\"; use one of unit, "), "{error}");
     }
 
     #[test]

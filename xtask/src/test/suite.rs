@@ -1,5 +1,4 @@
-//! One test binary, or all examples of the documentation: how many tests it promises, and what
-//! became of them.
+//! One test binary, or all documentation examples: its listed tests and its outcome.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -13,22 +12,22 @@ use cargo_metadata::Artifact;
 use super::plan::{Plan, Tier};
 use crate::workspace::{Workspace, artifacts, cargo_in};
 
-/// How many tests a binary runs at once, where it is not told.
+/// The number of concurrent tests of a binary, unless set explicitly.
 const THREADS: &str = "RUST_TEST_THREADS";
 
-/// Tests on Crossplane wait most of the time, for it or for each other, on every machine. So many that none waits for a
-/// thread: one that wants Crossplane alone would hold one meanwhile that another could use.
+/// Crossplane tests mostly wait, for Crossplane or for each other. No test may wait for a thread: a test that waits for
+/// exclusive use of Crossplane occupies one.
 const WAITING_THREADS: usize = 32;
 
-/// Tests on servers wait for their answers now and then: so many for each core leave it hardly idle.
+/// Server tests wait now and then: two per core keep the machine busy.
 const SERVER_THREADS_PER_CORE: usize = 2;
 
-/// Tests that run in one go.
+/// Tests that run in one process.
 pub(crate) struct Suite {
     pub(crate) tier: Tier,
-    /// What a person calls it.
+    /// The name in the output.
     pub(super) title: String,
-    /// A binary that cargo built, or nothing for the documentation, whose tests cargo compiles and runs in one.
+    /// The test binary; `None` for the documentation examples, which cargo compiles and runs in one step.
     binary: Option<PathBuf>,
     /// Of the package, or of the workspace.
     directory: PathBuf,
@@ -44,10 +43,10 @@ pub(super) fn build(
     let mut suites: Vec<Suite> =
         built.iter().filter_map(|artifact| Suite::of(workspace, plan, artifact)).collect();
     suites.sort_by(|one, other| one.title.cmp(&other.title));
-    // Last in their tier, for they are slow.
+    // Last in their tier, because they are slow.
     suites.extend(plan.documentation().map(|tier| Suite {
         tier: tier.clone(),
-        title: "examples in the documentation".to_owned(),
+        title: "documentation examples".to_owned(),
         binary: None,
         directory: workspace.root().to_owned(),
     }));
@@ -55,8 +54,8 @@ pub(super) fn build(
     Ok(suites)
 }
 
-/// One cargo call that compiles tests. Always of the whole workspace with all features, whichever targets are wanted:
-/// another selection would resolve other features and compile the same crates again.
+/// One cargo call that compiles tests. Always the whole workspace with all features: another selection resolves other
+/// features and recompiles the same crates.
 pub(super) fn compile(workspace: &Workspace, arguments: &[String]) -> Result<Vec<Artifact>> {
     let mut command = workspace.cargo(&["test", "--workspace", "--all-features", "--no-run"]);
     let (built, status) = artifacts(command.args(arguments))?;
@@ -64,13 +63,13 @@ pub(super) fn compile(workspace: &Workspace, arguments: &[String]) -> Result<Vec
     Ok(built)
 }
 
-/// What the test harness says at its end, added up.
+/// The summed results of the test harness.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) passed: usize,
     pub(crate) failed: usize,
     pub(crate) ignored: usize,
-    /// Success means more than no failed test: a crash fails none.
+    /// Also false after a crash, which reports no failed test.
     pub(crate) exited_well: bool,
 }
 
@@ -85,7 +84,7 @@ impl Suite {
         Some(Self { tier, title, binary: Some(binary), directory })
     }
 
-    /// How many tests there are under these filters.
+    /// The number of tests that match the filters.
     pub(super) fn list(&self, filters: &[String]) -> Result<usize> {
         let mut command = self.command();
         command.args(filters).args(["--list", "--format", "terse"]).stderr(Stdio::piped());
@@ -95,7 +94,7 @@ impl Suite {
         Ok(count_listed(&String::from_utf8_lossy(&output.stdout)))
     }
 
-    /// Runs them, and shows what they print on `screen`.
+    /// Runs the tests and copies their output to `screen`.
     pub(super) fn run(
         &self,
         filters: &[String],
@@ -121,14 +120,14 @@ impl Suite {
             return command;
         };
         let mut command = Command::new(binary);
-        // As cargo would: tests find their fixtures from the package's directory.
+        // As cargo does: tests find fixtures relative to the package's directory.
         command.current_dir(directory).env("CARGO_MANIFEST_DIR", directory);
         command.env("CARGO_MANIFEST_PATH", directory.join("Cargo.toml"));
         command
     }
 }
 
-/// How many tests of a tier run at once; `None` for as many as there are cores.
+/// The number of concurrent tests of a tier; `None` for one per core.
 fn threads(tier: &Tier) -> Option<usize> {
     if tier.needs_crossplane {
         return Some(WAITING_THREADS);
@@ -137,7 +136,7 @@ fn threads(tier: &Tier) -> Option<usize> {
     Some(cores.get() * SERVER_THREADS_PER_CORE)
 }
 
-/// Runs tests, and hands every line on to `screen`. Answers what became of them, and all that they said.
+/// Runs tests and copies each line to `screen`. Returns the outcome and the whole output.
 pub(crate) fn watch(command: &mut Command, screen: &mut impl Write) -> Result<(Outcome, String)> {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().with_context(cannot_run(command))?;
@@ -154,8 +153,8 @@ pub(crate) fn watch(command: &mut Command, screen: &mut impl Write) -> Result<(O
 }
 
 impl Outcome {
-    /// Of a harness that has ended, from all that it said: the counts of each line
-    /// `test result: ok. 3 passed; 0 failed; 0 ignored; …`.
+    /// Parses the output of a finished harness: the counts in each line `test result: ok. 3 passed; 0 failed; 0
+    /// ignored; …`.
     pub(crate) fn of(text: &str, status: ExitStatus) -> Self {
         let mut outcome = Self { exited_well: status.success(), ..Self::default() };
         let results = text.lines().filter_map(|line| line.strip_prefix("test result: "));
@@ -171,26 +170,26 @@ impl Outcome {
         outcome
     }
 
-    /// Everything that makes a run a failure. Invariant: nothing is skipped. What was listed is executed, whatever the exit
-    /// code says.
+    /// Every reason to fail the run. Invariant: no test is skipped; every listed test is executed, whatever the exit
+    /// code.
     pub(super) fn complaints(self, listed: usize) -> Vec<String> {
         let Self { passed, failed, ignored, exited_well } = self;
         let executed = passed + failed;
         let complaints = [
             (failed > 0).then(|| format!("{failed} failed")),
-            (ignored > 0).then(|| format!("{ignored} ignored, and no test may be")),
+            (ignored > 0).then(|| format!("{ignored} ignored; no test may be ignored")),
             (executed + ignored != listed)
                 .then(|| format!("{listed} listed but {executed} executed")),
         ];
         let mut complaints: Vec<_> = complaints.into_iter().flatten().collect();
         if !exited_well && complaints.is_empty() {
-            complaints.push("the test binary ended with an error".to_owned());
+            complaints.push("the test binary exited with an error".to_owned());
         }
         complaints
     }
 }
 
-/// The tests among the lines of `--list --format terse`.
+/// Counts the tests in the output of `--list --format terse`.
 fn count_listed(text: &str) -> usize {
     text.lines().filter(|line| line.ends_with(": test")).count()
 }
@@ -201,26 +200,26 @@ mod tests {
     use std::io;
 
     #[test]
-    fn nothing_is_skipped_and_a_harness_that_dies_has_failed() {
+    fn skipped_test_and_dead_harness_fail_the_run() {
         let list = "one::works: test\ntwo: test\nfast: benchmark\n\n2 tests, 1 benchmark\n";
         assert_eq!(count_listed(list), 2);
-        let said = |passed, failed, ignored| {
+        let output = |passed, failed, ignored| {
             let rest = "0 measured; 7 filtered out; finished in 0.00s";
             format!(
                 "echo 'test result: ok. {passed} passed; {failed} failed; {ignored} ignored; {rest}'"
             )
         };
         for (script, expected) in [
-            (said(3, 0, 0), ""),
-            (said(1, 0, 0) + ";" + &said(2, 0, 0), ""),
-            (said(2, 1, 0) + "; exit 101", "1 failed"),
-            (said(2, 0, 1), "1 ignored, and no test may be"),
-            (said(2, 0, 0), "3 listed but 2 executed"),
-            (said(4, 0, 0), "3 listed but 4 executed"),
-            (said(3, 0, 0) + "; exit 101", "the test binary ended with an error"),
+            (output(3, 0, 0), ""),
+            (output(1, 0, 0) + ";" + &output(2, 0, 0), ""),
+            (output(2, 1, 0) + "; exit 101", "1 failed"),
+            (output(2, 0, 1), "1 ignored; no test may be ignored"),
+            (output(2, 0, 0), "3 listed but 2 executed"),
+            (output(4, 0, 0), "3 listed but 4 executed"),
+            (output(3, 0, 0) + "; exit 101", "the test binary exited with an error"),
             ("kill -9 $$".to_owned(), "3 listed but 0 executed"),
         ] {
-            // Kept from the real screen, where the run around this test would read it as its own.
+            // Not shown on the real screen: the outer run would parse it as its own result.
             let watched = watch(Command::new("sh").args(["-c", &script]), &mut io::sink());
             assert_eq!(watched.unwrap().0.complaints(3).join("; "), expected, "{script}");
         }

@@ -1,23 +1,22 @@
-//! Which tests there are, for pages and patches that name some.
+//! The tests of the tree, for pages and patches that name them.
 //!
-//! A check is written `SUITE TEST`: a test target, or a crate whose own unit tests are meant, and the test's whole
-//! name. It exists if a file of that suite has the function, under an attribute that makes a test of it, and if that file
-//! is the module which the name says.
+//! A check is written `SUITE TEST`: a test target or a crate (for its unit tests), and the full test name. It exists if
+//! a file of the suite defines the function with a test attribute and is the module in the name.
 
 use super::tree::Tree;
 
-/// The suite of the binary's own unit tests, which does not stand in a directory of that name.
+/// The suite of the binary's unit tests, whose directory has another name.
 const BINARY: (&str, &str) = ("provisioning-broker", "broker-app/cli/src/");
 
-/// Paths that both the simulation and the real servers walk: they stand once, and a macro makes tests of them.
+/// Paths that run in the simulation and on real servers: a macro generates their tests.
 const SHARED: &str = "tests/tests/paths/";
-/// Where that macro lists them.
+/// The file in which that macro lists them.
 const WALKED: &str = "tests/tests/paths.rs";
 
-/// What is wrong with a check that somebody names.
+/// The problem with a named check.
 pub(super) fn problem(tree: &Tree, check: &str) -> Option<String> {
     let Some((suite, test)) = check.split_once(' ') else {
-        return Some(format!("{check:?} is no check; write `SUITE TEST`"));
+        return Some(format!("{check:?} is not a check; write `SUITE TEST`"));
     };
     // The unit tests of a crate, or a test target of any package.
     let (name, place) = BINARY;
@@ -48,7 +47,7 @@ fn has_function(text: &str, name: &str) -> bool {
     text.contains(&format!("fn {name}("))
 }
 
-/// A function of that name that is a test: among the attributes and comments right above it is one that says so.
+/// Whether the text defines a test function of that name; its attributes and comments are directly above it.
 fn has_test(text: &str, name: &str) -> bool {
     let lines: Vec<_> = text.lines().map(str::trim).collect();
     let mut functions = lines.iter().enumerate().filter(|(_, line)| has_function(line, name));
@@ -66,8 +65,7 @@ fn makes_a_test(line: &str) -> bool {
     path == "test" || path.ends_with("::test")
 }
 
-/// Unit tests stand in a module `tests` of the file that they are about. The root of a suite may call a file's module
-/// otherwise.
+/// Unit tests are in the module `tests` of their file. The root of a suite may rename a file's module.
 fn is_module(path: &str, module: Option<&str>, root: &str) -> bool {
     let file = path.rsplit('/').next().unwrap_or(path);
     match module {
@@ -84,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_check_is_a_function_in_the_module_of_its_suite() {
+    fn check_is_a_test_in_the_module_of_its_suite() {
         let proof = "#[test]\nfn it_holds() {}\n\nfn it_helps() {}\n// #[test]\nfn it_rests() {}";
         let paths = "async fn it_comes_up(stage: &S) {}\nasync fn it_is_no_path(stage: &S) {}";
         let slow =

@@ -1,11 +1,10 @@
-//! Rule `edges`: who may depend on whom. What comes along with a dependency is `deny.toml`'s to refuse.
+//! Rule `edges`: the allowed dependencies of each library. `deny.toml` covers indirect ones.
 //!
 //! ```text
 //! domain ← render ← ports ← { pg, kube }        app → { domain, render, ports }
 //! ```
 //!
-//! A cheap core is the point: the decision logic compiles without a runtime, a driver or a client,
-//! and an embedder brings those of its own choice.
+//! The core stays cheap: decisions compile without a runtime, a driver or a client, and an embedder chooses its own.
 
 use std::collections::BTreeSet;
 
@@ -14,11 +13,11 @@ use cargo_metadata::DependencyKind;
 use super::Finding;
 use crate::workspace::Workspace;
 
-/// Every edge that is allowed.
+/// Every allowed edge.
 const ALLOWED: &str = include_str!("dependencies.txt");
 const PATH: &str = "xtask/src/tidy/dependencies.txt";
 
-/// These may depend on whatever it takes: no library depends on them.
+/// No library depends on these, so their dependencies are not restricted.
 const FREE: [&str; 8] = [
     "broker-test-servers",
     "broker-tests",
@@ -30,7 +29,7 @@ const FREE: [&str; 8] = [
     "xtask",
 ];
 
-/// Every dependency that is not allowed, and every one that is allowed and gone.
+/// Finds every edge that is not allowed, and every allowed edge that no manifest has.
 pub(super) fn check(workspace: &Workspace) -> Vec<Finding> {
     let mut edges = BTreeSet::new();
     for package in workspace.packages().filter(|package| !FREE.contains(&package.name.as_str())) {
@@ -55,10 +54,14 @@ fn compare(edges: &BTreeSet<String>) -> Vec<Finding> {
     let finding = |edge: &String, problem, remedy| {
         Finding::new("edges", PATH, 1, format!("{edge}: {problem}"), remedy)
     };
-    let remedy = "remove it from the manifest, or list it if ARCHITECTURE.md allows it";
+    let remedy =
+        "remove it from the manifest, or add it to dependencies.txt if ARCHITECTURE.md allows it";
     let new = edges.difference(&allowed).map(|edge| finding(edge, "is not allowed", remedy));
     let gone = allowed.difference(edges);
-    new.chain(gone.map(|edge| finding(edge, "is gone", "take it off the list"))).collect()
+    new.chain(
+        gone.map(|edge| finding(edge, "is in no manifest", "remove it from dependencies.txt")),
+    )
+    .collect()
 }
 
 #[cfg(test)]
@@ -66,10 +69,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn edge_that_is_not_allowed_or_is_gone_is_found() {
+    fn forbidden_and_removed_edges_are_found() {
         let found = compare(&BTreeSet::from(["broker-app: sqlx".to_owned()]));
         let problems: Vec<_> = found.iter().map(|finding| finding.problem.as_str()).collect();
         assert!(problems.contains(&"broker-app: sqlx: is not allowed"), "{problems:?}");
-        assert!(problems.contains(&"broker-domain, optional: serde: is gone"), "{problems:?}");
+        assert!(
+            problems.contains(&"broker-domain, optional: serde: is in no manifest"),
+            "{problems:?}"
+        );
     }
 }

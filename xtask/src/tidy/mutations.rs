@@ -1,6 +1,6 @@
-//! Rule `mutations`: each broken variant still fits the product, and each test that should catch it exists.
+//! Rule `mutations`: every mutation patch applies, and its tests exist.
 //!
-//! Whether it is caught takes a build and is `cargo xtask prove --nightly mutations`.
+//! `cargo xtask prove --nightly mutations` runs them, which takes a build.
 
 use std::path::Path;
 
@@ -17,28 +17,28 @@ pub(super) fn still_fits(tree: &Tree) -> Vec<Finding> {
             Ok(variant) => problems(tree, &variant),
             Err(problem) => vec![problem],
         };
-        let remedy = "bring it up to date with the code that it breaks";
+        let remedy = "update the patch to the current code";
         let finding = |problem| Finding::new("mutations", &patch.path, 1, problem, remedy);
         problems.into_iter().map(finding).collect::<Vec<_>>()
     });
     each.collect()
 }
 
-/// How many variants there are, and what is wrong with those that do not fit, for a checkout.
+/// The number of patches of a checkout, and the problems with those that do not apply.
 pub(crate) fn variants_fit(root: &Path) -> Result<(usize, Vec<String>)> {
     let tree = Tree::load(root)?;
     let findings = still_fits(&tree).iter().map(ToString::to_string).collect();
     Ok((patches(&tree).count(), findings))
 }
 
-/// The patches, each of which is a variant.
+/// The patch files.
 pub(super) fn patches(tree: &Tree) -> impl Iterator<Item = &SourceFile> {
     tree.files.iter().filter(|file| file.path.starts_with(DIRECTORY))
 }
 
 fn problems(tree: &Tree, variant: &Variant) -> Vec<String> {
     let unfit = variant.edits.iter().filter_map(|edit| match tree.text(&edit.path) {
-        None => Some(format!("there is no {}", edit.path)),
+        None => Some(format!("{} does not exist", edit.path)),
         Some(text) => edit.apply(text).err(),
     });
     let catches = variant.catches.iter();
@@ -50,12 +50,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variant_that_does_not_fit_or_names_no_test_is_found() {
+    fn patch_that_does_not_apply_or_names_no_test_is_found() {
         let patch = "Breaks: Two is three.\nCaught by: proof counting::two_is_two\n\
                      --- a/src/a.rs\n+++ b/src/a.rs\n@@ -1 +1 @@\n-two\n+three\n";
         for (source, test, expected) in [
             ("one\ntwo\n", "two_is_two", ""),
-            ("one\n2\n", "two_is_two", "a hunk that begins with \"two\" fits 0 times"),
+            (
+                "one\n2\n",
+                "two_is_two",
+                "the hunk that begins with \"two\" matches 0 times, not once",
+            ),
             ("two\n", "two_is_2", "there is no test counting::two_is_two in proof"),
         ] {
             let test = format!("#[test]\nfn {test}() {{}}");

@@ -1,4 +1,4 @@
-//! Rules about pages that follow from the code: `generated`, `runbook`.
+//! Rules for pages that follow from the code: `generated`, `runbook`.
 
 use broker_app::explain::Verdict;
 
@@ -6,29 +6,29 @@ use super::Finding;
 use super::tree::{Tree, numbered};
 use crate::docs::Generated;
 
-/// Rule `generated`: a committed file that follows from the code is what the code would write now. A finding is at the
-/// first line that differs.
+/// Rule `generated`: a committed generated file equals the generator's output. A finding points to the first line that
+/// differs.
 pub(super) fn are_current(tree: &Tree, generated: &[Generated]) -> Vec<Finding> {
     let differing = generated.iter().filter(|it| tree.text(it.path) != Some(it.content.as_str()));
     let finding = |Generated { path, content }: &Generated| {
         let same = tree.text(path).unwrap_or_default().lines().zip(content.lines());
         let line = same.take_while(|(one, other)| one == other).count() + 1;
-        let problem = "is missing, or differs from what the code generates";
+        let problem = "is missing or stale";
         Finding::new("generated", path, line, problem, "run `cargo xtask docs`")
     };
     differing.map(finding).collect()
 }
 
 const RUNBOOK: &str = "docs/runbook.md";
-/// What each entry has to say.
+/// The parts of each entry.
 const PARTS: [&str; 3] = ["- **Symptom.** ", "- **Diagnosis.** ", "- **Remedy.** "];
 
-/// Rule `runbook`: it has one whole entry for each verdict, and none for anything else.
+/// Rule `runbook`: the runbook has exactly one complete entry per verdict.
 pub(super) fn runbook_has_every_verdict(tree: &Tree) -> Vec<Finding> {
     let mut missing: Vec<_> = Verdict::ALL.iter().map(|verdict| verdict.as_str()).collect();
     let page = tree.text(RUNBOOK).unwrap_or_default();
     let finding = |line, problem: String| {
-        let remedy = "say symptom, diagnosis and remedy of each verdict, once";
+        let remedy = "write symptom, diagnosis and remedy of each verdict, once";
         Finding::new("runbook", RUNBOOK, line, problem, remedy)
     };
     let mut findings = Vec::new();
@@ -39,7 +39,7 @@ pub(super) fn runbook_has_every_verdict(tree: &Tree) -> Vec<Finding> {
         if let Some(place) = missing.iter().position(|verdict| *verdict == code) {
             missing.remove(place);
         } else {
-            findings.push(finding(number, format!("{code} has two entries, or is no verdict")));
+            findings.push(finding(number, format!("{code} has two entries or is not a verdict")));
         }
         let entry = page.lines().skip(number).take_while(|line| !line.starts_with('#'));
         for part in PARTS.iter().filter(|part| !entry.clone().any(|line| line.starts_with(**part)))
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn generated_file_that_is_stale_or_missing_is_found_at_its_first_difference() {
+    fn stale_or_missing_generated_file_is_found() {
         let generated = [Generated { path: "docs/a.md", content: "one\ntwo\n".to_owned() }];
         let table: [(&[_], &[usize]); 4] = [
             (&[("docs/a.md", "one\ntwo\n")], &[]),
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn runbook_has_one_whole_entry_for_each_verdict() {
+    fn runbook_has_one_complete_entry_per_verdict() {
         let entry = |code: &str| {
             format!("### `{code}`\n\n- **Symptom.** a\n- **Diagnosis.** b\n- **Remedy.** c\n")
         };

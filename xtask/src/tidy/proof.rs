@@ -1,21 +1,21 @@
-//! Rules about what is promised and how far that was tried: `guarantees` and `proof`.
+//! Rules for the guarantees and their checks: `guarantees` and `proof`.
 //!
-//! Whether a row is older than the code it speaks of is not for these rules to know.
+//! The rules cannot tell whether a row is older than the code.
 
 use std::collections::BTreeMap;
 
 use super::tree::{Tree, numbered};
 use super::{Finding, checks, mutations};
-use crate::prove::WAYS;
+use crate::prove::CHECKS;
 use crate::prove::page::{IN_FULL, PATH, Row, SHARE, rows};
 
 const GUARANTEES: &str = "docs/guarantees.md";
 
-/// Rule `guarantees`: every promise of the table, S1 to S16 and L1 to L5, has a check, and every check that is named in a
-/// table of either page exists.
+/// Rule `guarantees`: every guarantee, S1 to S16 and L1 to L5, has a check, and every check in a table of either page
+/// exists.
 pub(super) fn promises_have_their_checks(tree: &Tree) -> Vec<Finding> {
     let finding = |path: &str, line, problem: String| {
-        Finding::new("guarantees", path, line, problem, "name a test that stands")
+        Finding::new("guarantees", path, line, problem, "name an existing test")
     };
     let mut findings = Vec::new();
     for path in [GUARANTEES, PATH] {
@@ -41,44 +41,45 @@ pub(super) fn promises_have_their_checks(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// What a row of a table has between back-ticks: checks, and nothing else.
+/// The checks of a table row: its text in back-ticks.
 fn spans(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
 
-/// The page that counts the cells of a run by day.
+/// The page that counts the cells of a normal run.
 const MATRIX: &str = "docs/fault-matrix.md";
-/// A way, what it counts, and how many of these it tries by night.
+/// A check, its unit, and the minimum of a nightly run.
 const LEAST: [(&str, &str, usize); 7] = [
     ("model check", "distinct states", 1_000_000),
     ("simulation", "seeds", 10_000),
     ("differential oracle", "histories of a store", 1_000),
     ("differential oracle", "histories of a cluster", 300),
-    ("secret_leaks", "secrets in memory", 10_000),
-    ("secret_leaks", "secrets in a process", 500),
-    ("secret_leaks", "secrets in Postgres", 200),
+    ("secret leaks", "secrets in memory", 10_000),
+    ("secret leaks", "secrets in a process", 500),
+    ("secret leaks", "secrets in Postgres", 200),
 ];
 
-/// Rule `proof`: docs/proof.md has what each way came to, with its share and in full. What it calls a run in full is no less
-/// than one by night, and the share of every test run fits the tree.
+/// Rule `proof`: docs/proof.md has a row per check in both tables. The nightly rows reach the minimum, and the rows of
+/// a normal run match the tree.
 pub(super) fn has_run_in_full(tree: &Tree) -> Vec<Finding> {
     let page = tree.text(PATH).unwrap_or_default();
     let mut problems = Vec::new();
-    for (table, how) in [(IN_FULL, "in full"), (SHARE, "with its share")] {
+    for (table, how) in [(IN_FULL, "with the nightly counts"), (SHARE, "with the normal counts")] {
         let rows = rows(page, table);
-        let missing = WAYS.iter().filter(|(_, title, _)| rows.iter().all(|row| row.what != *title));
-        problems.extend(missing.map(|(_, title, _)| format!("{title} was never run {how}")));
+        let missing =
+            CHECKS.iter().filter(|(_, title, _)| rows.iter().all(|row| row.what != *title));
+        problems.extend(missing.map(|(_, title, _)| format!("{title} has no run {how}")));
     }
     for row in rows(page, IN_FULL) {
         let least = LEAST.iter().filter(|(what, ..)| *what == row.what);
         problems.extend(least.filter_map(|(_, unit, least)| too_few(&row, unit, *least)));
-        let found = format!("{} found {}, and is not mended", row.what, row.found);
+        let found = format!("{} reports {} unfixed findings", row.what, row.found);
         problems.extend((row.found != "0").then_some(found));
     }
-    // A run in full tells of the tree that it ran on; the share of every test run has to fit this one.
+    // A nightly row describes the tree of its run; a row of a normal run must match this tree.
     for row in rows(page, SHARE) {
         match row.what.as_str() {
-            // The page of the matrix counts them in its last line.
+            // The last line of the page counts the cells.
             "fault matrix" => {
                 let matrix = tree.text(MATRIX).unwrap_or_default().lines().last();
                 let least = count(matrix.unwrap_or_default(), "cells");
@@ -86,8 +87,8 @@ pub(super) fn has_run_in_full(tree: &Tree) -> Vec<Finding> {
             }
             "mutations" => {
                 let (tried, there) =
-                    (count(&row.cases, "broken variants"), mutations::patches(tree).count());
-                let differs = format!("mutations tried {tried} variants, and there are {there}");
+                    (count(&row.cases, "mutation patches"), mutations::patches(tree).count());
+                let differs = format!("mutations tried {tried} patches, not {there}");
                 problems.extend((tried != there).then_some(differs));
             }
             _ => {}
@@ -103,7 +104,7 @@ fn too_few(row: &Row, unit: &str, least: usize) -> Option<String> {
     (tried < least).then(|| format!("{} tried {tried} {unit}, not {least}", row.what))
 }
 
-/// How many of something a row counts: `12 seeds, 30 faults`.
+/// The number with this unit in a row: `12 seeds, 30 faults`.
 fn count(cases: &str, unit: &str) -> usize {
     let number = |part: &str| {
         let (number, rest) = part.trim().split_once(' ')?;
@@ -118,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    /// The committed pages, in which something is changed: nothing is wrong with them as they are.
+    /// The findings after a replacement on the committed pages, which have none.
     fn found(is: &str, becomes: &str, rule: fn(&Tree) -> Vec<Finding>) -> Vec<String> {
         let mut tree = Tree::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).unwrap();
         let pages = tree.files.iter_mut().filter(|it| [GUARANTEES, PATH].contains(&&*it.path));
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn promise_without_a_check_and_a_check_that_is_none_are_found() {
+    fn missing_and_unknown_checks_are_found() {
         for (is, becomes, expected) in [
             ("", "", &[][..]),
             ("| S7 ", "| SEVEN ", &["S7 has no check"]),
@@ -140,14 +141,18 @@ mod tests {
     }
 
     #[test]
-    fn row_that_is_missing_or_says_less_than_a_run_tries_is_found() {
+    fn missing_or_insufficient_row_is_found() {
         for (is, becomes, expected) in [
             ("", "", ""),
-            ("| model check |", "| model chess |", "model check was never run in full"),
+            (
+                "| model check |",
+                "| model chess |",
+                "model check has no run with the nightly counts",
+            ),
             ("| 10000 seeds", "| 1000 seeds", "simulation tried 1000 seeds, not 10000"),
-            (" secrets in a process", "", "secret_leaks tried 0 secrets in a process, not 500"),
-            ("7 kinds | 0 |", "7 kinds | 2 |", "simulation found 2, and is not mended"),
-            (" broken variants, of", "1 broken variants, of", "mutations tried"),
+            (" secrets in a process", "", "secret leaks tried 0 secrets in a process, not 500"),
+            ("7 kinds | 0 |", "7 kinds | 2 |", "simulation reports 2 unfixed findings"),
+            (" mutation patches, all apply", "1 mutation patches, all apply", "mutations tried"),
         ] {
             let found = found(is, becomes, has_run_in_full).join("; ");
             assert!(

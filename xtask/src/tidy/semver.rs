@@ -1,15 +1,15 @@
-//! Rule `semver`: what the ports hand around can grow without breaking whoever embeds or implements them.
+//! Rule `semver`: the types of the ports can grow without breaking embedders and implementers.
 
 use super::Finding;
 use super::tree::{Tree, numbered};
 
-/// Where the rule holds: the listing of all public items.
+/// The listing of all public items that the rule reads.
 const LISTING: &str = "docs/api/broker-ports.txt";
 
-/// The page that lists what may not grow, because somebody has to act on an addition, with the reason for each.
+/// The page that lists exhaustive types with reasons: their users must handle an addition.
 const EXHAUSTIVE: &str = "docs/decisions/0007-what-may-grow.md";
 
-/// A public struct with public fields, or a public enum, is `#[non_exhaustive]` or on the list, not both.
+/// A public struct with public fields, and a public enum, is either `#[non_exhaustive]` or on the list.
 pub(super) fn types_can_grow(tree: &Tree) -> Vec<Finding> {
     let finding = |path: &str, line, problem: String, remedy: &str| {
         Finding::new("semver", path, line, problem, remedy)
@@ -27,23 +27,23 @@ pub(super) fn types_can_grow(tree: &Tree) -> Vec<Finding> {
             let may_grow = item.starts_with("#[non_exhaustive] ");
             let (problem, remedy) = match (may_grow, listed.contains(&name)) {
                 (false, false) => ("cannot grow", "add #[non_exhaustive] and a constructor"),
-                (true, true) => ("may grow and is listed", "take it off the list"),
+                (true, true) => ("is #[non_exhaustive] and listed", "remove it from the list"),
                 (false, true) | (true, false) => continue,
             };
             findings.push(finding(LISTING, line, format!("{name} {problem}"), remedy));
         } else if item.contains("::ALL: [Self; ") {
-            let problem = format!("its length is part of its type: {item}");
-            findings.push(finding(LISTING, line, problem, "make it a slice: &[Self]"));
+            let problem = format!("the array length is part of the type: {item}");
+            findings.push(finding(LISTING, line, problem, "use a slice: &[Self]"));
         }
     }
     let gone = listed.iter().filter(|name| !seen.contains(name));
-    findings.extend(
-        gone.map(|name| finding(EXHAUSTIVE, 1, format!("{name} is gone"), "take it off the list")),
-    );
+    findings.extend(gone.map(|name| {
+        finding(EXHAUSTIVE, 1, format!("{name} does not exist"), "remove it from the list")
+    }));
     findings
 }
 
-/// The name of a type that others can build or take apart.
+/// The name of a type that other crates can construct or destructure.
 fn open_type<'a>(item: &'a str, listing: &str) -> Option<&'a str> {
     let item = item.strip_prefix("#[non_exhaustive] ").unwrap_or(item);
     let (kind, rest) = item.strip_prefix("pub ")?.split_once(' ')?;
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn type_that_cannot_grow_is_found() {
+    fn exhaustive_type_is_found() {
         let rows: [(&str, &str, &[usize]); 8] = [
             ("an enum", "pub enum p::Fresh\npub p::Fresh::One\n", &[1]),
             ("a struct", "pub mod p\npub struct p::Fresh<'a>\npub p::Fresh::id: u32\n", &[2]),

@@ -1,10 +1,10 @@
-//! Rules about the texts themselves: `header`, `mod-rs`, `lints`, `unfinished`, `private-path`, `copied-out`,
+//! Rules for the texts themselves: `header`, `mod-rs`, `lints`, `unfinished`, `private-path`, `copied-out`,
 //! `repeatable`.
 
 use super::Finding;
 use super::tree::{Tree, extension, numbered};
 
-/// The rule that a place breaks, what is wrong with it, and how to mend it.
+/// The violated rule, the problem and the fix.
 type Objection = (&'static str, String, &'static str);
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -15,19 +15,19 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             findings.push(Finding::new(rule, path, line, problem, remedy));
         };
         if extension(path) == Some("rs") && !file.text.starts_with("//!") {
-            let remedy = "say in its first line which stage it is and why it exists";
-            object(1, ("header", "the file does not begin with `//!`".to_owned(), remedy));
+            let remedy = "add a first line with the stage and the purpose of the file";
+            object(1, ("header", "the file does not begin with a `//!` header".to_owned(), remedy));
         }
         if path.ends_with("/mod.rs") {
-            let remedy = "call it after its directory, beside that directory";
-            object(1, ("mod-rs", "a module's file is named after the module".to_owned(), remedy));
+            let remedy = "rename it to DIRECTORY.rs, next to the directory";
+            object(1, ("mod-rs", "the module file is named mod.rs".to_owned(), remedy));
         }
         let is_example = path.starts_with("examples/");
         if path.ends_with("/Cargo.toml")
             && !is_example
             && !file.text.contains("[lints]\nworkspace = true\n")
         {
-            let problem = "it does not take the workspace's lints".to_owned();
+            let problem = "the manifest does not inherit the workspace's lints".to_owned();
             object(1, ("lints", problem, "add `[lints]` with `workspace = true`"));
         }
         let mut next = file.text.lines().skip(1);
@@ -45,7 +45,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// In two parts each, so that this list does not find itself.
+/// Split, so that the rule does not find this list.
 const MARKS: [&str; 5] = [
     concat!("to", "do!"),
     concat!("unimpl", "emented!"),
@@ -55,60 +55,59 @@ const MARKS: [&str; 5] = [
 ];
 const SKIPPED: &str = concat!("#[ign", "ore");
 
-/// Rule `unfinished`: what is in the tree is finished, and every test runs.
+/// Rule `unfinished`: the tree has no unfinished marks and no ignored tests.
 fn unfinished(path: &str, text: &str) -> Option<Objection> {
-    // A document may speak of a mark: in backticks it is not one.
+    // A document may mention a mark in backticks.
     let step = if extension(path) == Some("md") { 2 } else { 1 };
     let text = text.split('`').step_by(step).collect::<Vec<_>>().join("` `");
     let mut marks = MARKS.iter().filter(|mark| has_word(&text, mark));
     let mark = marks.next().or_else(|| text.contains(SKIPPED).then_some(&SKIPPED))?;
-    Some(("unfinished", format!("{mark} marks unfinished work"), "finish it, or take it out"))
+    Some(("unfinished", format!("{mark} marks unfinished work"), "finish it or remove it"))
 }
 
-/// Rule `private-path`: nothing refers to a path outside the repository or in somebody's home.
+/// Rule `private-path`: no text refers to a path outside the repository or in a home directory.
 fn private_path(text: &str) -> Option<Objection> {
     const OUTSIDE: &str = concat!("../sha", "red");
     const HOMES: [&str; 3] = [concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/Us", "ers/")];
 
-    // After a letter it is the rest of another path or of an address.
+    // After a letter it is part of another path or an address.
     let begins = |home: &str| {
         text.match_indices(home)
             .any(|(start, _)| !text[..start].ends_with(|before: char| before.is_alphanumeric()))
     };
     let home = HOMES.into_iter().find(|home| begins(home));
     let path = home.or_else(|| text.contains(OUTSIDE).then_some(OUTSIDE))?;
-    let remedy = "name it relative to the repository, or say what is meant in words";
+    let remedy = "use a path relative to the repository, or describe it";
     Some(("private-path", format!("{path}… exists on one machine only"), remedy))
 }
 
-/// Rule `copied-out`: the manifest of an example says everything itself. A reader copies it to where this workspace is not.
+/// Rule `copied-out`: the manifest of an example is self-contained, because readers copy it out of this workspace.
 fn inherited(path: &str, text: &str) -> Option<Objection> {
     let is_inherited = path.starts_with("examples/")
         && path.ends_with("/Cargo.toml")
         && text.contains("workspace = true");
     let problem = || "an example inherits this from the workspace".to_owned();
-    is_inherited.then(|| ("copied-out", problem(), "write the value here"))
+    is_inherited.then(|| ("copied-out", problem(), "write the value in this manifest"))
 }
 
-/// Rule `repeatable`: a run of the application with the same seed takes the same course. What would break that cannot be
-/// seen by the compiler: a hash map that is iterated in another order each time, a `select!` that polls its branches by
-/// chance, a task that somebody else than the runner starts.
+/// Rule `repeatable`: runs of the application with the same seed are identical. The compiler does not prevent hash map
+/// iteration, a `select!` with random branch order, or a task outside of the runner.
 fn unrepeatable(path: &str, text: &str, next: &str) -> Option<Objection> {
     let within = path.strip_prefix("broker-app/src/")?;
     let has = |part: &str| text.contains(part) && !text.trim_start().starts_with("//");
     let (problem, remedy) = if has("HashMap") || has("HashSet") {
-        ("the order of a hash map differs from run to run", "take a BTreeMap or BTreeSet")
+        ("the iteration order of a hash map differs between runs", "use a BTreeMap or BTreeSet")
     } else if has("select!") && !has("biased;") && next.trim() != "biased;" {
-        ("`select!` polls its branches by chance", "begin it with a line `biased;`")
+        ("`select!` polls its branches in random order", "make `biased;` its first line")
     } else if has("spawn(") && !within.starts_with("runner") {
-        ("only the runner owns tasks", "hand the future to whoever awaits it")
+        ("only the runner may spawn tasks", "await the future instead")
     } else {
         return None;
     };
     Some(("repeatable", problem.to_owned(), remedy))
 }
 
-/// Whether the word stands there by itself.
+/// Whether the text contains the word as a whole.
 fn has_word(text: &str, word: &str) -> bool {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     text.match_indices(word).any(|(start, _)| {
@@ -122,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_that_breaks_a_rule_is_found_on_its_line() {
+    fn violation_is_found_on_its_line() {
         let (word, home) = (MARKS[2], concat!("/ho", "me/"));
         let marks = format!("//! {}\n", MARKS.join("\n//! "));
         let app = "broker-app/src/a.rs";

@@ -1,4 +1,4 @@
-//! What most rules look at: the texts of the checkout.
+//! The texts of the checkout, as input of the rules.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use broker_test_servers::failure::cannot;
 
 use crate::workspace::files;
 
-/// What is text and written by people. Anything in `.ci` is as well.
+/// Extensions of hand-written text files. Files in `.ci` count as well.
 const EXTENSIONS: [&str; 10] =
     ["md", "patch", "rs", "sh", "sql", "svg", "toml", "txt", "yaml", "yml"];
 
@@ -17,9 +17,8 @@ pub(super) struct Tree {
     pub(super) files: Vec<SourceFile>,
 }
 
-/// A text file.
 pub(super) struct SourceFile {
-    /// From the root, with slashes.
+    /// Relative to the root, with slashes.
     pub(super) path: String,
     pub(super) text: String,
 }
@@ -55,7 +54,7 @@ impl Tree {
     }
 }
 
-/// The lines of a text with their numbers, counted from 1.
+/// The lines of a text with 1-based numbers.
 pub(super) fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     (1..).zip(text.lines())
 }

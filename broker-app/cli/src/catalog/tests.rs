@@ -1,11 +1,11 @@
-//! Catalogs on disk: what is read, what is refused, and in which words.
+//! Catalogs on disk: which ones are accepted, and the message for each problem.
 
 use broker_memory::Behaviour;
 use tempfile::TempDir;
 
 use super::*;
 use crate::failure::Exit;
-use crate::testing::{Said, World, XRD};
+use crate::testing::{CommandOutput, World, XRD};
 
 const METADATA: &str = r#"{
     "slug": "bucket", "displayName": "Bucket", "description": "Keeps files.", "version": "v1",
@@ -32,7 +32,6 @@ spec:
         patches: [{fromFieldPath: 'spec.parameters[\"size\"]', toFieldPath: spec.forProvider.fields.size}]
 ";
 
-/// A directory with files in it.
 fn directory(files: &[(&str, &str)]) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     for (path, text) in files {
@@ -53,23 +52,23 @@ fn sound() -> Vec<(&'static str, &'static str)> {
     ]
 }
 
-fn on(directory: &Path, command: &[&str]) -> Said {
+fn on(directory: &Path, command: &[&str]) -> CommandOutput {
     let world = World::new(Behaviour::ready_after(1));
     world.broker(&[command, &[directory.to_str().unwrap()]].concat())
 }
 
 #[test]
-fn a_sound_catalog_is_checked_imported_and_has_roles() {
+fn valid_catalog_is_checked_imported_and_has_roles() {
     let catalog = directory(&sound());
-    let said = on(catalog.path(), &["catalog", "check"]);
+    let printed = on(catalog.path(), &["catalog", "check"]);
     assert_eq!(
-        (said.exit, said.out.as_str()),
+        (printed.exit, printed.out.as_str()),
         (Exit::Done, "1 blueprint can be published\n"),
-        "{said:?}"
+        "{printed:?}"
     );
-    let said = on(catalog.path(), &["catalog", "check", "--output=json"]);
+    let printed = on(catalog.path(), &["catalog", "check", "--output=json"]);
     assert_eq!(
-        said.json(),
+        printed.json(),
         json!({
             "blueprints": [
                 {"slug": "bucket", "version": "v1", "mesh_role": "standalone", "kind": "Bucket"},
@@ -77,9 +76,9 @@ fn a_sound_catalog_is_checked_imported_and_has_roles() {
             "problems": [],
         })
     );
-    let said = on(catalog.path(), &["catalog", "import", "--output=json"]);
+    let printed = on(catalog.path(), &["catalog", "import", "--output=json"]);
     assert_eq!(
-        said.json(),
+        printed.json(),
         json!({"blueprints": [{
             "slug": "bucket",
             "version": "v1",
@@ -87,19 +86,19 @@ fn a_sound_catalog_is_checked_imported_and_has_roles() {
             "published": true,
         }]})
     );
-    let said = on(catalog.path(), &["rbac", "--catalog"]);
-    assert_eq!((said.exit, said.out.as_str()), (Exit::Done, "- bucket\n"));
+    let printed = on(catalog.path(), &["rbac", "--catalog"]);
+    assert_eq!((printed.exit, printed.out.as_str()), (Exit::Done, "- bucket\n"));
 }
 
 #[test]
-fn every_problem_is_a_line_and_errors_are_a_failure() {
+fn each_problem_prints_a_line_and_errors_fail() {
     let mut files = sound();
     files[0].1 = r#"{"slug": "bucket"}"#;
     files.push(("vm/xrd.yaml", "kind: ["));
     let catalog = directory(&files);
-    let said = on(catalog.path(), &["catalog", "check"]);
-    assert_eq!(said.exit, Exit::Error);
-    let lines: Vec<_> = said.out.lines().collect();
+    let printed = on(catalog.path(), &["catalog", "check"]);
+    assert_eq!(printed.exit, Exit::Error);
+    let lines: Vec<_> = printed.out.lines().collect();
     assert_eq!(
         lines[1..],
         [
@@ -111,49 +110,52 @@ fn every_problem_is_a_line_and_errors_are_a_failure() {
     assert!(lines[0].starts_with("error: bucket/metadata.json: "), "{}", lines[0]);
     let path = catalog.path().display();
     assert_eq!(
-        said.err,
+        printed.err,
         format!(
             "error[catalog_invalid]: {path} cannot be published: 3 of its problems are errors\n"
         )
     );
     for command in [&["catalog", "import"][..], &["rbac", "--catalog"]] {
-        let said = on(catalog.path(), command);
-        assert_eq!((said.exit, said.out.as_str()), (Exit::Error, ""));
-        assert!(said.err.starts_with("error: bucket/metadata.json: "), "{}", said.err);
+        let printed = on(catalog.path(), command);
+        assert_eq!((printed.exit, printed.out.as_str()), (Exit::Error, ""));
+        assert!(printed.err.starts_with("error: bucket/metadata.json: "), "{}", printed.err);
     }
 }
 
 #[test]
-fn what_is_no_catalog_is_named() {
+fn directory_without_a_catalog_is_named() {
     let empty = directory(&[("README.md", "nothing here")]);
     let path = empty.path().display();
-    let said = on(empty.path(), &["catalog", "check"]);
-    assert_eq!((said.exit, said.out.as_str()), (Exit::Error, "there is no blueprint to publish\n"));
-    let told = format!("error[catalog_invalid]: {path} holds no blueprint; ");
-    assert!(said.err.starts_with(&told), "{}", said.err);
-    let said = on(&empty.path().join("missing"), &["catalog", "check"]);
-    let told = format!("error[file_unreadable]: cannot read {path}/missing: ");
-    assert!(said.err.starts_with(&told), "{}", said.err);
+    let printed = on(empty.path(), &["catalog", "check"]);
+    assert_eq!(
+        (printed.exit, printed.out.as_str()),
+        (Exit::Error, "there is no blueprint to publish\n")
+    );
+    let expected = format!("error[catalog_invalid]: {path} holds no blueprint; ");
+    assert!(printed.err.starts_with(&expected), "{}", printed.err);
+    let printed = on(&empty.path().join("missing"), &["catalog", "check"]);
+    let expected = format!("error[file_unreadable]: cannot read {path}/missing: ");
+    assert!(printed.err.starts_with(&expected), "{}", printed.err);
 }
 
 #[test]
-fn a_file_that_is_too_large_is_refused_and_not_read_whole() {
+fn oversized_file_is_refused_and_not_read_whole() {
     let mut files = sound();
     let large = format!("# {}", "x".repeat(2 * MAX_DOCUMENT_BYTES));
     files[1].1 = &large;
     let catalog = directory(&files);
-    let said = on(catalog.path(), &["catalog", "check"]);
-    let line = said.out.lines().next().unwrap();
+    let printed = on(catalog.path(), &["catalog", "check"]);
+    let line = printed.out.lines().next().unwrap();
     assert_eq!(line, "error: bucket/xrd.yaml: is 1048577 bytes; at most 1048576 are read");
 }
 
 #[test]
-fn the_sample_catalog_can_be_published_without_a_warning() {
+fn sample_catalog_is_publishable_without_warnings() {
     let samples = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/catalog"));
-    let said = on(samples, &["catalog", "check"]);
+    let printed = on(samples, &["catalog", "check"]);
     assert_eq!(
-        (said.exit, said.out.as_str()),
+        (printed.exit, printed.out.as_str()),
         (Exit::Done, "9 blueprints can be published\n"),
-        "{said:?}"
+        "{printed:?}"
     );
 }

@@ -1,11 +1,10 @@
-//! docs/cli.md: what cannot be seen in a help text, and then every help text.
+//! Generates docs/cli.md: reference.md followed by every help text.
 
 use super::definition;
 
-/// Wide enough for the longest sentence between two breaks, and the same on every terminal.
+/// A fixed width, so that the page does not depend on the terminal.
 const HELP_WIDTH: usize = 100;
 
-/// The whole page.
 pub(crate) fn reference() -> String {
     let mut page = include_str!("reference.md").to_owned();
     let mut program = definition().term_width(HELP_WIDTH).disable_help_subcommand(true);
@@ -14,7 +13,7 @@ pub(crate) fn reference() -> String {
     page
 }
 
-/// A command's help, and that of the commands below it.
+/// Appends the help of a command and of its visible subcommands.
 fn push(page: &mut String, command: &mut clap::Command, name: &str) {
     for part in ["\n### `", name, "`\n\n```text\n"] {
         page.push_str(part);

@@ -1,4 +1,4 @@
-//! What the values of flags may be. Each refusal says what is allowed.
+//! The values that flags accept. Each error names the allowed values.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use crate::demo::Pace;
 
 const RESOURCES: RangeInclusive<u16> = 1..=200;
 
-/// Beyond these nothing can be followed any more, or would ever end.
+/// Outside this range a reader cannot follow the demo, or the demo takes hours.
 const SPEEDS: RangeInclusive<f64> = 0.1..=100.0;
 
-/// A look more often than this is an attack, one more seldom no watching.
+/// Polling more often overloads the store; polling less often is no watch.
 const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_mins(10);
 
-/// Nobody waits for longer than a week.
+/// One week.
 const LONGEST_WAIT: Duration = Duration::from_hours(7 * 24);
 
-/// What is gone sooner cannot be asked for by anybody who was away.
+/// A caller must still find a Deleted resource after a short outage.
 const LEAST_RETENTION: Duration = Duration::from_hours(1);
 
 pub(super) fn seed(text: &str) -> Result<u32, String> {
@@ -44,7 +44,6 @@ pub(super) fn pace(text: &str) -> Result<Pace, String> {
     times.map(Pace::Times).ok_or_else(|| format!("use a number from {least} to {most}, or max"))
 }
 
-/// An id. What it is the id of stands in the flag's name.
 pub(super) fn id<T: TryFrom<uuid::Uuid>>(text: &str) -> Result<T, String> {
     let id = uuid::Uuid::try_parse(text).ok().and_then(|id| T::try_from(id).ok());
     id.ok_or_else(|| {
@@ -57,12 +56,13 @@ pub(super) fn phase(text: &str) -> Result<Phase, String> {
     named.ok_or_else(|| format!("use one of {}", Phase::ALL.map(Phase::as_str).join(", ")))
 }
 
-/// The phases on the way up, in their order.
-const WAY_UP: [Phase; 4] = [Phase::Pending, Phase::Provisioning, Phase::Enrolling, Phase::Ready];
+/// The phases that `--for` accepts, in their order.
+const CONVERGE_PHASES: [Phase; 4] =
+    [Phase::Pending, Phase::Provisioning, Phase::Enrolling, Phase::Ready];
 
-pub(super) fn way_up(text: &str) -> Result<Phase, String> {
-    let named = WAY_UP.into_iter().find(|phase| phase.as_str().eq_ignore_ascii_case(text));
-    named.ok_or_else(|| format!("use one of {}", WAY_UP.map(Phase::as_str).join(", ")))
+pub(super) fn converge_phase(text: &str) -> Result<Phase, String> {
+    let named = CONVERGE_PHASES.into_iter().find(|phase| phase.as_str().eq_ignore_ascii_case(text));
+    named.ok_or_else(|| format!("use one of {}", CONVERGE_PHASES.map(Phase::as_str).join(", ")))
 }
 
 pub(super) fn on_failure(text: &str) -> Result<OnFailure, String> {
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn speeds_are_numbers_within_bounds_or_max() {
+    fn speed_is_a_number_within_bounds_or_max() {
         assert_eq!(pace("max"), Ok(Pace::Max));
         assert_eq!(pace("0.1"), Ok(Pace::Times(0.1)));
         assert_eq!(pace("100"), Ok(Pace::Times(100.0)));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_may_be_written_small() {
+    fn phase_is_accepted_in_lower_case() {
         assert_eq!(phase("ready"), Ok(Phase::Ready));
         assert_eq!(phase("Deregistering"), Ok(Phase::Deregistering));
     }

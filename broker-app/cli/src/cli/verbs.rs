@@ -1,4 +1,4 @@
-//! The arguments of the verbs that need a store: one struct each, parsed into types that cannot be wrong.
+//! The arguments of the verbs that need a store, parsed into validated types.
 
 use std::time::Duration;
 
@@ -11,77 +11,75 @@ use clap::{Args, Subcommand};
 
 use super::{OutputArguments, values};
 
-/// What can be asked of the service.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Declare a resource.
     ///
-    /// Prints it as it was accepted; the replicas take it from there. With `--wait`, follows it to
-    /// Ready, or to the phase that `--for` names.
+    /// Prints the accepted resource; the replicas then provision it. With `--wait`, follows it to Ready or to the phase
+    /// of `--for`.
     Provision(ProvisionArguments),
-    /// Ask for the deletion of a resource.
+    /// Request the deletion of a resource.
     ///
-    /// Asking again changes nothing. With `--wait`, follows it to Deleted.
+    /// Idempotent. With `--wait`, follows the resource to Deleted.
     Deprovision(DeprovisionArguments),
     /// Show a resource.
     Get(OneArguments),
-    /// Show resources.
+    /// List resources.
     List(ListArguments),
-    /// Say why a resource is where it is: what blocks it, who must act, and what to do next.
+    /// Explain why a resource is in its phase: what blocks it, who must act, and what to do next.
     ///
-    /// One paragraph, then the facts that it follows from; what could not be learnt says why. Every
-    /// verdict has an entry in docs/runbook.md. The exit code is 0 whatever the verdict is.
+    /// Prints one paragraph, then the facts behind it; an unknown fact states the reason. Every verdict has an entry in
+    /// docs/runbook.md. The exit code does not depend on the verdict.
     Explain(ExplainArguments),
-    /// Say what the next pass over a resource would do, or what would become of a declaration.
+    /// Show what the next pass over a resource would do, or how a declaration would be applied.
     ///
-    /// Shows every step, with the manifests and the fields that would change, without secrets. The API
-    /// server is asked by a dry run, so that a refusal is known with its field. Nothing is written.
+    /// Prints every step, with the manifests and the changed fields, without secrets. A dry run asks the API server, so
+    /// a rejection names its field. Writes nothing.
     Plan(Box<PlanArguments>),
-    /// Show the audit of a resource: what was done to it, when and by whom.
+    /// Show the audit of a resource: every change, its time and its actor.
     ///
-    /// The audit outlives the resource, so this also works after it was purged.
+    /// The audit outlives the resource, so this works after a purge.
     History(OneArguments),
-    /// Let a resource be: no pass looks at it until it is resumed.
+    /// Pause a resource: no pass runs on it until `resume`.
     Pause(OneArguments),
-    /// Take a paused resource up again.
+    /// Resume a paused resource.
     Resume(OneArguments),
-    /// Have a resource looked at at once, whatever its back-off says.
+    /// Reconcile a resource now, regardless of its back-off.
     ReconcileNow(OneArguments),
-    /// Give up a teardown: the resource is Deleted although nobody proved that everything is gone.
+    /// Abandon a teardown: mark the resource Deleted without proof that everything is gone.
     ///
-    /// Only while its deletion is under way. What is left on the cluster is not touched any more,
-    /// and has to be removed by hand.
+    /// Works only while the deletion is in progress. The broker leaves the remaining objects on the cluster; remove
+    /// them by hand.
     Abandon(AbandonArguments),
     /// Show, set or release the brake on automatic destruction.
     ///
-    /// Under a brake nothing is re-created, issued, deregistered by itself, rolled back or failed.
+    /// Under a brake, the broker does not automatically re-create, issue, deregister, roll back or fail anything.
     #[command(subcommand)]
     Brake(BrakeCommand),
-    /// Send a failed resource on its way again, once the cause of its failure is fixed.
+    /// Retry a failed resource after its cause is fixed.
     Retry(OneArguments),
-    /// Tear a resource down and declare a new one in its place, in one step.
+    /// Tear a resource down and declare its replacement, atomically.
     ///
-    /// For a resource that can never become Ready: its token expired, or its Node is lost. The new one has the
-    /// same Resource, blueprint version, credential and parameters. Prints it as it was accepted; asking again
-    /// prints the same one. With `--wait`, follows it to Ready.
+    /// For a resource that can never become Ready: its token expired, or its Node is lost. The replacement has the same
+    /// Resource, blueprint version, credential and parameters. Idempotent: a repeated call prints the same replacement.
+    /// With `--wait`, follows it to Ready.
     Replace(ReplaceArguments),
-    /// Deliver again, or skip, events that the receiver rejected too often: of one resource, a Project, or all.
+    /// Redrive or skip dead-lettered events: of one resource, a Project, or all.
     ///
-    /// Only a rejection (400, 413, 415 or 422) sets an event aside. Events that wait for a receiver in trouble are
-    /// delivered without this command.
+    /// Only a rejection (400, 413, 415 or 422) dead-letters an event. The relay retries events after other failures
+    /// without this command.
     RedriveEvents(ResumeEventsArguments),
-    /// Blank what people wrote in the audit of a resource.
+    /// Erase free text from the audit of a resource.
     ScrubAudit(OneArguments),
 }
 
-/// Who asks, and how the answer should look. The broker authorises nobody: whoever has the connection string
-/// may do everything.
+/// The actor and the output format. The broker does not authorise: access to the connection string is full access.
 #[derive(Args, Debug)]
 pub(crate) struct Common {
-    /// The opaque id under which this stands in the audit; never a name or an address.
+    /// The opaque actor id for the audit; never a name or an address.
     #[arg(long, value_name = "ID", default_value = "user:cli", value_parser = actor)]
     pub(crate) actor: Actor,
-    /// What ties this command to its lines in the audit; a new one if left out.
+    /// The correlation id for the audit; a new one by default.
     #[arg(long, value_name = "ID", value_parser = correlation_id)]
     pub(crate) correlation_id: Option<CorrelationId>,
     #[command(flatten)]
@@ -89,7 +87,6 @@ pub(crate) struct Common {
 }
 
 impl Verb {
-    /// Who asks, and how the answer should look.
     pub(crate) const fn common(&self) -> &Common {
         match self {
             Self::Provision(arguments) => &arguments.common,
@@ -128,13 +125,13 @@ fn cluster_id(text: &str) -> Result<ClusterId, broker_domain::Error> {
     ClusterId::new(text)
 }
 
-/// Whether to wait, and for how long.
+/// Whether to wait, and the timeout.
 #[derive(Args, Debug, Clone, Copy)]
 pub(crate) struct Wait {
-    /// Follows the resource to its end, one line per phase that was seen.
+    /// Follows the resource until it settles; prints one line per observed phase.
     #[arg(long)]
     pub(crate) wait: bool,
-    /// How long to wait.
+    /// The timeout of `--wait`.
     #[arg(
         long,
         value_name = "TIME",
@@ -146,43 +143,41 @@ pub(crate) struct Wait {
     pub(crate) timeout: Duration,
 }
 
-/// What is declared, and whether to wait for it.
 #[derive(Args, Debug)]
 pub(crate) struct ProvisionArguments {
     #[command(flatten)]
     pub(crate) declaration: DeclarationArguments,
     #[command(flatten)]
     pub(crate) wait: Wait,
-    /// How far to follow it: to this phase, or one beyond it on the way to Ready.
+    /// The phase to wait for; a later phase on the way to Ready also counts.
     #[arg(
         long = "for",
         value_name = "PHASE",
         default_value = "Ready",
         requires = "wait",
-        value_parser = values::way_up
+        value_parser = values::converge_phase
     )]
     pub(crate) wait_for: Phase,
     #[command(flatten)]
     pub(crate) common: Common,
 }
 
-/// What is explained.
 #[derive(Args, Debug)]
 pub(crate) struct ExplainArguments {
     /// The resource.
     #[arg(value_name = "ID", required_unless_present = "all", value_parser = values::id::<ProvisionedResourceId>)]
     pub(crate) id: Option<ProvisionedResourceId>,
-    /// Everything that is not at rest, one line each; with `--output json` one object per line.
+    /// All unsettled resources, one line each; with `--output json`, one object per line.
     #[arg(long, conflicts_with = "id")]
     pub(crate) all: bool,
     #[command(flatten)]
     pub(crate) common: Common,
 }
 
-/// What is planned: a resource, or a declaration.
+/// A resource, or a declaration.
 #[derive(Args, Debug)]
 pub(crate) struct PlanArguments {
-    /// The resource; a declaration if left out.
+    /// The resource; without it, a declaration.
     #[arg(value_name = "ID", conflicts_with = "DeclarationArguments", value_parser = values::id::<ProvisionedResourceId>)]
     pub(crate) id: Option<ProvisionedResourceId>,
     #[command(flatten)]
@@ -191,41 +186,38 @@ pub(crate) struct PlanArguments {
     pub(crate) common: Common,
 }
 
-/// What is declared.
 #[derive(Args, Debug)]
 pub(crate) struct DeclarationArguments {
-    /// For which Project.
+    /// The Project.
     #[arg(long, value_name = "ID", value_parser = values::id::<ProjectId>)]
     pub(crate) project: ProjectId,
-    /// Which tenancy Resource it backs.
+    /// The tenancy Resource that the declaration backs.
     #[arg(long, value_name = "ID", value_parser = values::id::<ResourceId>)]
     pub(crate) resource: ResourceId,
-    /// From which version of a blueprint.
+    /// The blueprint version.
     #[arg(long, value_name = "ID", value_parser = values::id::<BlueprintVersionId>)]
     pub(crate) blueprint_version: BlueprintVersionId,
-    /// With which credential, and so on which cloud.
+    /// The cloud credential; it selects the cloud.
     #[arg(long, value_name = "ID", value_parser = values::id::<CloudCredentialId>)]
     pub(crate) credential: CloudCredentialId,
-    /// One parameter; may be repeated.
+    /// One parameter; repeatable.
     ///
-    /// PATH names fields from the outside in, separated by dots; `\.` is a dot within a name. VALUE
-    /// is a number, true, false, null or a quoted string where it reads as one in JSON, and text
-    /// otherwise. A value of `--values` may be replaced; lists and objects are given by `--values`.
+    /// PATH names fields from the outside in, separated by dots; `\.` is a dot within a name. VALUE is a JSON number,
+    /// true, false, null or quoted string if it parses as one, and text otherwise. A scalar of `--values` may be
+    /// replaced; set lists and objects with `--values`.
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub(crate) assignments: Vec<String>,
-    /// Parameters from a file in JSON or YAML, at most 1 MiB; `-` reads the standard input.
+    /// Parameters from a JSON or YAML file, at most 1 MiB; `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     pub(crate) values: Option<std::path::PathBuf>,
-    /// What a terminal failure leads to: `retain` keeps what failed, `rollback` takes it down.
+    /// What a terminal failure causes: `retain` keeps the failed substrate, `rollback` tears it down.
     #[arg(long, value_name = "POLICY", default_value = "retain", value_parser = values::on_failure)]
     pub(crate) on_failure: OnFailure,
-    /// The caller's own name for this request. With the same name and declaration, the answer is the
-    /// first resource again.
+    /// The caller's idempotency key: the same id and declaration return the first resource again.
     #[arg(long, value_name = "ID", value_parser = request_id)]
     pub(crate) request_id: Option<RequestId>,
 }
 
-/// What is to be deleted.
 #[derive(Args, Debug)]
 pub(crate) struct DeprovisionArguments {
     /// The resource.
@@ -237,14 +229,12 @@ pub(crate) struct DeprovisionArguments {
     pub(crate) common: Common,
 }
 
-/// What is replaced, and whether to wait for the new one.
 #[derive(Args, Debug)]
 pub(crate) struct ReplaceArguments {
     /// The resource.
     #[arg(value_name = "ID", value_parser = values::id::<ProvisionedResourceId>)]
     pub(crate) id: ProvisionedResourceId,
-    /// The caller's own name for this request; `replace-ID` if left out. With the same name, the answer is the
-    /// first replacement again.
+    /// The caller's idempotency key; `replace-ID` by default. The same id returns the first replacement again.
     #[arg(long, value_name = "ID", value_parser = request_id)]
     pub(crate) request_id: Option<RequestId>,
     #[command(flatten)]
@@ -253,7 +243,6 @@ pub(crate) struct ReplaceArguments {
     pub(crate) common: Common,
 }
 
-/// One resource, and nothing else.
 #[derive(Args, Debug)]
 pub(crate) struct OneArguments {
     /// The resource.
@@ -263,24 +252,23 @@ pub(crate) struct OneArguments {
     pub(crate) common: Common,
 }
 
-/// Which resources.
 #[derive(Args, Debug)]
 pub(crate) struct ListArguments {
-    /// Only those of a Project.
+    /// Only resources of this Project.
     #[arg(long, value_name = "ID", value_parser = values::id::<ProjectId>)]
     pub(crate) project: Option<ProjectId>,
-    /// Only those in a phase.
+    /// Only resources in this phase.
     #[arg(long, value_name = "PHASE", value_parser = values::phase)]
     pub(crate) phase: Option<Phase>,
-    /// Only those that changed at or after a moment: the `watermark` of an earlier list.
+    /// Only resources changed at or after this time: the `watermark` of an earlier list.
     #[arg(long, value_name = "TIME", value_parser = values::moment)]
     pub(crate) updated_since: Option<Watermark>,
-    /// Goes on and prints each resource again when it changed, one per line, until it is stopped.
+    /// Keeps running and prints each changed resource again, one per line, until Ctrl-C.
     ///
-    /// With `--phase`, a resource that leaves the phase is not shown any more.
+    /// With `--phase`, a resource that leaves the phase is no longer printed.
     #[arg(long)]
     pub(crate) watch: bool,
-    /// How often `--watch` looks.
+    /// The polling interval of `--watch`.
     #[arg(
         long,
         value_name = "TIME",
@@ -294,23 +282,21 @@ pub(crate) struct ListArguments {
     pub(crate) common: Common,
 }
 
-/// What is given up.
 #[derive(Args, Debug)]
 pub(crate) struct AbandonArguments {
     /// The resource.
     #[arg(value_name = "ID", value_parser = values::id::<ProvisionedResourceId>)]
     pub(crate) id: ProvisionedResourceId,
-    /// Why, for the audit.
+    /// The reason, for the audit.
     #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) reason: String,
     #[command(flatten)]
     pub(crate) common: Common,
 }
 
-/// What is done with the brake.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BrakeCommand {
-    /// Show which brakes are set, and every composite resource that is absent, each by a direct read.
+    /// Show the brakes and every absent composite resource, each by a direct read.
     Show {
         #[command(flatten)]
         common: Common,
@@ -322,9 +308,10 @@ pub(crate) enum BrakeCommand {
         #[command(flatten)]
         common: Common,
     },
-    /// Release a brake and accept what is absent in its reach: it is created again, without a permit.
+    /// Release a brake and accept the absent composite resources that it holds: the broker creates them again, without
+    /// a permit.
     Release {
-        /// The cluster: the uid of its namespace kube-system, as `brake show` names it.
+        /// The cluster: the uid of its namespace kube-system, as in `brake show`.
         #[arg(value_name = "CLUSTER", value_parser = cluster_id)]
         cluster: ClusterId,
         #[command(flatten)]
@@ -334,10 +321,10 @@ pub(crate) enum BrakeCommand {
     },
 }
 
-/// What a brake holds.
+/// The Project or cluster that a brake holds.
 #[derive(Args, Debug, Clone, Copy)]
 pub(crate) struct BrakeReach {
-    /// One Project; the whole cluster if left out.
+    /// One Project; the whole cluster by default.
     #[arg(long, value_name = "ID", value_parser = values::id::<ProjectId>)]
     pub(crate) project: Option<ProjectId>,
 }
@@ -352,20 +339,19 @@ impl BrakeCommand {
     }
 }
 
-/// Whose events.
 #[derive(Args, Debug)]
 pub(crate) struct ResumeEventsArguments {
     /// The resource.
     #[arg(value_name = "ID", required_unless_present_any = ["project", "all"],
         value_parser = values::id::<ProvisionedResourceId>)]
     pub(crate) id: Option<ProvisionedResourceId>,
-    /// Every resource of a Project, instead of one.
+    /// Every resource of this Project.
     #[arg(long, value_name = "ID", conflicts_with = "id", value_parser = values::id::<ProjectId>)]
     pub(crate) project: Option<ProjectId>,
     /// Every resource of every Project.
     #[arg(long, conflicts_with_all = ["id", "project"])]
     pub(crate) all: bool,
-    /// Never delivers the event, and goes on with the next one.
+    /// Skips the event permanently and continues with the next one.
     #[arg(long)]
     pub(crate) skip: bool,
     #[command(flatten)]

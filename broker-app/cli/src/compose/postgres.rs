@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
+use broker_app::BrokerConfig;
 use broker_pg::catalog::{self, BlueprintVersion, ImportError, Source};
 use broker_pg::{migrate, resilient};
 use broker_ports::Deadlines;
@@ -17,9 +18,6 @@ use crate::catalog::{Catalog, Checked};
 use crate::composition::Publication;
 use crate::failure::Failure;
 use crate::settings::{Dsn, SettingsError};
-
-/// One for each pass that runs at once, and some for sweep, relay, notifications and purge.
-const MOST_CONNECTIONS: u32 = 20;
 
 /// A server that is not there is waited for no longer than this.
 const CONNECT_WITHIN: Duration = Deadlines::DEFAULT.store;
@@ -49,7 +47,8 @@ pub(super) async fn connect(dsn: &Dsn) -> Result<PgPool, Failure> {
         .map_err(|_| unusable(NoConnection::Silent))?
         .map_err(|error| unusable(NoConnection::from(error)))?;
     let pool = resilient(PgPoolOptions::new());
-    let pool = pool.max_connections(MOST_CONNECTIONS).acquire_timeout(CONNECT_WITHIN);
+    let connections = BrokerConfig::default().connections();
+    let pool = pool.max_connections(connections).acquire_timeout(CONNECT_WITHIN);
     Ok(pool.connect_lazy_with(options))
 }
 

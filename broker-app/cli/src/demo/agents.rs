@@ -1,6 +1,6 @@
-//! The agents: each finds a token on its machine, and enrols with it once it has booted.
+//! The agents: each finds a token on its machine and enrols after the machine has booted.
 //!
-//! They know nothing of the broker. What they read is what the Composition handed down to the machine.
+//! Agents know nothing of the broker: they read only what the Composition passed to the machine.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,12 @@ use broker_domain::ProvisionedResourceId;
 use broker_memory::{EnrolError, JoinError, MemoryCluster, MemoryMesh};
 use secrecy::ExposeSecret;
 
-/// Every agent of the demo.
 #[derive(Debug, Default)]
 pub(super) struct Agents {
-    /// For how many rounds each machine has been running.
+    /// For how many rounds each machine has run.
     running: BTreeMap<ProvisionedResourceId, u32>,
 }
 
-/// Why an agent could not become a Node.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AgentError {
     #[error("its agent could not enrol")]
@@ -25,7 +23,7 @@ pub(crate) enum AgentError {
 }
 
 impl Agents {
-    /// One round of every machine that runs. `boots_for` says how many rounds one takes to boot.
+    /// Runs one round of every machine. `boots_for` returns the boot time in rounds.
     pub(super) fn work(
         &mut self,
         cluster: &MemoryCluster,

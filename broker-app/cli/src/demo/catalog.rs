@@ -1,28 +1,27 @@
-//! The three blueprints of the demo, as a catalog would hold them.
+//! The three blueprints of the demo.
 
 use broker_domain::MeshRole;
 use broker_memory::BlueprintDocuments;
 use broker_render::InjectionStrategy;
 use broker_render::catalog::ComposedKind;
 
-/// A blueprint of the demo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Blueprint {
     /// A machine that boots with cloud-init.
     Machine,
-    /// Something without a machine.
+    /// A resource without a machine.
     Bucket,
     /// A machine with a required parameter and one that has a default.
     Database,
 }
 
-/// What every Composition of the demo composes.
+/// API version and kind of the object that every Composition composes.
 pub(super) const COMPOSED: (&str, &str) = ("nop.crossplane.io/v1alpha1", "NopResource");
 
 impl Blueprint {
     pub(super) const ALL: [Self; 3] = [Self::Machine, Self::Bucket, Self::Database];
 
-    /// Values for its parameters, as a caller would write them.
+    /// Parameter values as a caller writes them.
     pub(super) const fn values(self) -> &'static str {
         match self {
             Self::Machine | Self::Bucket => "{}",
@@ -30,7 +29,7 @@ impl Blueprint {
         }
     }
 
-    /// What a catalog stores of it.
+    /// The documents that a catalog stores.
     pub(super) fn documents(self) -> BlueprintDocuments {
         let (api_version, kind) = COMPOSED;
         BlueprintDocuments {

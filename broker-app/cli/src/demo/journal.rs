@@ -1,4 +1,4 @@
-//! What has happened so far, resource by resource: the state that every way of showing it draws from.
+//! The recorded history of every resource, from which each output format draws.
 
 use std::time::Duration;
 
@@ -7,26 +7,33 @@ use serde_json::Value;
 
 use super::story::Role;
 
-/// Something that happened, at a time of the simulation.
+/// A recorded change, with simulated time.
 #[derive(Debug, Clone)]
 pub(super) enum Happening {
-    /// A resource was declared, or changed its phase.
-    Phase { from: Option<Phase>, to: Phase, note: String },
-    /// An event left the outbox.
-    Event { event_type: EventType, sequence: u64, payload: Value },
+    /// A resource was declared or changed its phase.
+    Phase {
+        from: Option<Phase>,
+        to: Phase,
+        note: String,
+    },
+    Event {
+        event_type: EventType,
+        sequence: u64,
+        payload: Value,
+    },
 }
 
-/// A resource and its life so far.
+/// A resource and its history.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) name: String,
     pub(super) role: Role,
     pub(super) id: ProvisionedResourceId,
-    /// Every phase with the time at which it was entered.
+    /// Every phase with its entry time.
     pub(super) phases: Vec<(Duration, Phase)>,
-    /// Why it is in the last of them.
+    /// The note on the current phase.
     pub(super) note: String,
-    /// The events that were told, with their numbers.
+    /// The published events, with their sequence numbers.
     pub(super) events: Vec<(u64, EventType)>,
 }
 
@@ -54,7 +61,7 @@ impl Entry {
         }
     }
 
-    /// The phase that it is in, and since when. An entry is made with its first phase.
+    /// The entry time and name of the current phase. Every entry has at least one phase.
     pub(super) fn now(&self) -> (Duration, Phase) {
         self.phases.last().copied().unwrap_or((Duration::ZERO, Phase::Pending))
     }
@@ -64,7 +71,7 @@ impl Entry {
     }
 }
 
-/// What a change of phase means, for people.
+/// Describes a phase change for people.
 pub(super) fn note(
     role: Role,
     from: Option<Phase>,

@@ -1,4 +1,4 @@
-//! How the story is shown: lines, JSON or a live table. Each writes what happens as it happens.
+//! The output formats of the demo: lines, JSON or a live table.
 
 mod json;
 mod live;
@@ -17,34 +17,32 @@ use broker_app::explain::Explanation;
 use super::journal::{Entry, Happening};
 use super::verdict::Ending;
 
-/// What is going to be shown.
+/// The parameters of a run, for its title.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bill {
+pub(super) struct Header {
     pub(super) seed: u32,
     pub(super) resources: u16,
 }
 
-/// A way of showing the story. The demo calls it in order: begin, then anything, then end.
+/// An output format. The demo calls `begin` first and `end` last.
 pub(super) trait Show {
-    fn begin(&mut self, bill: Bill) -> io::Result<()>;
+    fn begin(&mut self, header: Header) -> io::Result<()>;
 
-    /// Something happened to a resource; `entry` knows of it already.
+    /// A resource changed; `entry` already includes the change.
     fn happened(&mut self, at: Duration, entry: &Entry, happening: &Happening) -> io::Result<()>;
 
-    /// The namespace of a Project became ready.
     fn namespace_ready(&mut self, at: Duration, project: &str) -> io::Result<()>;
 
-    /// Somebody asked why a resource is where it is.
+    /// The demo explained a resource.
     fn explained(&mut self, at: Duration, entry: &Entry, explained: &Explanation)
     -> io::Result<()>;
 
-    /// A round is over.
     fn round(&mut self, at: Duration, entries: &[Entry]) -> io::Result<()>;
 
     fn end(&mut self, ending: &Ending) -> io::Result<()>;
 }
 
-/// A time of the simulation, for people.
+/// Simulated time, for people.
 fn seconds(time: Duration) -> String {
     format!("{:.1}s", time.as_secs_f64())
 }

@@ -1,6 +1,6 @@
-//! What the demo tells: six roles, how each should end, and when what happens.
+//! The script of the demo: six roles, their expected results, and the time of each step.
 //!
-//! Everything here is drawn from the seed before the first round, so that a run can be repeated.
+//! Everything is drawn from the seed before the first round, so a run is repeatable.
 
 use broker_domain::{EventType, OnFailure, Phase};
 use broker_memory::Behaviour;
@@ -9,16 +9,15 @@ use rand::{RngExt, SeedableRng};
 
 use super::catalog::Blueprint;
 
-/// One of the six stories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// A machine that joins the mesh.
     Node,
-    /// Something without a machine.
+    /// A resource without a machine.
     Standalone,
     /// A blueprint with parameters.
     Parameters,
-    /// Fails for good and is rolled back.
+    /// Fails terminally and is rolled back.
     Rollback,
     /// Waits for the namespace of its Project.
     Namespace,
@@ -26,20 +25,19 @@ pub(super) enum Role {
     Teardown,
 }
 
-/// One resource's part: its role, and how long everything takes, counted in rounds.
+/// A resource's role and the durations of its steps, in rounds.
 #[derive(Debug, Clone)]
 pub(super) struct Part {
     pub(super) name: String,
     pub(super) role: Role,
-    /// The round in which it is declared.
+    /// The round of its declaration.
     pub(super) declared_in: u32,
-    /// What Crossplane and the provider do about it.
+    /// How Crossplane and the provider behave.
     pub(super) behaviour: Behaviour,
-    /// How long its agent takes to enrol once the machine runs.
+    /// How long its agent takes to enrol after the machine runs.
     pub(super) boots_for: u32,
 }
 
-/// The whole script.
 #[derive(Debug, Clone)]
 pub(super) struct Script {
     pub(super) parts: Vec<Part>,
@@ -47,14 +45,14 @@ pub(super) struct Script {
     pub(super) namespace_ready_in: u32,
 }
 
-/// How many rounds a resource that is to be torn down is left alone at Ready.
+/// How many rounds a teardown resource stays Ready.
 pub(super) const REST_AT_READY: u32 = 3;
 
-/// Within how many rounds everything is declared.
+/// All declarations happen within this many rounds.
 const DECLARING: usize = 6;
 
 impl Script {
-    /// The script of a seed.
+    /// Draws the script of a seed.
     pub(super) fn drawn(seed: u32, resources: u16) -> Self {
         let mut dice = StdRng::seed_from_u64(seed.into());
         let resources = usize::from(resources);
@@ -95,7 +93,7 @@ impl Role {
         Self::Teardown,
     ];
 
-    /// What its resources are called, before a number.
+    /// The first part of the resource name.
     const fn stem(self) -> &'static str {
         match self {
             Self::Node => "web",
@@ -107,7 +105,7 @@ impl Role {
         }
     }
 
-    /// Said once, when it is declared.
+    /// The note on its declaration.
     pub(super) const fn introduction(self) -> &'static str {
         match self {
             Self::Node => "a machine that joins the mesh",
@@ -136,7 +134,7 @@ impl Role {
         }
     }
 
-    /// The phases that it should go through, from the first to the last.
+    /// The expected phases, in order.
     pub(super) const fn path(self) -> &'static [Phase] {
         use Phase::{
             Deleted, Deprovisioning, Deregistering, Enrolling, Failed, Pending, Provisioning, Ready,
@@ -155,13 +153,13 @@ impl Role {
         }
     }
 
-    /// The phase in which its story is over.
+    /// The final expected phase.
     pub(super) fn last_phase(self) -> Phase {
-        // Every path has an end; the first phase of all stands in for one that has none.
+        // Every path has a last phase; the fallback only avoids a panic.
         self.path().last().copied().unwrap_or(Phase::Pending)
     }
 
-    /// The events that the world should hear of it, in order.
+    /// The expected events, in order.
     pub(super) const fn events(self) -> &'static [EventType] {
         use EventType::{Deleted, Deleting, Failed, Ready, Requested};
         match self {

@@ -1,4 +1,4 @@
-//! The story itself: it ends as told for every seed, says so when it does not, and keeps its secrets.
+//! The demo ends as expected for every seed, detects every wrong ending, and prints no token.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use secrecy::ExposeSecret;
 
 use super::*;
 
-/// Tells a story to its end; answers how it ended, and every token that a machine was given on the way.
-async fn tell(mut demo: Demo, show: &mut dyn Show) -> (Ending, BTreeSet<String>) {
+/// Runs a demo to its end; returns the ending and every token that a machine received.
+async fn run_to_the_end(mut demo: Demo, show: &mut dyn Show) -> (Ending, BTreeSet<String>) {
     let resources = u16::try_from(demo.script.parts.len()).unwrap();
-    show.begin(Bill { seed: 1, resources }).unwrap();
+    show.begin(Header { seed: 1, resources }).unwrap();
     let mut tokens = BTreeSet::new();
     while demo.round(show).await.unwrap() == Story::GoesOn {
         let machines = demo.world.cluster.agent_documents();
@@ -22,11 +22,11 @@ async fn tell(mut demo: Demo, show: &mut dyn Show) -> (Ending, BTreeSet<String>)
 }
 
 async fn ending_of(demo: Demo) -> Ending {
-    Box::pin(tell(demo, &mut Plain(&mut io::sink()))).await.0
+    Box::pin(run_to_the_end(demo, &mut Plain(&mut io::sink()))).await.0
 }
 
 #[tokio::test]
-async fn every_seed_ends_as_told() {
+async fn every_seed_ends_as_expected() {
     let seeds = (0..12).map(|seed| (seed, 6)).chain([(1, 1), (1, 2), (u32::MAX, 8)]);
     for (seed, resources) in seeds {
         let ending = ending_of(Demo::new(seed, resources).unwrap()).await;
@@ -38,7 +38,7 @@ async fn every_seed_ends_as_told() {
 type Spoil = fn(&mut Ending);
 
 #[tokio::test]
-async fn every_flaw_of_an_ending_is_found() {
+async fn every_wrong_ending_is_detected() {
     let ending = ending_of(Demo::new(1, 6).unwrap()).await;
     let rows: [(&str, Spoil); 9] = [
         ("batch-1 is in Deprovisioning, not in Deleted", |ending| {
@@ -47,16 +47,16 @@ async fn every_flaw_of_an_ending_is_found() {
         ("bucket-1 went Pending -> Ready, not Pending -> Provisioning -> Ready", |ending| {
             ending.outcomes[1].entry.phases.remove(1);
         }),
-        ("web-1 was told of by Requested, not by Requested, Ready", |ending| {
+        ("web-1 published Requested, not Requested, Ready", |ending| {
             ending.outcomes[0].entry.events.pop();
         }),
-        ("web-1 was told of by Requested, Ready, Ready, not by Requested, Ready", |ending| {
+        ("web-1 published Requested, Ready, Ready, not Requested, Ready", |ending| {
             ending.outcomes[0].entry.events.push((3, EventType::Ready));
         }),
         ("edge-1 has a gap in its events before number 3", |ending| {
             ending.outcomes[4].entry.events[1].0 = 3;
         }),
-        ("gpu-1 has 1 objects on the cluster, not 0", |ending| ending.outcomes[3].standing = 1),
+        ("gpu-1 has 1 objects on the cluster, not 0", |ending| ending.outcomes[3].objects_left = 1),
         ("web-1 has no live Node", |ending| ending.outcomes[0].live_node = false),
         ("batch-1 has a live Node", |ending| ending.outcomes[5].live_node = true),
         ("a last sweep found 2 resources to work on", |ending| ending.unsettled = 2),
@@ -69,16 +69,16 @@ async fn every_flaw_of_an_ending_is_found() {
 }
 
 #[tokio::test]
-async fn no_token_is_shown_in_any_way() {
+async fn no_output_format_shows_a_token() {
     let size = || Size { columns: 400, rows: 50 };
     let (mut plain, mut json, mut live) = (Vec::new(), Vec::new(), Vec::new());
     let demo = || Demo::new(1, 6).unwrap();
-    let (_, tokens) = Box::pin(tell(demo(), &mut Plain(&mut plain))).await;
-    Box::pin(tell(demo(), &mut Json(&mut json))).await;
+    let (_, tokens) = Box::pin(run_to_the_end(demo(), &mut Plain(&mut plain))).await;
+    Box::pin(run_to_the_end(demo(), &mut Json(&mut json))).await;
     let terminal = Terminal { colour: true };
-    Box::pin(tell(demo(), &mut Live::new(&mut live, terminal, size))).await;
+    Box::pin(run_to_the_end(demo(), &mut Live::new(&mut live, terminal, size))).await;
 
-    assert_eq!(tokens.len(), 5, "every machine was given one");
+    assert_eq!(tokens.len(), 5, "every machine received one");
     for (way, output) in [("plain", plain), ("json", json), ("live", live)] {
         let output = String::from_utf8(output).unwrap();
         assert!(output.contains("web-1"), "{way}");

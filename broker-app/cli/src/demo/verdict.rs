@@ -1,4 +1,4 @@
-//! The end of the story: what became of each resource, and whether that is what was told.
+//! The result of a demo: the outcome of every resource, compared with the script.
 
 use std::time::Duration;
 
@@ -6,32 +6,31 @@ use broker_domain::{EventType, Phase};
 
 use super::journal::Entry;
 
-/// What became of a resource.
 #[derive(Debug, Clone)]
 pub(super) struct Outcome {
-    /// Its life.
+    /// Its recorded history.
     pub(super) entry: Entry,
-    /// How many of its objects stand on the cluster.
-    pub(super) standing: usize,
-    /// Its Node is live in the mesh.
+    /// How many of its objects exist on the cluster.
+    pub(super) objects_left: usize,
+    /// Whether its Node is live in the mesh.
     pub(super) live_node: bool,
 }
 
-/// How everything ended.
+/// The result of a run.
 #[derive(Debug, Clone)]
 pub(super) struct Ending {
-    /// After how much time.
+    /// Simulated time.
     pub(super) after: Duration,
     pub(super) outcomes: Vec<Outcome>,
-    /// How many resources a last sweep wanted to work on.
+    /// How many resources the last sweep returned for a pass.
     pub(super) unsettled: usize,
 }
 
-/// Composite resource, ProviderConfig, and the one object that it composed.
+/// Composite resource, ProviderConfig and one composed object.
 const OBJECTS_OF_ONE: usize = 3;
 
 impl Ending {
-    /// What did not end as it should have, the first thing found.
+    /// The first difference from the script.
     pub(super) fn flaw(&self) -> Option<String> {
         let flawed =
             |outcome: &Outcome| outcome.flaw().map(|flaw| format!("{} {flaw}", outcome.entry.name));
@@ -52,7 +51,7 @@ impl Outcome {
         self.entry.phases.iter().map(|(_, phase)| *phase).collect()
     }
 
-    /// What is wrong with it, to be read after its name.
+    /// The first difference, phrased to follow the resource's name.
     fn flaw(&self) -> Option<String> {
         let Entry { role, events, .. } = &self.entry;
         let last = role.last_phase();
@@ -60,13 +59,13 @@ impl Outcome {
             return Some(format!("is in {}, not in {last}", self.phase()));
         }
         if self.path() != role.path() {
-            let (went, told) = (arrows(&self.path()), arrows(role.path()));
-            return Some(format!("went {went}, not {told}"));
+            let (went, expected) = (arrows(&self.path()), arrows(role.path()));
+            return Some(format!("went {went}, not {expected}"));
         }
-        let heard: Vec<_> = events.iter().map(|(_, event_type)| *event_type).collect();
-        if heard != role.events() {
-            let (heard, told) = (commas(&heard), commas(role.events()));
-            return Some(format!("was told of by {heard}, not by {told}"));
+        let published: Vec<_> = events.iter().map(|(_, event_type)| *event_type).collect();
+        if published != role.events() {
+            let (published, expected) = (commas(&published), commas(role.events()));
+            return Some(format!("published {published}, not {expected}"));
         }
         if let Some((sequence, _)) =
             events.iter().zip(1..).find_map(|(event, nth)| (event.0 != nth).then_some(event))
@@ -76,23 +75,26 @@ impl Outcome {
         let (objects, node) = if last == Phase::Deleted {
             (0, false)
         } else {
-            // Whoever goes through Enrolling leaves it by an agent that enrols.
+            // A role that passes Enrolling keeps a live Node.
             (OBJECTS_OF_ONE, role.path().contains(&Phase::Enrolling))
         };
-        if self.standing != objects {
-            return Some(format!("has {} objects on the cluster, not {objects}", self.standing));
+        if self.objects_left != objects {
+            return Some(format!(
+                "has {} objects on the cluster, not {objects}",
+                self.objects_left
+            ));
         }
         (self.live_node != node)
             .then(|| if node { "has no live Node" } else { "has a live Node" }.to_owned())
     }
 }
 
-/// Phases as a way.
+/// Phases, joined by arrows.
 pub(super) fn arrows(path: &[Phase]) -> String {
     path.iter().map(|phase| phase.as_str()).collect::<Vec<_>>().join(" -> ")
 }
 
-/// Events as a list, without what all of their names begin with.
+/// Event types without their common prefix, joined by commas.
 pub(super) fn commas(events: &[EventType]) -> String {
     let short = |event: &EventType| {
         event.as_str().strip_prefix("broker.ProvisionedResource").unwrap_or(event.as_str())

@@ -18,8 +18,8 @@ use broker_memory::{
     MemoryStore, SequentialIds,
 };
 use broker_ports::{
-    AccessScope, Actor, Clock, CloudView, CorrelationId, CredentialView, Deadlines,
-    NamespaceObservation, RequestContext, WorkerId,
+    AccessScope, Actor, Clock, CloudView, CorrelationId, CredentialView, NamespaceObservation,
+    RequestContext, WorkerId,
 };
 use broker_render::{ApiUrl, Provider, Xrd, namespace};
 use time::OffsetDateTime;
@@ -58,10 +58,6 @@ pub(super) const LATE_PROJECT: &str = "borealis";
 
 /// A moment in September 2026, after the epoch; any would do, as long as it is always the same.
 const START: Duration = Duration::from_secs(1_790_000_000);
-
-/// Nothing in memory takes long. A machine that is busy with something else should not spoil the story.
-const PATIENCE: Duration = Duration::from_mins(1);
-const LEASE: Duration = Duration::from_mins(10);
 
 impl World {
     /// A world with two Projects, one cloud and three blueprints. Its ids and tokens come from the seed.
@@ -232,9 +228,5 @@ fn operator() -> Result<RequestContext, DomainError> {
 pub(crate) fn config() -> Result<BrokerConfig, DomainError> {
     let mut config = BrokerConfig::new(ApiUrl::new("https://mesh.example.org")?);
     config.worker = WorkerId::new("demo-replica")?;
-    config.deadlines = Deadlines::each(PATIENCE);
-    config.lease = LEASE;
-    config.event_claim = 3 * PATIENCE;
-    config.wait_interval = Duration::from_millis(50);
     Ok(config)
 }

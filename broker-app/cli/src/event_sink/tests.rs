@@ -1,4 +1,4 @@
-//! The sink against a server on loopback: the port's contract, and what becomes of each kind of answer.
+//! The HTTP sink against a server on loopback: the port contract, and the error class of each response.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ use tokio_rustls::TlsAcceptor;
 use super::*;
 use crate::settings::{EVENT_URL, Settings};
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const DEADLINE: Duration = Duration::from_secs(5);
 
 fn event_url(text: String) -> EventUrl {
     let environment = BTreeMap::from([(EVENT_URL.to_owned(), text)]);
@@ -37,7 +37,7 @@ fn envelope() -> Envelope {
     Envelope::new(id(1), EventType::Ready, id(2), 1, b"{}".to_vec())
 }
 
-/// What arrived, whole: headers were checked on the way.
+/// The received bodies; the server checks the headers.
 type Arrived = Arc<Mutex<Vec<Bytes>>>;
 
 async fn take(State(arrived): State<Arrived>, headers: HeaderMap, body: Bytes) -> AxumResponse {
@@ -51,14 +51,14 @@ async fn take(State(arrived): State<Arrived>, headers: HeaderMap, body: Bytes) -
 struct World {
     sink: HttpEventSink,
     arrived: Arrived,
-    /// Dropping the sender tells the server to close every connection; the task ends with the last one.
+    /// Dropping the sender makes the server close every connection; the task ends with the last one.
     server: Mutex<Option<(oneshot::Sender<()>, JoinSet<()>)>>,
 }
 
 impl World {
     async fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let sink = sink_to(listener.local_addr().unwrap(), PATIENCE);
+        let sink = sink_to(listener.local_addr().unwrap(), DEADLINE);
         let arrived = Arrived::default();
         let router = Router::new().route("/hook", post(take)).with_state(arrived.clone());
         let (stop, stopped) = oneshot::channel::<()>();
@@ -80,7 +80,7 @@ impl EventSinkUnderTest for World {
     async fn received(&self, resource: ProvisionedResourceId) -> Result<Vec<Vec<u8>>, PortError> {
         let subject = resource.to_string();
         let arrived = self.arrived.lock().unwrap();
-        // An envelope that a case made odd names no resource, and is the only one then.
+        // A malformed envelope names no resource; its contract case sends only that one.
         let of_resource = |body: &&Bytes| {
             let text = String::from_utf8_lossy(body);
             text.contains(&subject) || !text.contains("specversion")
@@ -99,18 +99,18 @@ impl EventSinkUnderTest for World {
 }
 
 #[tokio::test]
-async fn it_keeps_the_contract_of_an_event_sink() {
+async fn http_sink_keeps_the_event_sink_contract() {
     suite().run(World::new).await.assert_passed();
 }
 
-/// What a server does behind its answer.
+/// What the server does after its response.
 #[derive(Clone, Copy)]
 enum Then {
     Closes,
     Hangs,
 }
 
-/// A server that reads a request and answers with these bytes.
+/// A server that reads one request and responds with these bytes.
 async fn answering(answer: &str, then: Then, deadline: Duration) -> (HttpEventSink, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let sink = sink_to(listener.local_addr().unwrap(), deadline);
@@ -134,22 +134,22 @@ async fn only_400_413_415_and_422_reject_the_event() {
     let statuses: [(&[u16], Option<FailureClass>); 3] = [
         (&[200, 204], None),
         (&[400, 413, 415, 422], rejected),
-        // About the receiver, its address or our permission, and not about the event.
+        // These concern the receiver, its address or our permission, not the event.
         (&[401, 403, 404, 405, 408, 409, 410, 425, 429, 500, 503], transient),
     ];
     let mut rows = vec![
-        // Nothing is followed: who moved has to say so to the operator.
+        // The sink follows no redirect: the operator must change the URL.
         ("HTTP/1.1 302 Found\r\nlocation: /other\r\n\r\n".to_owned(), transient),
-        // It was sent, and what became of it is not known.
+        // The request was sent; its effect is unknown.
         (String::new(), Some(FailureClass::Unknown)),
         ("not HTTP\r\n\r\n".to_owned(), Some(FailureClass::Unknown)),
     ];
     for (statuses, class) in statuses {
-        let answer = |status| format!("HTTP/1.1 {status} Said\r\ncontent-length: 0\r\n\r\n");
+        let answer = |status| format!("HTTP/1.1 {status} Reason\r\ncontent-length: 0\r\n\r\n");
         rows.extend(statuses.iter().map(|status| (answer(status), class)));
     }
     for (answer, expected) in rows {
-        let (sink, _server) = answering(&answer, Then::Closes, PATIENCE).await;
+        let (sink, _server) = answering(&answer, Then::Closes, DEADLINE).await;
         let delivered = sink.deliver(&envelope()).await;
         assert_eq!(delivered.as_ref().err().map(PortError::class), expected, "{answer:?}");
         if let Err(error) = delivered {
@@ -160,25 +160,25 @@ async fn only_400_413_415_and_422_reject_the_event() {
 }
 
 #[tokio::test]
-async fn failure_says_what_is_known_of_it() {
+async fn delivery_failure_has_its_class_and_message() {
     let (sink, _server) = answering("", Then::Hangs, Duration::from_millis(200)).await;
     let error = sink.deliver(&envelope()).await.unwrap_err();
     assert_eq!(error.class(), FailureClass::Unknown);
     assert!(error.to_string().ends_with("did not answer within 200ms"), "{error}");
 
     let answer = "HTTP/1.1 429 Too Many Requests\r\nretry-after: 17\r\n\r\n";
-    let (sink, _server) = answering(answer, Then::Closes, PATIENCE).await;
+    let (sink, _server) = answering(answer, Then::Closes, DEADLINE).await;
     let error = sink.deliver(&envelope()).await.unwrap_err();
     assert_eq!(error.retry_after(), Some(Duration::from_secs(17)));
 
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let error = sink_to(nobody, PATIENCE).deliver(&envelope()).await.unwrap_err();
+    let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let error = sink_to(unused, DEADLINE).deliver(&envelope()).await.unwrap_err();
     assert_eq!(error.class(), FailureClass::Transient);
-    assert_eq!(error.to_string(), format!("cannot connect to http://{nobody}"));
+    assert_eq!(error.to_string(), format!("cannot connect to http://{unused}"));
 }
 
 #[tokio::test]
-async fn https_is_spoken_with_those_who_are_trusted_and_nobody_else() {
+async fn https_connects_only_to_trusted_servers() {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let certificate = made.cert.der().clone();
     let key = made.signing_key.serialize_der().try_into().unwrap();
@@ -194,7 +194,7 @@ async fn https_is_spoken_with_those_who_are_trusted_and_nobody_else() {
     let mut server = JoinSet::new();
     server.spawn(async move {
         while let Ok((connection, _)) = listener.accept().await {
-            // A client that trusts nobody hangs up.
+            // A client that trusts no certificate hangs up.
             let Ok(mut connection) = acceptor.accept(connection).await else { continue };
             let mut request = [0; 4096];
             let _ = connection.read(&mut request).await;
@@ -204,17 +204,17 @@ async fn https_is_spoken_with_those_who_are_trusted_and_nobody_else() {
     let url = event_url(format!("https://localhost:{port}/hook"));
     let mut trusted = RootCertStore::empty();
     trusted.add(certificate).unwrap();
-    let sink = HttpEventSink::trusting(trusted, url.clone(), PATIENCE).unwrap();
+    let sink = HttpEventSink::trusting(trusted, url.clone(), DEADLINE).unwrap();
     sink.deliver(&envelope()).await.unwrap();
 
-    let sink = HttpEventSink::trusting(RootCertStore::empty(), url, PATIENCE).unwrap();
+    let sink = HttpEventSink::trusting(RootCertStore::empty(), url, DEADLINE).unwrap();
     let error = sink.deliver(&envelope()).await.unwrap_err();
     assert_eq!(error.class(), FailureClass::Transient, "{}", broker_app::one_line(&error));
 }
 
-/// The status says it all; a body that never ends takes nothing back.
+/// The status decides; an endless body does not change the result.
 #[tokio::test]
-async fn status_counts_although_the_body_never_ends() {
+async fn status_decides_although_the_body_never_ends() {
     let rows = [
         ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\n.\r\n", None),
         (
@@ -225,7 +225,7 @@ async fn status_counts_although_the_body_never_ends() {
     for (answer, expected) in rows {
         let deadline = Duration::from_millis(500);
         let (sink, _server) = answering(answer, Then::Hangs, deadline).await;
-        // The relay waits as long as the sink does.
+        // The relay's timeout equals the sink's.
         let delivered = timeout(deadline, sink.deliver(&envelope())).await.expect("in time");
         assert_eq!(delivered.err().map(|error| error.class()), expected, "{answer:?}");
     }

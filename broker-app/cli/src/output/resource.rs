@@ -1,4 +1,4 @@
-//! A resource for people and for programs.
+//! A resource in human format: details, table row and single line; and as JSON.
 
 use broker_domain::{Phase, ProvisionedResource};
 use broker_ports::wire;
@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 
 use super::plain_table;
 
-/// Everything that a person wants to know of one resource; what is not there is left out.
+/// All fields of a resource, without the absent ones.
 pub(super) fn details(resource: &ProvisionedResource) -> Table {
     let mut table = plain_table();
     let mut row = |name: &str, value: String| {
@@ -20,7 +20,7 @@ pub(super) fn details(resource: &ProvisionedResource) -> Table {
         row("failure", format!("in {}: {}", failure.step(), failure.reason()));
     }
     if resource.abandoned() {
-        row("abandoned", "nobody proved that everything is gone".to_owned());
+        row("abandoned", "without proof that everything is gone".to_owned());
     }
     row("project", resource.project_id().to_string());
     row("resource", resource.resource_id().to_string());
@@ -55,7 +55,6 @@ pub(super) fn details(resource: &ProvisionedResource) -> Table {
     table
 }
 
-/// One row per resource.
 pub(super) fn overview(resources: &[ProvisionedResource]) -> Table {
     let mut table = plain_table();
     table.set_header(["ID", "PROJECT", "PHASE", "SINCE", "ROLE", "NOTE"]);
@@ -72,14 +71,13 @@ pub(super) fn overview(resources: &[ProvisionedResource]) -> Table {
     table
 }
 
-/// One resource in one line.
 pub(crate) fn line(resource: &ProvisionedResource) -> String {
     let width = Phase::ALL.map(|phase| phase.as_str().len()).into_iter().max().unwrap_or_default();
     let (id, phase, note) = (resource.id(), resource.phase(), note(resource));
     format!("{id}  {phase:width$}  {note}").trim_end().to_owned()
 }
 
-/// What should not be overlooked.
+/// Conditions that a reader must not overlook.
 fn note(resource: &ProvisionedResource) -> String {
     match resource.failure() {
         Some(failure) => failure.reason().to_string(),
@@ -88,7 +86,7 @@ fn note(resource: &ProvisionedResource) -> String {
     }
 }
 
-/// A moment without the fraction of its second.
+/// A time without its fraction of a second.
 fn seconds(moment: OffsetDateTime) -> String {
     wire::rfc3339(moment.replace_nanosecond(0).unwrap_or(moment))
 }

@@ -1,11 +1,11 @@
-//! Command lines in a world of their own: what they print, what they refuse, and how they end.
+//! Command lines over an in-memory world: their output, errors and exit codes.
 
 use broker_memory::Behaviour;
 use serde_json::{Value, json};
 
 use crate::failure::Exit;
 use crate::settings;
-use crate::testing::{DECLARATION, Said, World};
+use crate::testing::{CommandOutput, DECLARATION, World};
 
 const STORE: (&str, &str) = (settings::DSN, "postgres://broker@localhost/broker");
 
@@ -18,7 +18,7 @@ fn provision<'a>(rest: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn a_resource_is_declared_shown_listed_and_deleted() {
+fn resource_is_declared_shown_listed_and_deleted() {
     let world = world();
     let id = world.declare();
     let text = id.to_string();
@@ -43,12 +43,12 @@ fn a_resource_is_declared_shown_listed_and_deleted() {
 }
 
 #[test]
-fn lists_are_filtered() {
+fn list_filters_by_project_phase_and_time() {
     let world = world();
     world.declare();
     let number = |filters: &[&str]| {
-        let said = world.broker(&[&["list", "--output=json"], filters].concat());
-        said.json()["resources"].as_array().unwrap().len()
+        let printed = world.broker(&[&["list", "--output=json"], filters].concat());
+        printed.json()["resources"].as_array().unwrap().len()
     };
     assert_eq!(number(&[]), 1);
     assert_eq!(number(&["--phase=pending"]), 1);
@@ -60,21 +60,21 @@ fn lists_are_filtered() {
 }
 
 #[test]
-fn parameters_come_from_a_file_the_standard_input_and_flags() {
+fn parameters_come_from_file_stdin_and_flags() {
     let world = world();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "size: small\ndisk: {gb: 10}\n").unwrap();
-    let parameters = |said: Said| said.json()["parameters"].clone();
+    let parameters = |printed: CommandOutput| printed.json()["parameters"].clone();
     let path = file.path().to_str().unwrap();
     let from_file = provision(&["--output=json", "--values", path, "--set", "disk.gb=20"]);
     assert_eq!(parameters(world.broker(&from_file)), json!({"size": "small", "disk": {"gb": 20}}));
     let from_stdin = provision(&["--output=json", "--values=-"]);
-    let said = world.broker_in(&[STORE], r#"{"size": "large"}"#, &from_stdin);
-    assert_eq!(parameters(said), json!({"size": "large"}));
+    let printed = world.broker_in(&[STORE], r#"{"size": "large"}"#, &from_stdin);
+    assert_eq!(parameters(printed), json!({"size": "large"}));
 }
 
 #[test]
-fn operators_steer_and_are_told_what_was_done() {
+fn operator_verbs_report_what_they_did() {
     let world = world();
     let id = world.declare();
     let text = id.to_string();
@@ -96,14 +96,14 @@ fn operators_steer_and_are_told_what_was_done() {
     let nothing = json!({"id": text, "done": "nothing_dead_letter", "event": null});
     assert_eq!(done(&["redrive-events", &text]), nothing);
     done(&["deprovision", &text]);
-    let given_up = done(&["abandon", &text, "--reason=the cloud is gone"]);
-    assert_eq!((&given_up["phase"], &given_up["abandoned"]), (&json!("Deleted"), &json!(true)));
+    let abandoned = done(&["abandon", &text, "--reason=the cloud is gone"]);
+    assert_eq!((&abandoned["phase"], &abandoned["abandoned"]), (&json!("Deleted"), &json!(true)));
     let scrubbed = json!({"id": text, "done": "audit_scrubbed", "lines": 1});
     assert_eq!(done(&["scrub-audit", &text]), scrubbed);
     assert_eq!(world.broker(&["pause", &text]).out, format!("{text} is paused\n"));
 }
 
-/// A sweep counted eight losses of one Project; one of its resources is still absent.
+/// A sweep counts eight losses in one Project; one of its resources stays absent.
 #[test]
 fn counted_brake_of_a_project_is_shown_and_released() {
     use broker_domain::ClusterId;
@@ -155,7 +155,7 @@ fn counted_brake_of_a_project_is_shown_and_released() {
 }
 
 #[test]
-fn replace_prints_the_new_resource_and_the_same_again() {
+fn repeated_replace_prints_the_same_new_resource() {
     let world = world();
     let old = world.declare().to_string();
     let json = |arguments: &[&str]| world.broker(&[arguments, &["--output=json"]].concat()).json();
@@ -194,7 +194,7 @@ fn history_shows_the_audit_oldest_first() {
 }
 
 #[test]
-fn resume_events_of_all_or_a_project_names_each() {
+fn redrive_of_all_or_a_project_names_each_event() {
     let world = world();
     let id = world.declare();
     let event = dead_letter(&world);
@@ -203,18 +203,18 @@ fn resume_events_of_all_or_a_project_names_each() {
     };
     let nothing = json!({"done": "events_resumed", "events": []});
     assert_eq!(run(&["--project=00000000-0000-0000-0000-000000000077"]), nothing);
-    let told = json!({"event_id": event, "reason": "410 Gone",
+    let reported = json!({"event_id": event, "reason": "410 Gone",
         "event_type": "broker.ProvisionedResourceRequested"});
     let named = json!({"id": id.to_string(), "event_id": event, "reason": "410 Gone",
         "event_type": "broker.ProvisionedResourceRequested"});
     assert_eq!(run(&["--all"]), json!({"done": "events_resumed", "events": [named]}));
     assert_eq!(run(&["--all"]), nothing);
     assert_eq!(dead_letter(&world), event);
-    let skipped = json!({"id": id.to_string(), "done": "events_skipped", "event": told});
+    let skipped = json!({"id": id.to_string(), "done": "events_skipped", "event": reported});
     assert_eq!(run(&[&id.to_string(), "--skip"]), skipped);
 }
 
-/// Sets the world's first event aside, as a relay would; answers its id.
+/// Dead-letters the world's first event, as the relay does; returns its id.
 fn dead_letter(world: &World) -> String {
     use broker_ports::{ClaimEvents, Outbox, PageSize};
     use broker_testkit::builders::worker;
@@ -232,8 +232,8 @@ fn dead_letter(world: &World) -> String {
 fn migrations_are_shown_after_each_command() {
     let world = world();
     let applied = |arguments: &[&str]| -> Vec<bool> {
-        let said = world.broker(&[&["migrate"], arguments, &["--output=json"]].concat()).json();
-        let migrations = said["migrations"].as_array().unwrap().clone();
+        let printed = world.broker(&[&["migrate"], arguments, &["--output=json"]].concat()).json();
+        let migrations = printed["migrations"].as_array().unwrap().clone();
         migrations.iter().map(|migration| migration["applied_at"] != Value::Null).collect()
     };
     assert_eq!(applied(&["up"]), [true, true]);
@@ -254,7 +254,7 @@ fn migrate_sql_prints_the_schema_without_an_environment() {
     assert_eq!(reference.out, broker_pg::migrate::plain_sql_of_reference());
 }
 
-/// Arguments of a line; a dot in the middle stands for a space, and a declaration has its references.
+/// Splits a line into arguments; `·` is a space within one, and a declaration gets its references.
 fn words(line: &str) -> Vec<String> {
     let mut words: Vec<_> = line.split(' ').map(|word| word.replace('·', " ")).collect();
     if words[0] == "provision" {
@@ -267,9 +267,9 @@ fn words(line: &str) -> Vec<String> {
 fn assert_refused(world: &World, line: &str, expected: &str) {
     let exit = if expected.starts_with("error[usage]") { Exit::Usage } else { Exit::Error };
     let words = words(line);
-    let said = world.broker(&words.iter().map(String::as_str).collect::<Vec<_>>());
-    assert_eq!((said.exit, said.err), (exit, format!("{expected}\n")), "{line}");
-    assert_eq!(said.out, "", "{line}");
+    let printed = world.broker(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!((printed.exit, printed.err), (exit, format!("{expected}\n")), "{line}");
+    assert_eq!(printed.out, "", "{line}");
 }
 
 const UUID: &str = "use a UUID that is not nil, such as 0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57";
@@ -278,7 +278,7 @@ const RESOURCES: &str = "use a whole number from 1 to 200";
 const SEED: &str = "use a whole number from 0 to 4294967295";
 const SPEED: &str = "use a number from 0.1 to 100, or max";
 
-/// A line whose last value is bad, the flag that it is for, and what is allowed.
+/// A line whose last value is invalid, its flag, and the allowed values.
 const BAD_VALUES: &[(&str, &str, &str)] = &[
     ("get web-1", "<ID>", UUID),
     ("get 00000000-0000-0000-0000-000000000000", "<ID>", UUID),
@@ -355,9 +355,9 @@ fn bad_value_is_named_with_its_flag_and_what_is_allowed() {
 
 const MISSING: &str = "error[usage]: the following required arguments were not provided:";
 
-/// What is told of other bad flags and files: the exact line.
+/// Other invalid flags and files, with the exact error line.
 #[test]
-fn what_is_wrong_is_said_in_one_line() {
+fn invalid_input_prints_one_error_line() {
     const ID: &str = "00000000-0000-0000-0000-000000000077";
     const NO_OBJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
     let rows = [
@@ -408,16 +408,16 @@ fn what_is_wrong_is_said_in_one_line() {
 }
 
 #[test]
-fn a_bad_environment_stops_every_command_that_reads_it() {
+fn bad_environment_fails_each_command_that_reads_it() {
     let world = world();
     for command in [&["list"][..], &["migrate", "status"], &["run"]] {
-        let said = world.broker_in(&[STORE, (settings::LISTEN, "8090")], "", command);
+        let printed = world.broker_in(&[STORE, (settings::LISTEN, "8090")], "", command);
         let expected =
             "error[environment_invalid]: PLEXSPHERE_PROVISIONING_BROKER_LISTEN is \"8090\"; ";
-        assert_eq!(said.exit, Exit::Error, "{command:?}");
-        assert!(said.err.starts_with(expected), "{command:?}: {}", said.err);
+        assert_eq!(printed.exit, Exit::Error, "{command:?}");
+        assert!(printed.err.starts_with(expected), "{command:?}: {}", printed.err);
     }
-    let said = world.broker_in(&[], "", &["list"]);
+    let printed = world.broker_in(&[], "", &["list"]);
     let expected = "error[environment_invalid]: PLEXSPHERE_DSN is empty; ";
-    assert!(said.err.starts_with(expected), "{}", said.err);
+    assert!(printed.err.starts_with(expected), "{}", printed.err);
 }

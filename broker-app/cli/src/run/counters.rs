@@ -1,15 +1,13 @@
-//! Counters that are there before anything was counted: whoever computes how much one grew needs to see it at zero
-//! first, or misses the first time, which may be the only one.
+//! Registers every counter at zero at the start: a rate over a counter misses its first increment otherwise.
 
 use broker_app::{Label, METRICS, MetricKind};
 use metrics::counter;
 
-/// Reasons are many, and most of them never happen. Without one, each result is there at zero all the same.
+/// There are many reasons and most never occur, so only the combination without a reason starts at zero.
 const REASON: &str = "reason";
 const NO_REASON: &str = "none";
 
-/// Registers every counter, with each value of its labels.
-pub(super) fn begin_at_zero() {
+pub(super) fn register_at_zero() {
     for metric in METRICS.iter().filter(|metric| metric.kind == MetricKind::Counter) {
         for labels in combinations(metric.labels) {
             counter!(metric.name, &labels).increment(0);
@@ -17,7 +15,7 @@ pub(super) fn begin_at_zero() {
     }
 }
 
-/// Every combination of the labels' values.
+/// Every combination of label values.
 fn combinations(labels: &[Label]) -> Vec<Vec<(&'static str, &'static str)>> {
     labels.iter().fold(vec![Vec::new()], |so_far, label| {
         let values = if label.name == REASON { vec![NO_REASON] } else { (label.values)() };
@@ -39,9 +37,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_counter_is_there_at_zero() {
+    fn every_counter_starts_at_zero() {
         let recorder = PrometheusBuilder::new().build_recorder();
-        metrics::with_local_recorder(&recorder, begin_at_zero);
+        metrics::with_local_recorder(&recorder, register_at_zero);
         let scrape = recorder.handle().render();
         for line in [
             "provisioning_broker_lease_takeovers_total 0",
@@ -55,6 +53,6 @@ mod tests {
         for metric in counters {
             assert!(scrape.contains(metric.name), "{}", metric.name);
         }
-        assert!(scrape.lines().count() < 60, "too many series for something that never happened");
+        assert!(scrape.lines().count() < 60, "too many series at zero");
     }
 }

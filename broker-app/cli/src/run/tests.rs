@@ -1,4 +1,4 @@
-//! A replica over in-memory adapters: it serves, works, says how it is, and stops when it is told to.
+//! A replica over in-memory adapters: it starts, works, reports readiness and stops.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ async fn serving() -> (Serving, SocketAddr) {
     (Serving { listener, metrics }, address)
 }
 
-/// Polls; a test that waits for ever is ended by whoever runs it.
+/// Polls `/readyz`; the test runner's timeout ends a wait that fails.
 async fn until(address: SocketAddr, expected: u16) -> String {
     loop {
         let (status, body) = ask(address, "/readyz").await;
@@ -44,7 +44,7 @@ async fn until(address: SocketAddr, expected: u16) -> String {
 }
 
 #[tokio::test]
-async fn it_works_says_how_it_is_and_stops() {
+async fn replica_works_reports_readiness_and_stops() {
     let world = World::new(Behaviour::ready_after(1));
     let (serving, address) = serving().await;
     let (stop, stopped) = oneshot::channel::<()>();
@@ -73,7 +73,7 @@ async fn it_works_says_how_it_is_and_stops() {
 }
 
 #[tokio::test]
-async fn a_store_that_does_not_answer_refuses_the_start() {
+async fn unreachable_store_prevents_the_start() {
     let world = World::new(Behaviour::ready_after(1));
     world.store.set_reachable(false);
     let (serving, _) = serving().await;
@@ -86,7 +86,7 @@ async fn a_store_that_does_not_answer_refuses_the_start() {
 }
 
 #[tokio::test]
-async fn an_address_in_use_is_named() {
+async fn address_in_use_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap();
     let failure = listen(address).await.unwrap_err();

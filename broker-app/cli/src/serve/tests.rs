@@ -1,4 +1,4 @@
-//! What is served, over a real socket.
+//! The health server over a real socket.
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -9,7 +9,6 @@ use crate::testing::ask;
 
 const REQUEST: &[u8] = b"GET /livez HTTP/1.1\r\nhost: broker\r\n\r\n";
 
-/// A server that runs until the test ends.
 async fn serving() -> (JoinSet<std::io::Result<()>>, std::net::SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -19,9 +18,9 @@ async fn serving() -> (JoinSet<std::io::Result<()>>, std::net::SocketAddr) {
     (server, address)
 }
 
-/// The clock runs ahead whenever all wait: a connection that nothing ended would keep its client waiting.
+/// The paused clock advances while every task waits: without a timeout the client would hang.
 #[tokio::test(start_paused = true)]
-async fn client_that_sends_no_whole_request_is_disconnected() {
+async fn client_with_an_incomplete_request_is_disconnected() {
     let (_server, address) = serving().await;
     for sent in [&b""[..], b"GET /livez HTTP/1.1\r\nhost: ", REQUEST] {
         let mut client = TcpStream::connect(address).await.unwrap();
@@ -33,16 +32,16 @@ async fn client_that_sends_no_whole_request_is_disconnected() {
 }
 
 #[tokio::test]
-async fn connection_beyond_the_limit_waits_for_a_place() {
+async fn connection_beyond_the_limit_waits_for_a_slot() {
     let (_server, address) = serving().await;
     let mut idle = Vec::new();
-    for _ in 0..MOST_CONNECTIONS {
+    for _ in 0..MAX_CONNECTIONS {
         idle.push(TcpStream::connect(address).await.unwrap());
     }
     let mut client = TcpStream::connect(address).await.unwrap();
     client.write_all(REQUEST).await.unwrap();
     let mut first = [0; 12];
-    // Shorter than the idle clients may stay.
+    // Shorter than the idle timeout.
     timeout(Duration::from_secs(2), client.read_exact(&mut first)).await.unwrap_err();
     idle.pop();
     client.read_exact(&mut first).await.unwrap();
@@ -50,7 +49,7 @@ async fn connection_beyond_the_limit_waits_for_a_place() {
 }
 
 #[tokio::test]
-async fn standing_decides_readiness_and_nothing_else_decides_liveness() {
+async fn replica_state_decides_readiness_but_not_liveness() {
     let health = Health::starting();
     let recorder = PrometheusBuilder::new().build_recorder();
     metrics::with_local_recorder(&recorder, || metrics::counter!("asked_for_total").increment(3));

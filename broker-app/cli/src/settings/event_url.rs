@@ -1,4 +1,4 @@
-//! Where events go: a URL that can be posted to, and that can be shown without giving anything away.
+//! The URL to which events are posted, with a `Display` that reveals no secret.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use http::Uri;
 
 use super::{EVENT_URL, SettingsError};
 
-/// An `http` or `https` URL. Its path and query may hold a key, as webhooks like to, so neither is shown.
+/// An `http` or `https` URL. Path and query are never shown: a webhook may hold a key there.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct EventUrl(Uri);
 
@@ -14,7 +14,6 @@ const ALLOWED: &str =
     "an http or https URL without credentials, such as https://events.example.org/broker";
 
 impl EventUrl {
-    /// Reads the variable's value.
     pub(super) fn parse(text: &str) -> Result<Self, SettingsError> {
         let refused =
             |problem| SettingsError::Hidden { variable: EVENT_URL, problem, allowed: ALLOWED };
@@ -31,7 +30,7 @@ impl EventUrl {
         }
     }
 
-    /// The URL, to be posted to.
+    /// The whole URL, for requests only.
     pub(crate) const fn uri(&self) -> &Uri {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! Every variable: what is taken, and the exact line for what is not.
+//! Every variable: the accepted values, and the exact error line for the others.
 
 use super::*;
 
@@ -9,8 +9,8 @@ fn read(variables: &[(&str, &str)]) -> Result<Settings, SettingsError> {
 }
 
 #[test]
-fn nothing_set_is_inert_with_defaults() {
-    // An empty value is not set.
+fn empty_environment_is_inert_with_defaults() {
+    // An empty value counts as unset.
     let empty: Vec<_> = VARIABLES.iter().map(|name| (*name, "")).collect();
     let settings = read(&empty).unwrap();
     assert!(settings.replica().unwrap().is_none());
@@ -22,7 +22,7 @@ fn nothing_set_is_inert_with_defaults() {
 }
 
 #[test]
-fn what_is_set_is_taken() {
+fn valid_values_are_read() {
     let settings = read(&[
         (DSN, "postgresql://broker:hush@db/broker"),
         (RECONCILE_INTERVAL, "1m30s"),
@@ -48,7 +48,7 @@ fn what_is_set_is_taken() {
 }
 
 #[test]
-fn a_bad_value_is_named_with_what_is_allowed() {
+fn bad_value_names_what_is_allowed() {
     const INTERVAL: &str = "use a duration from 100ms to 1h, such as 30s";
     const TTL: &str = "use a duration of more than zero, such as 1h";
     const LISTENS: &str = "use an IP address and a port, such as 127.0.0.1:8090";
@@ -81,14 +81,14 @@ fn a_bad_value_is_named_with_what_is_allowed() {
 }
 
 #[test]
-fn a_long_value_is_cut() {
+fn long_value_is_truncated_in_the_message() {
     let error = read(&[(ENABLED, &"é".repeat(1000))]).unwrap_err().to_string();
     let shown = "é".repeat(64);
     assert_eq!(error, format!("{ENABLED} is \"{shown}…\"; use true or false"));
 }
 
 #[test]
-fn what_a_command_cannot_do_without_is_named() {
+fn missing_required_variable_is_named() {
     let without_store = read(&[]).unwrap();
     assert_eq!(
         without_store.store().unwrap_err().to_string(),

@@ -1,4 +1,4 @@
-//! `brake show|set|release`: what is lost, what is held, and how it goes on.
+//! `brake show|set|release`: prints brakes and losses.
 
 use broker_app::{Absence, BrakeLosses, Unread};
 use broker_ports::{Brake, wire};

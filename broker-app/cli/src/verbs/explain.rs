@@ -1,4 +1,4 @@
-//! `explain`: why a resource is where it is, or what is the matter with any of them.
+//! `explain`: why a resource is in its phase, for one resource or for all unsettled ones.
 
 use broker_app::explain::Explanation;
 use broker_ports::PageSize;
@@ -7,7 +7,7 @@ use super::CommandContext;
 use crate::cli::ExplainArguments;
 use crate::failure::Failure;
 
-/// Explains one resource, or everything that is not at rest.
+/// Explains one resource, or every unsettled one.
 pub(crate) async fn explain(
     context: &mut CommandContext<'_>,
     arguments: &ExplainArguments,
@@ -29,7 +29,7 @@ pub(crate) async fn explain(
     }
 }
 
-/// One resource in one line: what it is, who has to act, and what is said about it.
+/// One line per resource: id, phase, actor and verdict.
 fn line(explained: &Explanation) -> String {
     let Explanation { resource, verdict, party, action, .. } = explained;
     let next = if verdict.is_blocked() { action.to_string() } else { String::new() };

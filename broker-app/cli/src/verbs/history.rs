@@ -1,4 +1,4 @@
-//! `history`: the audit of a resource, oldest line first.
+//! `history`: the audit of a resource, oldest entry first.
 
 use broker_domain::Phase;
 use broker_ports::{AuditRecord, LeaseEpoch, wire};
@@ -10,7 +10,6 @@ use crate::failure::Failure;
 
 const HEADINGS: [&str; 7] = ["AT", "ACTION", "PHASE", "VERSION", "ACTOR", "CORRELATION ID", "TEXT"];
 
-/// Shows what was done to a resource.
 pub(crate) async fn history(
     context: &mut CommandContext<'_>,
     arguments: &OneArguments,

@@ -1,4 +1,4 @@
-//! `list`: a page after the other; with `--watch`, then whatever changes.
+//! `list`: reads every page; `--watch` then polls for changes.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -12,7 +12,7 @@ use super::CommandContext;
 use crate::cli::ListArguments;
 use crate::failure::Failure;
 
-/// Lists resources; with `--watch`, goes on until `stop` is ready.
+/// Lists resources; with `--watch`, continues until `stop` resolves.
 pub(crate) async fn list(
     context: &mut CommandContext<'_>,
     arguments: &ListArguments,
@@ -23,7 +23,7 @@ pub(crate) async fn list(
         everything(context, query.clone()).await?;
     if !arguments.watch {
         context.output.resources(&resources, watermark)?;
-        // Whoever reads the list has to hear that something is missing from it.
+        // The list is incomplete; the exit code must report it.
         return unreadable.map_or(Ok(()), |row| {
             Err(Error::Port { port: PortName::Repository, source: row.error }.into())
         });
@@ -58,10 +58,9 @@ fn query(arguments: &ListArguments) -> ListQuery {
     query
 }
 
-/// Every page, and the watermark of the first: what changes while the others are read is asked for again.
+/// Every page, with the watermark of the first: it covers changes during the other reads.
 struct Everything {
     resources: Vec<ProvisionedResource>,
-    /// The first row that cannot be read.
     unreadable: Option<UnreadableRow>,
     watermark: Watermark,
 }
@@ -87,7 +86,7 @@ async fn everything(
     Ok(all)
 }
 
-/// What was shown already: a watermark is inclusive, so the last changes before it come again.
+/// The versions that were printed: a watermark is inclusive, so the latest changes are read twice.
 #[derive(Default)]
 struct Shown(BTreeMap<ProvisionedResourceId, Version>);
 

@@ -1,4 +1,4 @@
-//! What operators do by hand. The answer says what was done, and names what it was done to.
+//! Operator commands. Each output names the operation and its target.
 
 use broker_domain::ProvisionedResourceId;
 use broker_ports::{DeadLetter, Redrive};
@@ -8,7 +8,6 @@ use super::CommandContext;
 use crate::cli::{AbandonArguments, OneArguments, ResumeEventsArguments};
 use crate::failure::Failure;
 
-/// Lets a resource be.
 pub(crate) async fn pause(
     context: &mut CommandContext<'_>,
     arguments: &OneArguments,
@@ -19,7 +18,6 @@ pub(crate) async fn pause(
     Ok(context.output.done(&format!("{id} is paused"), &object)?)
 }
 
-/// Takes a paused resource up again.
 pub(crate) async fn resume(
     context: &mut CommandContext<'_>,
     arguments: &OneArguments,
@@ -30,7 +28,6 @@ pub(crate) async fn resume(
     Ok(context.output.done(&format!("{id} is resumed"), &object)?)
 }
 
-/// Has a resource looked at at once.
 pub(crate) async fn reconcile_now(
     context: &mut CommandContext<'_>,
     arguments: &OneArguments,
@@ -41,7 +38,6 @@ pub(crate) async fn reconcile_now(
     Ok(context.output.done(&format!("{id} is due now"), &object)?)
 }
 
-/// Gives up a teardown.
 pub(crate) async fn abandon(
     context: &mut CommandContext<'_>,
     arguments: &AbandonArguments,
@@ -51,7 +47,6 @@ pub(crate) async fn abandon(
     Ok(context.output.resource(&resource)?)
 }
 
-/// Sends a failed resource on its way again.
 pub(crate) async fn retry(
     context: &mut CommandContext<'_>,
     arguments: &OneArguments,
@@ -60,7 +55,7 @@ pub(crate) async fn retry(
     Ok(context.output.resource(&resource)?)
 }
 
-/// Resumes events that were set aside.
+/// Redrives or skips dead-lettered events.
 pub(crate) async fn redrive_events(
     context: &mut CommandContext<'_>,
     arguments: &ResumeEventsArguments,
@@ -73,25 +68,26 @@ pub(crate) async fn redrive_events(
     let Some(id) = arguments.id else {
         let resumed = context.service.redrive_all_events(&context.context, arguments.project, how);
         let resumed = resumed.await?;
-        let events: Vec<_> = resumed.iter().map(|one| told(one.resource, &one.event)).collect();
+        let events: Vec<_> =
+            resumed.iter().map(|one| event_object(one.resource, &one.event)).collect();
         let sentence = format!("events {verb}: {}", events.len());
         return Ok(context.output.done(&sentence, &json!({"done": done, "events": events}))?);
     };
     let resumed = context.service.redrive_events(&context.context, id, how).await?;
     let Some(event) = resumed else {
         let object = json!({"id": id.to_string(), "done": "nothing_dead_letter", "event": null});
-        return Ok(context.output.done(&format!("no event of {id} was set aside"), &object)?);
+        return Ok(context.output.done(&format!("{id} has no dead-lettered event"), &object)?);
     };
-    let mut about = told(id, &event);
-    about.remove("id");
-    let object = json!({"id": id.to_string(), "done": done, "event": about});
+    let mut object_of_event = event_object(id, &event);
+    object_of_event.remove("id");
+    let object = json!({"id": id.to_string(), "done": done, "event": object_of_event});
     let (event_type, event_id, reason) = (event.event_type, event.event_id, event.reason);
-    let sentence = format!("{event_type} {event_id} is {verb}; it was set aside for: {reason}");
+    let sentence = format!("{event_type} {event_id} is {verb}; it was dead-lettered for: {reason}");
     Ok(context.output.done(&sentence, &object)?)
 }
 
-/// An event that was set aside, and whose it is.
-fn told(resource: ProvisionedResourceId, event: &DeadLetter) -> Map<String, Value> {
+/// A dead-lettered event and its resource, as JSON.
+fn event_object(resource: ProvisionedResourceId, event: &DeadLetter) -> Map<String, Value> {
     let DeadLetter { event_id, event_type, reason, .. } = event;
     Map::from_iter([
         ("id".to_owned(), resource.to_string().into()),
@@ -101,7 +97,6 @@ fn told(resource: ProvisionedResourceId, event: &DeadLetter) -> Map<String, Valu
     ])
 }
 
-/// Blanks what people wrote in an audit.
 pub(crate) async fn scrub_audit(
     context: &mut CommandContext<'_>,
     arguments: &OneArguments,

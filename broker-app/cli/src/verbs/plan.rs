@@ -1,4 +1,4 @@
-//! `plan`: what the next pass would do, or what would become of a declaration.
+//! `plan`: what the next pass over a resource would do, or how a declaration would be applied.
 
 use std::io::Read;
 
@@ -7,7 +7,7 @@ use super::provision::declaration;
 use crate::cli::PlanArguments;
 use crate::failure::Failure;
 
-/// Plans a resource or a declaration. `stdin` is read if values are to come from there.
+/// Plans a resource or a declaration. Reads `stdin` for `--values -`.
 pub(crate) async fn plan(
     context: &mut CommandContext<'_>,
     arguments: &PlanArguments,

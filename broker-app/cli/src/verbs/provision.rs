@@ -1,4 +1,4 @@
-//! Declare, replace, ask for deletion, look.
+//! `provision`, `replace`, `deprovision` and `get`.
 
 use std::io::Read;
 
@@ -13,7 +13,7 @@ use crate::cli::{
 use crate::failure::Failure;
 use crate::parameters;
 
-/// Declares a resource. `stdin` is read if the values are to come from there.
+/// Declares a resource. Reads `stdin` for `--values -`.
 pub(crate) async fn provision(
     context: &mut CommandContext<'_>,
     arguments: &ProvisionArguments,
@@ -27,7 +27,6 @@ pub(crate) async fn provision(
     Ok(context.output.resource(&declared)?)
 }
 
-/// Tears a resource down and declares a new one in its place.
 pub(crate) async fn replace(
     context: &mut CommandContext<'_>,
     arguments: &ReplaceArguments,
@@ -40,7 +39,6 @@ pub(crate) async fn replace(
     Ok(context.output.resource(&declared)?)
 }
 
-/// Asks for a resource's deletion.
 pub(crate) async fn deprovision(
     context: &mut CommandContext<'_>,
     arguments: &DeprovisionArguments,
@@ -52,7 +50,6 @@ pub(crate) async fn deprovision(
     Ok(context.output.resource(&resource)?)
 }
 
-/// Shows a resource.
 pub(crate) async fn get(
     context: &mut CommandContext<'_>,
     arguments: &OneArguments,
@@ -96,7 +93,7 @@ pub(super) fn declaration(
     })
 }
 
-/// One byte more than a document may have: enough for its reader to say that it is too large.
+/// Reads one byte more than a document may have, so that the parser can report the size.
 fn bounded(source: &mut dyn Read) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(MAX_DOCUMENT_BYTES as u64 + 1).read_to_end(&mut bytes)?;

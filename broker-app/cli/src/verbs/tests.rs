@@ -1,4 +1,4 @@
-//! The verbs that take time: following a resource and watching many, while somebody else does the work.
+//! `--wait` and `--watch` while replicas work concurrently, on a paused clock.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ fn verb(arguments: &[&str]) -> Verb {
     verb
 }
 
-/// Runs a verb while replicas work on a resource, and answers how it ended and what it printed.
-async fn beside_work(
+/// Runs a verb while replicas work on a resource; returns its result and output.
+async fn run_with_replicas(
     world: &World,
     id: ProvisionedResourceId,
     arguments: &[&str],
@@ -46,12 +46,12 @@ async fn beside_work(
                 panic!("{verb:?} does not wait")
             }
         } => ended,
-        () = working => unreachable!("it works for ever"),
+        () = working => unreachable!("the replicas never stop"),
     };
     (ended, String::from_utf8(out).unwrap())
 }
 
-/// Phases in the order in which they were printed.
+/// The printed phases, in order.
 fn phases(printed: &str) -> Vec<Phase> {
     let phase = |line: &str| Phase::try_from(line.split_whitespace().nth(2).unwrap()).unwrap();
     printed.lines().map(phase).collect()
@@ -62,16 +62,17 @@ fn waiting<'a>(verb: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resource_is_followed_up_and_down_again() {
+async fn wait_follows_a_resource_to_ready_and_to_deleted() {
     let world = World::new(Behaviour::ready_after(1));
-    // The same request: the same resource.
+    // The request id is the same, so this returns the same resource.
     let id = declared(&world).await;
-    let (ended, printed) = beside_work(&world, id, &waiting("provision", &DECLARATION)).await;
+    let (ended, printed) = run_with_replicas(&world, id, &waiting("provision", &DECLARATION)).await;
     ended.unwrap();
     assert_eq!(phases(&printed), [Phase::Pending, Phase::Provisioning, Phase::Ready]);
 
     let id_text = id.to_string();
-    let (ended, printed) = beside_work(&world, id, &waiting("deprovision", &[&id_text])).await;
+    let (ended, printed) =
+        run_with_replicas(&world, id, &waiting("deprovision", &[&id_text])).await;
     ended.unwrap();
     let seen = phases(&printed);
     assert_eq!(seen.first(), Some(&Phase::Deregistering));
@@ -79,10 +80,10 @@ async fn a_resource_is_followed_up_and_down_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_fails_for_good_is_told_with_its_reason() {
+async fn wait_reports_a_terminal_failure_with_its_reason() {
     let world = World::new(Behaviour::failing_after(1, "quota exceeded"));
     let id = declared(&world).await;
-    let (ended, printed) = beside_work(&world, id, &waiting("provision", &DECLARATION)).await;
+    let (ended, printed) = run_with_replicas(&world, id, &waiting("provision", &DECLARATION)).await;
     let failure = ended.unwrap_err();
     assert_eq!((failure.exit(), failure.exit().code()), (Exit::FailedTerminally, 4));
     assert_eq!(
@@ -97,10 +98,10 @@ async fn what_fails_for_good_is_told_with_its_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_takes_too_long_goes_on_without_the_command() {
+async fn wait_times_out_while_the_resource_continues() {
     let world = World::new(Behaviour::never_ready());
     let id = declared(&world).await;
-    let (ended, printed) = beside_work(&world, id, &waiting("provision", &DECLARATION)).await;
+    let (ended, printed) = run_with_replicas(&world, id, &waiting("provision", &DECLARATION)).await;
     let failure = ended.unwrap_err();
     assert_eq!((failure.exit(), failure.exit().code()), (Exit::NotFinished, 3));
     assert_eq!(
@@ -113,7 +114,7 @@ async fn what_takes_too_long_goes_on_without_the_command() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_shows_each_change_once() {
+async fn watch_prints_each_change_once() {
     let world = World::new(Behaviour::ready_after(1));
     let id = declared(&world).await;
     let Verb::List(arguments) = verb(&["list", "--watch", "--interval=1s"]) else { panic!() };
@@ -141,7 +142,7 @@ async fn a_watch_shows_each_change_once() {
     assert!(seen.is_sorted_by(|one, next| one.0 < next.0), "{seen:?}");
 }
 
-/// The world's resource, declared as the flags declare it.
+/// Declares the world's resource with its flags.
 async fn declared(world: &World) -> ProvisionedResourceId {
     let mut out = Vec::new();
     let output = Output::new(Format::Json, &mut out);

@@ -1,4 +1,4 @@
-//! `--wait`: follows a resource to the phase that it should reach, and says each phase that it sees.
+//! `--wait`: follows a resource to a phase and prints every observed phase.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use tokio::time::Instant;
 use super::CommandContext;
 use crate::failure::Failure;
 
-/// How long one look may take before the phase so far is told. The service looks several times within.
-const GLANCE: Duration = Duration::from_secs(1);
+/// The longest wait before the command prints the current phase. The service polls several times within it.
+const POLL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Follows a resource until it is in a phase or beyond it, cannot get there, or time is up.
+/// Follows a resource until it reaches a phase or passes it, can no longer reach it, or the timeout ends.
 pub(super) async fn follow(
     context: &mut CommandContext<'_>,
     id: ProvisionedResourceId,
@@ -20,17 +20,17 @@ pub(super) async fn follow(
     within: Duration,
 ) -> Result<(), Failure> {
     let started = Instant::now();
-    let mut told: Option<Phase> = None;
+    let mut printed: Option<Phase> = None;
     loop {
         let left = within.saturating_sub(started.elapsed());
-        // The first look is only a look, so that the phase at the beginning is told, too.
-        let patience = if told.is_none() { Duration::ZERO } else { GLANCE.min(left) };
-        let looked = context.service.wait_for(&context.context, id, wanted, patience).await?;
+        // The first call does not wait, so that the initial phase is printed.
+        let timeout = if printed.is_none() { Duration::ZERO } else { POLL_TIMEOUT.min(left) };
+        let looked = context.service.wait_for(&context.context, id, wanted, timeout).await?;
         let (Waited::Reached(resource) | Waited::Never(resource) | Waited::TimedOut(resource)) =
             &looked;
-        if told != Some(resource.phase()) {
-            told = Some(resource.phase());
-            tell(context, started.elapsed(), resource)?;
+        if printed != Some(resource.phase()) {
+            printed = Some(resource.phase());
+            print_change(context, started.elapsed(), resource)?;
         }
         match &looked {
             Waited::Reached(_) => return Ok(()),
@@ -44,13 +44,12 @@ pub(super) async fn follow(
     }
 }
 
-/// Whether a resource that is on its way up went through a phase that nobody saw it in. The phases of the way stand in
-/// their order.
+/// Whether a converging resource passed the phase between two reads. `Phase` orders these phases.
 fn is_beyond(phase: Phase, wanted: Phase) -> bool {
     phase <= Phase::Ready && wanted < phase
 }
 
-fn tell(
+fn print_change(
     context: &mut CommandContext<'_>,
     at: Duration,
     resource: &ProvisionedResource,
@@ -63,11 +62,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_way_up_has_a_beyond() {
+    fn only_converging_phases_can_be_passed() {
         assert!(is_beyond(Phase::Ready, Phase::Provisioning));
         assert!(is_beyond(Phase::Enrolling, Phase::Pending));
         assert!(!is_beyond(Phase::Provisioning, Phase::Ready));
-        assert!(!is_beyond(Phase::Ready, Phase::Ready), "it is there, which the service says");
+        assert!(!is_beyond(Phase::Ready, Phase::Ready), "the service reports it as reached");
         for phase in [Phase::Failed, Phase::Deregistering, Phase::Deprovisioning, Phase::Deleted] {
             assert!(!is_beyond(phase, Phase::Provisioning), "{phase}");
             assert!(!is_beyond(Phase::Ready, phase), "{phase}");

@@ -1,4 +1,4 @@
-//! The budget for automatic destruction: what needs a permit, and what does not.
+//! The budget for automatic destruction: which effects need a permit.
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "only the two effects that ask for permission are answered otherwise"
@@ -6,7 +6,6 @@
 
 use super::*;
 
-/// The same resource, applied before under this uid.
 fn applied(resource: &ProvisionedResource, uid: &str) -> ProvisionedResource {
     let substrate = resource
         .substrate()
@@ -16,28 +15,28 @@ fn applied(resource: &ProvisionedResource, uid: &str) -> ProvisionedResource {
     resource.record_substrate(substrate, second(4)).unwrap().unwrap().into_resource()
 }
 
-fn refused(state: &PassState, answer: &EffectResult) -> (Vec<Effect>, NextStep) {
+fn refused(state: &PassState, result: &EffectResult) -> (Vec<Effect>, NextStep) {
     let (mut state, mut next_step) = step(state, EffectResult::Begin);
     let mut effects = Vec::new();
     while let NextStep::Perform(effect) = &next_step {
         effects.push(effect.clone());
-        let answer = match effect {
-            Effect::CheckBrake | Effect::TakePermit(_) => answer.clone(),
-            _ => calm().answer(state.resource(), effect),
+        let result = match effect {
+            Effect::CheckBrake | Effect::TakePermit(_) => result.clone(),
+            _ => healthy().answer(state.resource(), effect),
         };
-        (state, next_step) = step(&state, answer);
+        (state, next_step) = step(&state, result);
     }
     (effects, next_step)
 }
 
 #[test]
-fn destruction_without_a_permit_ends_the_pass_before_its_first_effect() {
+fn destruction_without_a_permit_ends_the_pass() {
     let lost = applied(&ready_node(), "uid-1");
     let uid = Lost::Xr(XrUid::new("uid-1").unwrap());
     let shell = XrObservation::Shell { at: version(7), deleting: false };
     let ready = with_token(&rolling_back()).advance(Phase::Ready, stamp(2)).unwrap().unwrap();
     let failed = failed(&applied(&ready.into_resource(), "uid-1"));
-    let act = |seen| PassState::act(lost.clone(), Mode::Live, seen, Action::Apply);
+    let act = |observation| PassState::act(lost.clone(), Mode::Live, observation, Action::Apply);
     let cases = [
         ("a lost composite resource", act(nothing(&lost)), uid.clone()),
         ("a shell that an earlier pass re-created", act(standing(&lost, shell)), uid.clone()),
@@ -46,26 +45,26 @@ fn destruction_without_a_permit_ends_the_pass_before_its_first_effect() {
             PassState::persist(lost.clone(), Mode::Live, nothing(&lost), Phase::Failed),
             uid.clone(),
         ),
-        ("the rollback of what was Ready", PassState::prepare(failed, Mode::Live), uid),
+        ("the rollback of a resource that was Ready", PassState::prepare(failed, Mode::Live), uid),
     ];
     for (why, state, lost) in cases {
-        for (answer, ending) in [
+        for (result, exit) in [
             (EffectResult::Braked, EarlyExit::Braked),
             (EffectResult::OverBudget, EarlyExit::OverBudget),
         ] {
-            let (effects, next_step) = refused(&state, &answer);
+            let (effects, next_step) = refused(&state, &result);
             assert_eq!(effects, [Effect::TakePermit(lost.clone())], "{why}");
-            assert_eq!(next_step, NextStep::End(ending), "{why}");
+            assert_eq!(next_step, NextStep::End(exit), "{why}");
         }
     }
 }
 
 #[test]
-fn a_consumed_token_of_what_was_never_seen_needs_a_permit() {
+fn replacing_a_consumed_token_needs_a_permit() {
     let resource = with_token(&node());
     let token = resource.bootstrap_token_id().unwrap();
     let state = PassState::act(resource.clone(), Mode::Live, nothing(&resource), Action::Apply);
-    let mut world = World { consumed: vec![(resource.token_ordinal(), token)], ..calm() };
+    let mut world = World { consumed: vec![(resource.token_ordinal(), token)], ..healthy() };
     let (effects, ..) = drive(&state, &mut world);
     let permit = effects.iter().position(|it| *it == Effect::TakePermit(Lost::Node(token)));
     let drained = effects.iter().position(|it| *it == Effect::DeregisterNode(token));
@@ -73,7 +72,7 @@ fn a_consumed_token_of_what_was_never_seen_needs_a_permit() {
 }
 
 #[test]
-fn first_creations_and_rollbacks_of_what_never_was_ready_need_no_permit() {
+fn first_creation_and_early_rollback_need_no_permit() {
     let resource = node();
     let (effects, _) = act(&resource, &nothing(&resource), Action::Apply);
     assert!(!effects.iter().any(|it| matches!(it, Effect::TakePermit(_))), "{effects:?}");

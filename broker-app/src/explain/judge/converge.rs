@@ -1,4 +1,4 @@
-//! On the way up: from nothing to an armed composite resource, to a substrate that is ready, to a Node.
+//! Converge: from no object to an armed composite resource, a ready substrate, and a registered Node.
 
 use broker_domain::{MeshRole, Phase};
 use broker_ports::{Condition, ConditionStatus, ObjectReport, TokenState};
@@ -20,7 +20,7 @@ impl Judge<'_> {
                 api_version: reference.api_version().to_owned(),
                 kind: reference.kind().to_owned(),
             };
-            return Judgement::new(Verdict::KindMissing, remedy).about(Some(reference));
+            return Judgement::new(Verdict::KindMissing, remedy).with_object(Some(reference));
         }
         if xr.is_some_and(|xr| self.decides_to_apply(xr.as_ref()))
             && let Some(missing) = self.rendering()
@@ -36,12 +36,12 @@ impl Judge<'_> {
         }
     }
 
-    /// The composite resource has to be created, or a shell to be armed.
+    /// A pass has to create the composite resource or arm a shell.
     fn without_composite(&mut self) -> Judgement {
         if let Some(found) = self.brake() {
             return found;
         }
-        if let Some(found) = self.home() {
+        if let Some(found) = self.project_namespace() {
             return found;
         }
         if let Some(found) = self.last_pass() {
@@ -50,13 +50,13 @@ impl Judge<'_> {
         self.progress()
     }
 
-    /// Somebody else is deleting it. It still accepts an apply, and gets none.
+    /// Another writer deletes it. It would still accept an apply, but no pass sends one.
     fn being_deleted(&mut self, xr: &ObjectReport) -> Judgement {
         if let Some(found) = self.held(xr) {
             return found;
         }
         let reference = self.facts.cluster.xr_reference.as_ref();
-        let going = Judgement::calm(Verdict::CompositeBeingDeleted).about(reference);
+        let going = Judgement::no_action(Verdict::CompositeBeingDeleted).with_object(reference);
         going.since(xr.deleting_since)
     }
 
@@ -67,9 +67,9 @@ impl Judge<'_> {
             let remedy = Remedy::DeleteComposite(reference.clone());
             let words = format!("armed with {}", xr.armed.as_deref().unwrap_or_default());
             let foreign = Judgement::new(Verdict::ArmingForeign, remedy);
-            return foreign.about(Some(reference)).saying(words);
+            return foreign.with_object(Some(reference)).with_message(words);
         }
-        // A pass that wants to apply and may not is over before it looks any further.
+        // A pass whose apply fails ends there.
         if self.wants_to_apply(xr)
             && let Some(found) = self.last_pass()
         {
@@ -93,7 +93,7 @@ impl Judge<'_> {
         own.is_some_and(|own| xr.armed.as_deref() == Some(own.to_string().as_str()))
     }
 
-    /// Whether `next` answers Apply, so that the pass resolves what the objects are rendered from.
+    /// Whether `next` returns Apply, so that a pass resolves the references.
     fn decides_to_apply(&self, xr: Option<&ObjectReport>) -> bool {
         let Some(xr) = xr else { return true };
         let failed = condition(xr, "ProvisioningFailed");
@@ -101,7 +101,7 @@ impl Judge<'_> {
             && !(self.is_ready(xr) && self.node_is_settled())
     }
 
-    /// As a pass decides it: not once everything stands.
+    /// The rule of a pass: no apply once the resource is settled.
     fn wants_to_apply(&self, xr: &ObjectReport) -> bool {
         let settled = self.is_ready(xr) && self.node_is_settled();
         !settled || self.facts.resource.phase() != Phase::Ready
@@ -115,7 +115,7 @@ impl Judge<'_> {
         }
     }
 
-    /// As an observation counts it: a True that speaks of an older generation does not count on the way up.
+    /// The rule of an observation: while converging, `True` of an older generation does not count.
     pub(super) fn is_ready(&self, xr: &ObjectReport) -> bool {
         let Some(ready) = condition(xr, "Ready") else { return false };
         let fresh = self.facts.resource.phase() == Phase::Ready
@@ -123,7 +123,7 @@ impl Judge<'_> {
         ready.status == ConditionStatus::True && fresh && xr.deleting_since.is_none()
     }
 
-    /// Others may agree with us; they are in the way only where what stands is not what we would send.
+    /// Other managers are an obstacle only if the object differs from what a pass would send.
     fn rivals(&self, xr: &ObjectReport) -> Option<Judgement> {
         let facts = self.facts;
         let Some(Ok(Some(desired))) = &facts.desired else { return None };
@@ -136,11 +136,11 @@ impl Judge<'_> {
         let words = format!("also written by {}", managers.join(", "));
         let remedy = Remedy::StopRivals { object: object.clone(), managers };
         let found = Judgement::new(Verdict::OwnershipConflict, remedy);
-        Some(found.about(Some(&object)).saying(words))
+        Some(found.with_object(Some(&object)).with_message(words))
     }
 
-    /// Someone let it use another Composition, or none. A pass leaves that alone: to change it back deletes
-    /// what stands.
+    /// Another writer changed or removed the Composition reference. A pass keeps it: a change back deletes the
+    /// existing objects.
     fn foreign_composition(&self, xr: &ObjectReport) -> Option<Judgement> {
         let cluster = &self.facts.cluster;
         let (composition, object) =
@@ -149,15 +149,15 @@ impl Judge<'_> {
             return None;
         }
         let words = match &xr.composition {
-            Some(other) => format!("it uses {other}, the blueprint has {composition}"),
-            None => format!("it names no Composition, the blueprint has {composition}"),
+            Some(other) => format!("it uses {other}, the blueprint names {composition}"),
+            None => format!("it names no Composition, the blueprint names {composition}"),
         };
         let remedy = Remedy::PinComposition { object, composition };
         let found = Judgement::new(Verdict::CompositionForeign, remedy);
-        Some(found.about(cluster.xr_reference.as_ref()).saying(words))
+        Some(found.with_object(cluster.xr_reference.as_ref()).with_message(words))
     }
 
-    /// The substrate is up. What is left is the Node, if there is to be one.
+    /// The substrate is ready. A Node may still have to enrol.
     fn with_substrate(&mut self, xr: &ObjectReport) -> Judgement {
         if !self.node_is_settled() {
             return self.enrolling();
@@ -172,7 +172,7 @@ impl Judge<'_> {
             } else {
                 (Verdict::Degraded, Remedy::MendComposition)
             };
-            return Judgement::new(verdict, remedy).about(reference).by(synced);
+            return Judgement::new(verdict, remedy).with_object(reference).with_condition(synced);
         }
         if let Some(found) = self.drift(xr) {
             return found;
@@ -180,19 +180,19 @@ impl Judge<'_> {
         self.progress()
     }
 
-    /// What is Ready is not applied again: a change by another writer stands until a person decides. A missing
-    /// ProviderConfig is put back by the next pass, unless that failed.
+    /// No pass applies a Ready resource again, so a change by another writer persists. The next pass restores a
+    /// missing ProviderConfig, unless that failed.
     fn drift(&mut self, xr: &ObjectReport) -> Option<Judgement> {
         let facts = self.facts;
         if facts.resource.phase() != Phase::Ready {
             return None;
         }
         let config = facts.cluster.provider_config_reference.as_ref();
-        let standing = self.take("ProviderConfig", &facts.cluster.provider_config);
-        if let (Some(None), Some(reference)) = (standing, config) {
+        let config_report = self.take("ProviderConfig", &facts.cluster.provider_config);
+        if let (Some(None), Some(reference)) = (config_report, config) {
             let missing = || {
                 let remedy = Remedy::MendProviderConfig(reference.clone());
-                Judgement::new(Verdict::ProviderConfigMissing, remedy).about(Some(reference))
+                Judgement::new(Verdict::ProviderConfigMissing, remedy).with_object(Some(reference))
             };
             let found = self.rendering().or_else(|| self.last_pass());
             return Some(found.unwrap_or_else(missing));
@@ -208,10 +208,10 @@ impl Judge<'_> {
         };
         let remedy = Remedy::UndoChange { object: object.clone(), managers };
         let found = Judgement::new(Verdict::Drifted, remedy);
-        Some(found.about(Some(&object)).saying(words))
+        Some(found.with_object(Some(&object)).with_message(words))
     }
 
-    /// The agent has to call, once, while its token is good.
+    /// The agent has to enrol while its token is valid.
     fn enrolling(&mut self) -> Judgement {
         let facts = self.facts;
         let lost = Remedy::Replace(facts.resource.id());
@@ -221,7 +221,7 @@ impl Judge<'_> {
             Some(TokenState::Live { expires_at }) => {
                 if self.budget.is_over() {
                     let silent = Judgement::new(Verdict::NodeNeverCalled, Remedy::LookAtAgent);
-                    return silent.saying(format!("its token is good until {expires_at}"));
+                    return silent.with_message(format!("its token is valid until {expires_at}"));
                 }
                 self.progress()
             }
@@ -229,37 +229,35 @@ impl Judge<'_> {
                 Judgement::new(Verdict::TokenExpired, lost).since(Some(*at))
             }
             Some(TokenState::Consumed { at }) => {
-                Judgement::new(Verdict::NodeLost, lost).saying(format!("it enrolled at {at}"))
+                Judgement::new(Verdict::NodeLost, lost).with_message(format!("it enrolled at {at}"))
             }
             Some(TokenState::Invalidated) => {
-                Judgement::new(Verdict::TokenInvalid, lost).saying("it was invalidated")
+                Judgement::new(Verdict::TokenInvalid, lost).with_message("it was invalidated")
             }
-            None => {
-                Judgement::new(Verdict::TokenInvalid, lost).saying("the issuer does not know it")
-            }
+            None => Judgement::new(Verdict::TokenInvalid, lost)
+                .with_message("the issuer does not know it"),
             Some(_) => {
-                self.doubt("token", "it is in a state that this release does not know");
+                self.doubt("token", "this release does not know its state");
                 self.progress()
             }
         }
     }
 }
 
-/// A condition of an object, by its type.
 pub(super) fn condition<'a>(object: &'a ObjectReport, kind: &str) -> Option<&'a Condition> {
     object.conditions.iter().find(|condition| condition.kind == kind)
 }
 
-/// The condition by which Crossplane says that it cannot keep an object up to date.
+/// The condition by which Crossplane reports that it cannot keep an object up to date.
 ///
-/// What it said about a pause stands there until it looks again, be the pause long over: every shell leaves that
-/// behind. The generation that a condition speaks of does not tell, because a pause changes none.
+/// `ReconcilePaused` persists after the pause until Crossplane reconciles again, so every armed shell has it. Its
+/// generation does not help: a pause does not change the generation.
 pub(super) fn unsynced(object: &ObjectReport) -> Option<&Condition> {
     let synced = condition(object, "Synced").filter(|it| it.status == ConditionStatus::False)?;
     (object.paused || !was_paused(synced)).then_some(synced)
 }
 
-/// Whether a condition says no more than that the object was paused when it was looked at.
+/// The condition only says that the object was paused.
 pub(super) fn was_paused(condition: &Condition) -> bool {
     condition.reason == "ReconcilePaused"
 }
@@ -269,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_said_about_a_pause_that_is_over_is_no_failure() {
+    fn condition_of_an_ended_pause_is_no_failure() {
         use ConditionStatus::{False, True};
         let rows = [
             ("it works", True, "ReconcileSuccess", false, false),

@@ -1,4 +1,4 @@
-//! What stops every pass, whatever the phase: the end of a resource, a pause, a reference that is gone.
+//! Obstacles to every pass in any phase: a terminal phase, a pause, a missing reference.
 
 use broker_domain::{OnFailure, Phase};
 
@@ -9,8 +9,8 @@ use crate::explain::remedy::Remedy;
 use crate::explain::verdict::Verdict;
 
 impl Judge<'_> {
-    /// A resource that no pass takes up again.
-    pub(super) fn at_its_end(&mut self) -> Option<Judgement> {
+    /// A resource that no pass claims again.
+    pub(super) fn terminal(&mut self) -> Option<Judgement> {
         let resource = &self.facts.resource;
         match resource.phase() {
             Phase::Deleted if resource.abandoned() => {
@@ -24,18 +24,19 @@ impl Judge<'_> {
             Phase::Deleted => {
                 let left: Vec<_> =
                     resource.substrate().plain_data().map(ToString::to_string).collect();
-                let mut over = Judgement::calm(Verdict::Deleted);
+                let mut over = Judgement::no_action(Verdict::Deleted);
                 if !left.is_empty() {
-                    over = over.saying(format!("left to garbage collection: {}", left.join(", ")));
+                    over = over
+                        .with_message(format!("left to garbage collection: {}", left.join(", ")));
                 }
                 Some(self.events(over.since(Some(resource.phase_entered_at()))))
             }
             Phase::Failed if resource.on_failure() == OnFailure::Retain => {
                 let failed = Judgement::new(Verdict::Failed, Remedy::Replace(resource.id()))
-                    .about(self.facts.cluster.xr_reference.as_ref())
+                    .with_object(self.facts.cluster.xr_reference.as_ref())
                     .since(Some(resource.phase_entered_at()));
                 let reason = resource.failure().map(|failure| failure.reason().to_string());
-                Some(failed.saying(reason.unwrap_or_default()))
+                Some(failed.with_message(reason.unwrap_or_default()))
             }
             Phase::Pending
             | Phase::Provisioning
@@ -47,8 +48,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Somebody told the broker to let it be.
-    pub(super) fn stopped_here(&mut self) -> Option<Judgement> {
+    /// Dry-run mode, or a pause in the broker.
+    pub(super) fn disabled(&mut self) -> Option<Judgement> {
         let facts = self.facts;
         if facts.mode == Mode::DryRun {
             return Some(Judgement::new(Verdict::DryRun, Remedy::LeaveDryRun));
@@ -61,25 +62,25 @@ impl Judge<'_> {
             }
             Some(_) => None,
             None => {
-                self.doubt("schedule", "it does not have the resource");
+                self.doubt("schedule", "it has no entry for this resource");
                 None
             }
         }
     }
 
-    /// A pass resolves its blueprint before it looks at anything else: which kind to read follows from it.
+    /// A pass resolves its blueprint first: the kind to read depends on it.
     pub(super) fn blueprint(&mut self) -> Option<Judgement> {
         self.unresolved(|kind| kind == ReferenceKind::Blueprint)
     }
 
-    /// What an apply is rendered from. Any other pass goes on without it.
+    /// The references of an apply. Any other pass works without them.
     pub(super) fn rendering(&mut self) -> Option<Judgement> {
         if let Some(missing) = self.unresolved(|kind| kind != ReferenceKind::Blueprint) {
             return Some(missing);
         }
         let Some(Err(message)) = &self.facts.desired else { return None };
         let remedy = Remedy::MendPass;
-        Some(Judgement::new(Verdict::CannotRender, remedy).saying(message.as_str()))
+        Some(Judgement::new(Verdict::CannotRender, remedy).with_message(message.as_str()))
     }
 
     fn unresolved(&mut self, among: impl Fn(ReferenceKind) -> bool) -> Option<Judgement> {
@@ -93,36 +94,35 @@ impl Judge<'_> {
                     let who = format!("{} resolver", kind.as_str());
                     return Some(unanswered(who, message));
                 }
-                Reference::NotAsked => self.doubt("references", "nobody could be asked for them"),
+                Reference::NotAsked => self.doubt("references", "they were not queried"),
             }
         }
         None
     }
 
-    /// Whether its Node is there: a pass that has to know and cannot is over.
+    /// Whether the Node is registered. A pass that needs this and cannot read it fails.
     pub(super) fn mesh(&mut self) -> Option<Judgement> {
         match self.facts.node.as_ref()? {
             Reference::Unanswered(message) | Reference::Unreadable(message) => {
                 let silent = Judgement::new(Verdict::MeshUnreachable, Remedy::ReachMesh);
-                Some(silent.saying(message.as_str()))
+                Some(silent.with_message(message.as_str()))
             }
             Reference::Found(_) | Reference::Missing => None,
             Reference::NotAsked => {
-                self.doubt("node", "nobody could be asked for it");
+                self.doubt("node", "it was not queried");
                 None
             }
         }
     }
 
-    /// An event that was set aside holds up nothing but later events: it is the verdict only where nothing
-    /// else is.
+    /// A dead letter holds back only later events, so it is the verdict only if there is no other obstacle.
     pub(super) fn events(&mut self, otherwise: Judgement) -> Judgement {
         let facts = self.facts;
         match self.take("outbox", &facts.dead_letter) {
             Some(Some(event)) => {
                 let id = facts.resource.id();
                 let poisoned = Judgement::new(Verdict::OutboxPoisoned, Remedy::RedriveEvents(id));
-                poisoned.saying(format!("{}: {}", event.event_type, event.reason))
+                poisoned.with_message(format!("{}: {}", event.event_type, event.reason))
             }
             Some(None) | None => otherwise,
         }
@@ -160,10 +160,10 @@ fn unreadable(kind: ReferenceKind, message: &str) -> Judgement {
             Verdict::CannotRender
         }
     };
-    Judgement::new(verdict, Remedy::MendPass).saying(message)
+    Judgement::new(verdict, Remedy::MendPass).with_message(message)
 }
 
 pub(super) fn unanswered(who: String, message: &str) -> Judgement {
     let remedy = Remedy::RestoreCollaborator { who };
-    Judgement::new(Verdict::CollaboratorUnreachable, remedy).saying(message)
+    Judgement::new(Verdict::CollaboratorUnreachable, remedy).with_message(message)
 }

@@ -1,15 +1,12 @@
-//! What providers say in words only. A provider's reasons differ from one to the next; these words do not.
+//! Classifies provider messages by their words, because condition reasons differ between providers.
 
-/// What a message is about.
+/// The subject of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Theme {
-    /// The ProviderConfig is not found.
     ProviderConfig,
-    /// The Secret with the credentials is not found.
     Secret,
-    /// The cloud grants no more.
+    /// A quota or capacity limit of the cloud.
     Quota,
-    /// Anything else.
     Other,
 }
 
@@ -27,16 +24,16 @@ const QUOTA: [&str; 9] = [
     "zone_resource_pool_exhausted",
 ];
 
-/// Recognises what a provider complains about.
 pub(super) fn theme(message: &str) -> Theme {
-    let said = message.to_lowercase();
-    let absent = ABSENT.iter().any(|words| said.contains(words));
-    // A credential is looked up through the ProviderConfig, so that a message about it may name both.
-    if absent && said.contains("secret") {
+    let lowered = message.to_lowercase();
+    let absent = ABSENT.iter().any(|words| lowered.contains(words));
+    // A provider finds its credentials through the ProviderConfig, so a message may name both.
+    if absent && lowered.contains("secret") {
         Theme::Secret
-    } else if absent && (said.contains("providerconfig") || said.contains("provider config")) {
+    } else if absent && (lowered.contains("providerconfig") || lowered.contains("provider config"))
+    {
         Theme::ProviderConfig
-    } else if QUOTA.iter().any(|words| said.contains(words)) {
+    } else if QUOTA.iter().any(|words| lowered.contains(words)) {
         Theme::Quota
     } else {
         Theme::Other
@@ -48,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_of_providers_are_recognised() {
+    fn provider_messages_are_classified() {
         let rows = [
             (
                 "connect failed: cannot get ProviderConfig: \"pr-1\" not found",

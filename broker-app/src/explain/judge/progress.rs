@@ -1,4 +1,4 @@
-//! Nothing stands in the way: how far it is, and who has it in hand.
+//! No obstacle: how far the resource is, and which worker handles it.
 
 use broker_domain::Phase;
 
@@ -11,8 +11,8 @@ impl Judge<'_> {
     pub(super) fn progress(&mut self) -> Judgement {
         let facts = self.facts;
         let since = Some(facts.resource.phase_entered_at());
-        if self.a_pass_would_move_it()
-            && let Some(found) = self.in_hand()
+        if self.needs_pass()
+            && let Some(found) = self.scheduled()
         {
             return found.since(since);
         }
@@ -24,7 +24,7 @@ impl Judge<'_> {
             }
             Phase::Provisioning => Verdict::Provisioning,
             Phase::Enrolling => Verdict::Enrolling,
-            // It was ready, and is not any more: the next pass writes that down.
+            // It is no longer ready; the next pass stores the phase.
             Phase::Ready if self.has_fallen_back() => Verdict::Provisioning,
             Phase::Ready => Verdict::Ready,
             Phase::Failed => Verdict::RollingBack,
@@ -32,7 +32,7 @@ impl Judge<'_> {
             Phase::Deprovisioning => Verdict::Deprovisioning,
             Phase::Deleted => Verdict::Deleted,
         };
-        Judgement::calm(verdict).since(since)
+        Judgement::no_action(verdict).since(since)
     }
 
     fn has_fallen_back(&self) -> bool {
@@ -40,21 +40,21 @@ impl Judge<'_> {
         !self.is_ready(xr) || !self.node_is_settled()
     }
 
-    /// Who is at it, or when somebody will be.
-    fn in_hand(&self) -> Option<Judgement> {
+    /// The worker that holds the lease, or the time of the next attempt.
+    fn scheduled(&self) -> Option<Judgement> {
         let entry = self.facts.entry()?;
         let now = entry.now;
         if let Some((worker, until)) = &entry.lease {
             let (verdict, words) = if *until > now {
-                (Verdict::PassUnderWay, format!("{worker} holds it until {until}"))
+                (Verdict::PassUnderWay, format!("{worker} holds the lease until {until}"))
             } else {
-                (Verdict::LeaseLeftBehind, format!("{worker} held it until {until}"))
+                (Verdict::LeaseLeftBehind, format!("{worker} held the lease until {until}"))
             };
-            return Some(Judgement::calm(verdict).saying(words));
+            return Some(Judgement::no_action(verdict).with_message(words));
         }
         if entry.attempts > 0 && entry.due_at.is_some_and(|due| due > now) {
             let words = self.facts.last_error().map(|error| error.message).unwrap_or_default();
-            return Some(Judgement::calm(Verdict::RetryPending).saying(words));
+            return Some(Judgement::no_action(Verdict::RetryPending).with_message(words));
         }
         let waited = entry
             .due_at
@@ -62,8 +62,8 @@ impl Judge<'_> {
         waited.then(|| Judgement::new(Verdict::NoReplica, Remedy::StartReplicas))
     }
 
-    /// Whether there is anything to do for a pass now, or only to wait for others.
-    fn a_pass_would_move_it(&self) -> bool {
+    /// Whether a pass has something to do now, instead of waiting for others.
+    fn needs_pass(&self) -> bool {
         let cluster = &self.facts.cluster;
         let phase = self.facts.resource.phase();
         let Some(xr) = cluster.xr.known() else { return false };

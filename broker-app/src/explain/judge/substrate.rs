@@ -1,4 +1,4 @@
-//! Why Crossplane does not call a composite resource ready: itself, or the object that keeps it.
+//! Why Crossplane does not report a composite resource ready: itself, or one of its composed objects.
 
 use broker_domain::ObjectReference;
 use broker_ports::{Condition, ConditionStatus, ObjectReport};
@@ -11,23 +11,23 @@ use crate::explain::remedy::Remedy;
 use crate::explain::verdict::Verdict;
 
 impl Judge<'_> {
-    /// What keeps the substrate from being ready; nothing that would take a person yet is `None`.
+    /// The obstacle to a ready substrate; `None` if waiting is still enough.
     pub(super) fn substrate(&mut self, xr: &ObjectReport) -> Option<Judgement> {
         let facts = self.facts;
         let reference = facts.cluster.xr_reference.as_ref();
         if xr.paused {
             let object = reference?.clone();
             let paused = Judgement::new(Verdict::PausedOnCluster, Remedy::Unpause(object));
-            return Some(paused.about(reference));
+            return Some(paused.with_object(reference));
         }
         if condition(xr, "ProvisioningFailed").is_some_and(|it| it.status == ConditionStatus::True)
         {
-            // The next pass writes it down.
+            // The next pass stores the failure.
             return None;
         }
         if let Some(synced) = unsynced(xr) {
             let failing = Judgement::new(Verdict::FunctionFailing, Remedy::MendComposition);
-            return Some(failing.about(reference).by(synced));
+            return Some(failing.with_object(reference).with_condition(synced));
         }
         if let Some(found) = self.composed() {
             return Some(found);
@@ -35,16 +35,16 @@ impl Judge<'_> {
         let ready = condition(xr, "Ready");
         if self.doubts.is_empty() && self.budget.is_over() {
             let stuck = Judgement::new(Verdict::CompositeNotReady, Remedy::MendComposition);
-            let stuck = stuck.about(reference);
+            let stuck = stuck.with_object(reference);
             return Some(match ready {
-                Some(ready) => stuck.by(ready),
+                Some(ready) => stuck.with_condition(ready),
                 None => stuck,
             });
         }
         None
     }
 
-    /// The composed object that keeps it: one that says why before one that is only not ready.
+    /// The blocking composed object: first one with an error message, then one that is only not ready.
     fn composed(&mut self) -> Option<Judgement> {
         let facts = self.facts;
         let mut objects = Vec::new();
@@ -62,35 +62,35 @@ impl Judge<'_> {
         if let Some((reference, _)) = objects.iter().find(|(_, object)| object.paused) {
             let remedy = Remedy::Unpause((*reference).clone());
             let paused = Judgement::new(Verdict::PausedOnCluster, remedy);
-            return Some(with_provider(paused.about(Some(reference)), reference));
+            return Some(with_provider(paused.with_object(Some(reference)), reference));
         }
         let unready = |object: &ObjectReport| {
             condition(object, "Ready").is_none_or(|ready| ready.status != ConditionStatus::True)
         };
         let (reference, object) = objects.iter().find(|(_, object)| unready(object))?;
         let silent = object.conditions.is_empty();
-        let patience = facts.budgets.provider_silence;
-        if silent && (self.budget.used > patience || self.budget.is_over()) {
+        let allowed_silence = facts.budgets.provider_silence;
+        if silent && (self.budget.used > allowed_silence || self.budget.is_over()) {
             let provider = group(reference).to_owned();
             let found = Judgement::new(Verdict::ProviderSilent, Remedy::StartProvider { provider });
             return Some(
-                with_provider(found.about(Some(reference)), reference)
-                    .saying(format!("it has said nothing for {}", in_words(self.budget.used))),
+                with_provider(found.with_object(Some(reference)), reference)
+                    .with_message(format!("no report for {}", in_words(self.budget.used))),
             );
         }
         if !self.budget.is_over() {
             return None;
         }
         let remedy = Remedy::MendComposed((*reference).clone());
-        let found = Judgement::new(Verdict::ComposedNotReady, remedy).about(Some(reference));
+        let found = Judgement::new(Verdict::ComposedNotReady, remedy).with_object(Some(reference));
         let found = match condition(object, "Ready") {
-            Some(ready) => found.by(ready),
+            Some(ready) => found.with_condition(ready),
             None => found,
         };
         Some(with_provider(found, reference))
     }
 
-    /// What a provider complains about, by what it says.
+    /// The verdict for a provider's error, by its message.
     pub(super) fn complaint(
         &mut self,
         reference: &ObjectReference,
@@ -112,21 +112,21 @@ impl Judge<'_> {
                 Judgement::new(Verdict::ComposedNotReady, remedy)
             }
         };
-        with_provider(found.about(Some(reference)).by(condition), reference)
+        with_provider(found.with_object(Some(reference)).with_condition(condition), reference)
     }
 }
 
-/// The condition by which an object says what is wrong with it.
+/// The condition with the error message of an object.
 pub(super) fn complaint(object: &ObjectReport) -> Option<&Condition> {
-    let unwell = |condition: &&Condition| {
+    let is_complaint = |condition: &&Condition| {
         let kind = condition.kind.as_str();
         let speaks = !condition.message.is_empty() && condition.status == ConditionStatus::False;
         speaks
             && !was_paused(condition)
             && (kind == "Synced" || kind == "LastAsyncOperation" || kind == "Ready")
     };
-    let synced = condition(object, "Synced").filter(unwell);
-    synced.or_else(|| object.conditions.iter().find(unwell))
+    let synced = condition(object, "Synced").filter(is_complaint);
+    synced.or_else(|| object.conditions.iter().find(is_complaint))
 }
 
 pub(super) fn with_provider(mut found: Judgement, object: &ObjectReference) -> Judgement {
@@ -134,7 +134,7 @@ pub(super) fn with_provider(mut found: Judgement, object: &ObjectReference) -> J
     found
 }
 
-/// A provider is known by the API group of what it makes.
+/// The API group of an object identifies its provider.
 fn group(object: &ObjectReference) -> &str {
     object.api_version().split('/').next().unwrap_or_default()
 }
@@ -144,10 +144,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pause_is_no_complaint() {
+    fn pause_is_no_complaint() {
         let rows = [
             ("the provider refuses", "ReconcileError", true),
-            ("somebody paused it", "ReconcilePaused", false),
+            ("the object is paused", "ReconcilePaused", false),
         ];
         for (why, reason, complains) in rows {
             let mut object = ObjectReport::new("u", 1);

@@ -1,4 +1,4 @@
-//! On the way down: the Node first, then the composite resource with what it composed, the ProviderConfig last.
+//! Teardown: first the Node, then the composite resource with its composed objects, last the ProviderConfig.
 
 use broker_domain::{ObjectReference, Phase};
 use broker_ports::{FOREGROUND, ObjectReport};
@@ -9,10 +9,10 @@ use crate::explain::facts::Reference;
 use crate::explain::remedy::Remedy;
 use crate::explain::verdict::Verdict;
 
-/// Crossplane's own, on a composite resource.
+/// Crossplane's finalizer on a composite resource.
 const CROSSPLANE_FINALIZER: &str = "composite.apiextensions.crossplane.io";
 
-/// Finalizers that go by themselves when what they wait for is done.
+/// Finalizers that their owners remove without help.
 const OWN_FINALIZERS: [&str; 4] =
     [FOREGROUND, CROSSPLANE_FINALIZER, "finalizer.managedresource.crossplane.io", "orphan"];
 
@@ -27,16 +27,16 @@ impl Judge<'_> {
             Some(xr) => xr.as_ref(),
         };
         match xr {
-            // The deletion is not accepted, or was not asked for yet.
+            // The deletion was not requested yet, or not accepted.
             Some(xr) if xr.deleting_since.is_none() => {
                 self.last_pass().unwrap_or_else(|| self.progress())
             }
-            Some(xr) => self.going(xr),
+            Some(xr) => self.composite_deleting(xr),
             None => self.after_composite(),
         }
     }
 
-    /// While the Node is registered nothing is deleted.
+    /// No pass deletes anything while the Node is registered.
     fn node_stays(&mut self) -> Option<Judgement> {
         let facts = self.facts;
         let Some(Reference::Found(true)) = &facts.node else { return None };
@@ -49,7 +49,7 @@ impl Judge<'_> {
         Some(self.progress())
     }
 
-    fn going(&mut self, xr: &ObjectReport) -> Judgement {
+    fn composite_deleting(&mut self, xr: &ObjectReport) -> Judgement {
         if let Some(found) = self.held(xr) {
             return found;
         }
@@ -62,15 +62,15 @@ impl Judge<'_> {
         self.progress()
     }
 
-    /// The composite resource is gone; something else may not be.
+    /// The composite resource is gone; other objects may remain.
     fn after_composite(&mut self) -> Judgement {
         if let Some(found) = self.composed_held() {
             return found;
         }
         let facts = self.facts;
         let config = facts.cluster.provider_config_reference.as_ref();
-        let standing = self.take("ProviderConfig", &facts.cluster.provider_config);
-        if let (Some(Some(object)), Some(reference)) = (standing, config)
+        let config_report = self.take("ProviderConfig", &facts.cluster.provider_config);
+        if let (Some(Some(object)), Some(reference)) = (config_report, config)
             && object.deleting_since.is_some()
             && let Some(found) = foreign_finalizer(reference, object)
         {
@@ -79,20 +79,20 @@ impl Judge<'_> {
         self.last_pass().unwrap_or_else(|| self.progress())
     }
 
-    /// What holds a composite resource that is being deleted.
+    /// What blocks the deletion of a composite resource.
     pub(super) fn held(&mut self, xr: &ObjectReport) -> Option<Judgement> {
         let reference = self.facts.cluster.xr_reference.as_ref()?;
-        // Crossplane has nothing left to do on one that it let go of.
+        // A pause no longer matters once Crossplane has removed its finalizer.
         let waits_for_crossplane = xr.finalizers.iter().any(|it| it == CROSSPLANE_FINALIZER);
         if xr.paused && waits_for_crossplane {
             let paused =
                 Judgement::new(Verdict::PausedOnCluster, Remedy::Unpause(reference.clone()));
-            return Some(paused.about(Some(reference)).since(xr.deleting_since));
+            return Some(paused.with_object(Some(reference)).since(xr.deleting_since));
         }
         self.composed_held().or_else(|| foreign_finalizer(reference, xr))
     }
 
-    /// The composed object that does not go: one that says why, then one that somebody holds, then any.
+    /// The first composed object that is paused, reports an error, or has a foreign finalizer; over budget, any.
     fn composed_held(&mut self) -> Option<Judgement> {
         let facts = self.facts;
         let mut left = Vec::new();
@@ -105,7 +105,7 @@ impl Judge<'_> {
             if object.paused {
                 let remedy = Remedy::Unpause((*reference).clone());
                 let paused = Judgement::new(Verdict::PausedOnCluster, remedy);
-                return Some(with_provider(paused.about(Some(reference)), reference));
+                return Some(with_provider(paused.with_object(Some(reference)), reference));
             }
             if let Some(condition) = complaint(object)
                 && object.deleting_since.is_some()
@@ -127,10 +127,10 @@ impl Judge<'_> {
             return None;
         }
         let remedy = Remedy::MendComposed((*reference).clone());
-        let stays = Judgement::new(Verdict::ComposedRemains, remedy).about(Some(reference));
+        let stays = Judgement::new(Verdict::ComposedRemains, remedy).with_object(Some(reference));
         let held = object.finalizers.join(", ");
-        let stays = stays.saying(if held.is_empty() {
-            "it was not asked to go".to_owned()
+        let stays = stays.with_message(if held.is_empty() {
+            "its deletion was not requested".to_owned()
         } else {
             format!("held by {held}")
         });
@@ -139,11 +139,11 @@ impl Judge<'_> {
 
     fn stays(&self, xr: &ObjectReport) -> Judgement {
         let Some(reference) = &self.facts.cluster.xr_reference else {
-            return Judgement::calm(Verdict::Deprovisioning);
+            return Judgement::no_action(Verdict::Deprovisioning);
         };
         let remedy = Remedy::FinishDeletion(reference.clone());
-        let stays = Judgement::new(Verdict::CompositeRemains, remedy).about(Some(reference));
-        stays.saying(format!("held by {}", xr.finalizers.join(", "))).since(xr.deleting_since)
+        let stays = Judgement::new(Verdict::CompositeRemains, remedy).with_object(Some(reference));
+        stays.with_message(format!("held by {}", xr.finalizers.join(", "))).since(xr.deleting_since)
     }
 }
 
@@ -152,6 +152,6 @@ fn foreign_finalizer(reference: &ObjectReference, object: &ObjectReport) -> Opti
     let finalizer = object.finalizers.iter().find(own)?;
     let remedy =
         Remedy::RemoveFinalizer { object: reference.clone(), finalizer: finalizer.clone() };
-    let held = Judgement::new(Verdict::ForeignFinalizer, remedy).about(Some(reference));
-    Some(held.saying(format!("held by {finalizer}")).since(object.deleting_since))
+    let held = Judgement::new(Verdict::ForeignFinalizer, remedy).with_object(Some(reference));
+    Some(held.with_message(format!("held by {finalizer}")).since(object.deleting_since))
 }

@@ -1,4 +1,4 @@
-//! Changes of phase: as decided, by failure, by request, and by giving up.
+//! Changes of phase: advance, failure, deletion request, retry and abandon.
 
 use super::Change;
 use crate::error::Error;
@@ -8,10 +8,10 @@ use crate::phase::Phase;
 use crate::provisioned_resource::ProvisionedResource;
 
 impl ProvisionedResource {
-    /// Moves to the phase that [`next`](crate::next()) decided. `None` when it is there already: then there
-    /// is nothing to write and nothing to tell.
+    /// Enters the phase that [`next`](crate::next()) decided. `None` (a no-op) if the resource is already in
+    /// it.
     ///
-    /// Crossing into Ready and into Deleted carries an event, every other step is quiet.
+    /// Entering Ready or Deleted emits an event; every other step emits none.
     ///
     /// ```
     #[doc = include_str!("../example.md")]
@@ -24,11 +24,12 @@ impl ProvisionedResource {
     ///
     /// # Errors
     ///
-    /// - [`Error::IllegalTransition`] along an edge that is not in the state machine; into Failed, which
-    ///   takes a reason (see [`fail`](Self::fail)); and into Deregistering from outside of teardown, which
-    ///   takes a deletion request (see [`request_deletion`](Self::request_deletion)).
-    /// - [`Error::InvalidInput`] when the resource cannot be there: a node in Ready without a token, a
-    ///   resource in Deleted whose tokens were not confirmed closed or that still has objects on record.
+    /// - [`Error::IllegalTransition`] for an edge that the state machine lacks; for Failed, which needs a
+    ///   reason (see [`fail`](Self::fail)); for Deregistering from outside of teardown, which needs a
+    ///   deletion request (see [`request_deletion`](Self::request_deletion)); and for Pending from Failed
+    ///   (see [`retry`](Self::retry)).
+    /// - [`Error::InvalidInput`] when the result breaks an invariant: a node in Ready without a token, or a
+    ///   Deleted resource with unclosed tokens or with objects on record.
     pub fn advance(&self, to: Phase, stamp: Stamp) -> Result<Option<Change>, Error> {
         if to == self.phase {
             return Ok(None);
@@ -62,7 +63,7 @@ impl ProvisionedResource {
         self.changed(stamp, detail, |resource, at| resource.enter(to, at)).checked().map(Some)
     }
 
-    /// Fails terminally, in the phase where it stands. `None` when it has failed already.
+    /// Fails terminally in the current phase. `None` (a no-op) if the resource has already failed.
     ///
     /// ```
     #[doc = include_str!("../example.md")]
@@ -74,7 +75,7 @@ impl ProvisionedResource {
     ///
     /// # Errors
     ///
-    /// [`Error::IllegalTransition`] in teardown: nothing fails there, it is tried again.
+    /// [`Error::IllegalTransition`] in teardown, where errors are retried and never terminal.
     pub fn fail(&self, reason: FailureReason, stamp: Stamp) -> Result<Option<Change>, Error> {
         if self.phase == Phase::Failed {
             return Ok(None);
@@ -91,8 +92,8 @@ impl ProvisionedResource {
         Ok(Some(change))
     }
 
-    /// Accepts a deletion request: into Deregistering, from every phase on the way up and from Failed.
-    /// `None` when it is already tearing down, or gone.
+    /// Accepts a deletion request: enters Deregistering from a converging phase or from Failed. `None` (a
+    /// no-op) once the teardown has begun.
     ///
     /// ```
     #[doc = include_str!("../example.md")]
@@ -113,8 +114,8 @@ impl ProvisionedResource {
         Some(change)
     }
 
-    /// Sends a failed resource on its way again, because a person says that the cause is fixed. The next passes
-    /// decide from the facts as they are then. Carries no event: the next one is Ready, or Failed again.
+    /// Retries a failed resource after an operator fixed the cause. The next passes decide from current
+    /// facts. Emits no event of its own; Ready or Failed follows.
     ///
     /// ```
     #[doc = include_str!("../example.md")]
@@ -139,7 +140,7 @@ impl ProvisionedResource {
         .checked()
     }
 
-    /// Gives up a teardown: into Deleted without proof that everything is gone. The event says so.
+    /// Abandons a teardown: enters Deleted without proof that everything is gone. The event records it.
     ///
     /// ```
     #[doc = include_str!("../example.md")]
@@ -153,8 +154,8 @@ impl ProvisionedResource {
     /// # Errors
     ///
     /// - [`Error::IllegalTransition`] anywhere but in Deregistering and Deprovisioning.
-    /// - [`Error::InvalidInput`] when its tokens were not confirmed closed: what is given up must at least
-    ///   bring forth no Node.
+    /// - [`Error::InvalidInput`] when the tokens are not confirmed closed: an abandoned resource must not
+    ///   enrol a Node.
     pub fn abandon(&self, stamp: Stamp) -> Result<Change, Error> {
         if !matches!(self.phase, Phase::Deregistering | Phase::Deprovisioning) {
             return Err(Error::IllegalTransition { from: self.phase, to: Phase::Deleted });

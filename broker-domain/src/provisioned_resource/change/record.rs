@@ -1,4 +1,4 @@
-//! Quiet changes: what is put on record within a phase.
+//! Changes within a phase, which emit no event.
 
 use time::OffsetDateTime;
 
@@ -11,7 +11,7 @@ use crate::substrate::{Substrate, XrUid};
 use crate::token::TokenOrdinal;
 
 impl ProvisionedResource {
-    /// Records the token that was issued for it, before that token is put anywhere.
+    /// Records an issued token, before any object contains it.
     ///
     /// ```
     #[doc = include_str!("../example.md")]
@@ -23,8 +23,8 @@ impl ProvisionedResource {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] on a standalone resource, outside the way up, and for an ordinal that is
-    /// neither the current one nor the next.
+    /// [`Error::InvalidInput`] on a standalone resource, outside the converging phases, and for an ordinal
+    /// that is neither the current one nor the next.
     pub fn record_token(
         &self,
         token: BootstrapTokenId,
@@ -34,7 +34,7 @@ impl ProvisionedResource {
         if !self.phase.is_converging() {
             return Err(Error::invalid(
                 "bootstrap_token_id",
-                format!("cannot be recorded in {}; tokens are issued on the way up", self.phase),
+                format!("cannot be recorded in {}; tokens are issued while converging", self.phase),
             ));
         }
         if ordinal != self.token_ordinal && ordinal != self.token_ordinal.next() {
@@ -54,8 +54,9 @@ impl ProvisionedResource {
         .checked()
     }
 
-    /// The same, for the composite resource that is about to be armed with the token. Its uid is on record before
-    /// the arm is sent: a loss after that is told from a first creation, even if the arm's answer never comes.
+    /// Like [`record_token`](Self::record_token), and records the uid of the composite resource that is about
+    /// to be armed. With the uid on record, a later loss is distinguishable from a first creation, even if
+    /// the arm's answer is lost.
     ///
     /// # Errors
     ///
@@ -72,8 +73,8 @@ impl ProvisionedResource {
         change.checked()
     }
 
-    /// Records that the issuer confirmed: no token of it is live, and none will ever be issued again.
-    /// `None` when that is on record.
+    /// Records that the issuer confirmed the closure: no token is live, and the issuer will never issue
+    /// another. `None` if already recorded.
     ///
     /// ```
     #[doc = include_str!("../example.md")]
@@ -93,8 +94,8 @@ impl ProvisionedResource {
         self.changed_quietly(at, |resource| resource.token_closed = true).checked().map(Some)
     }
 
-    /// Records what stands on the cluster: made from [`substrate`](Self::substrate) by adding what an
-    /// observation showed and taking out what a direct read found gone. `None` when that is on record.
+    /// Records the objects on the cluster. Derive the argument from [`substrate`](Self::substrate): add
+    /// observed objects, remove those that a direct read found gone. `None` if nothing changes.
     ///
     /// ```
     #[doc = include_str!("../example.md")]
@@ -109,8 +110,8 @@ impl ProvisionedResource {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] when the resource would change clusters, or its ProviderConfig, or have objects on
-    /// no cluster; and when it is Deleted.
+    /// [`Error::InvalidInput`] when the change replaces the cluster or the ProviderConfig, records objects
+    /// without a cluster, or affects a Deleted resource.
     pub fn record_substrate(
         &self,
         substrate: Substrate,
@@ -127,7 +128,7 @@ impl ProvisionedResource {
         {
             return Err(Error::invalid(
                 "cluster_id",
-                format!("cannot change; the objects of this resource stand on {recorded}"),
+                format!("cannot change; the objects of this resource are on {recorded}"),
             ));
         }
         if let Some(recorded) = self.substrate.provider_config()

@@ -1,4 +1,4 @@
-//! What each change does, and where it is refused.
+//! Tests of each change: its effect and its rejections.
 
 use crate::testing::{composed, id, resource, second, stamp};
 use crate::{
@@ -6,14 +6,14 @@ use crate::{
     ReferencesDigest, Snapshot, Substrate, TokenOrdinal,
 };
 
-/// Invariant: `advance` follows the legal edges, and asks for more where a phase needs more.
+/// Invariant: `advance` follows the legal edges, and rejects phases that have their own method.
 #[test]
-fn advancing_follows_the_legal_edges() {
+fn advance_follows_the_legal_edges() {
     for from in Phase::ALL {
         let standing = resource().in_phase(from);
-        assert_eq!(standing.advance(from, stamp(20)).unwrap(), None, "{from}: it stays");
+        assert_eq!(standing.advance(from, stamp(20)).unwrap(), None, "{from}: a no-op");
         for to in Phase::ALL.into_iter().filter(|to| *to != from) {
-            // A node that has no token yet cannot be Ready; that refusal has its own test.
+            // A node without a token cannot be Ready; another test covers that rejection.
             if from == Phase::Pending && to == Phase::Ready {
                 continue;
             }
@@ -35,9 +35,9 @@ fn advancing_follows_the_legal_edges() {
     }
 }
 
-/// Invariant: `Requested`, `Deleting`, `Ready`, `Failed` and `Deleted` carry events; the rest is quiet.
+/// Invariant: exactly `Requested`, `Deleting`, `Ready`, `Failed` and `Deleted` emit events.
 #[test]
-fn crossings_carry_events_and_other_steps_are_quiet() {
+fn only_crossings_emit_events() {
     let provisioning = resource().provisioning();
     let quiet = provisioning.advance(Phase::Enrolling, stamp(9)).unwrap().unwrap();
     assert_eq!(quiet.event(), None);
@@ -53,7 +53,7 @@ fn crossings_carry_events_and_other_steps_are_quiet() {
 }
 
 #[test]
-fn becoming_ready_again_keeps_the_first_time() {
+fn second_ready_keeps_first_ready_at() {
     let ready = resource().ready();
     let lost = ready.advance(Phase::Pending, stamp(10)).unwrap().unwrap().into_resource();
     let again = lost.advance(Phase::Ready, stamp(11)).unwrap().unwrap();
@@ -61,12 +61,12 @@ fn becoming_ready_again_keeps_the_first_time() {
 }
 
 #[test]
-fn a_failure_keeps_its_step_and_reason_through_a_rollback() {
+fn failure_survives_rollback() {
     let reason = || FailureReason::from_message("no capacity");
     for step in Phase::ALL {
         let result = resource().rolling_back().in_phase(step).fail(reason(), stamp(9));
         if step == Phase::Failed {
-            assert_eq!(result.unwrap(), None, "it happens once");
+            assert_eq!(result.unwrap(), None, "a second failure is a no-op");
             continue;
         }
         if step.is_teardown() {
@@ -85,7 +85,7 @@ fn a_failure_keeps_its_step_and_reason_through_a_rollback() {
 }
 
 #[test]
-fn deletion_is_accepted_everywhere_and_only_once() {
+fn deletion_request_is_accepted_once() {
     for phase in Phase::ALL {
         let standing = resource().in_phase(phase);
         match standing.request_deletion(stamp(20)) {
@@ -101,7 +101,7 @@ fn deletion_is_accepted_everywhere_and_only_once() {
     }
 }
 
-/// Invariant: no resource is Deleted while a token of it could still bring forth a Node.
+/// Invariant: no resource is Deleted while one of its tokens can still enrol a Node.
 #[test]
 fn deleted_needs_closed_tokens() {
     let open = resource().ready().request_deletion(stamp(9)).unwrap().into_resource();
@@ -125,7 +125,7 @@ fn deleted_needs_closed_tokens() {
 }
 
 #[test]
-fn giving_up_is_for_a_teardown_under_way_and_is_told() {
+fn abandon_requires_teardown_and_emits_event() {
     for phase in Phase::ALL {
         let result = resource().in_phase(phase).abandon(stamp(20));
         if matches!(phase, Phase::Deregistering | Phase::Deprovisioning) {
@@ -143,7 +143,7 @@ fn giving_up_is_for_a_teardown_under_way_and_is_told() {
 }
 
 #[test]
-fn a_token_is_recorded_on_the_way_up_of_a_node() {
+fn token_is_recorded_only_for_converging_nodes() {
     let ready = resource().ready();
     let again = ready.record_token(id(60), TokenOrdinal::FIRST.next(), second(9)).unwrap();
     assert_eq!(again.resource().bootstrap_token_id(), Some(id(60)));
@@ -160,12 +160,12 @@ fn a_token_is_recorded_on_the_way_up_of_a_node() {
         (
             resource().deregistering(),
             1,
-            "bootstrap_token_id: cannot be recorded in Deregistering; tokens are issued on the way up",
+            "bootstrap_token_id: cannot be recorded in Deregistering; tokens are issued while converging",
         ),
         (
             resource().failed(),
             1,
-            "bootstrap_token_id: cannot be recorded in Failed; tokens are issued on the way up",
+            "bootstrap_token_id: cannot be recorded in Failed; tokens are issued while converging",
         ),
         (resource().pending(), 3, "token_ordinal: is 3; use 1 or 2"),
     ];
@@ -177,7 +177,7 @@ fn a_token_is_recorded_on_the_way_up_of_a_node() {
 }
 
 #[test]
-fn a_node_without_a_token_cannot_be_ready() {
+fn node_without_token_cannot_be_ready() {
     let error = resource().pending().advance(Phase::Ready, stamp(9)).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -187,7 +187,7 @@ fn a_node_without_a_token_cannot_be_ready() {
 }
 
 #[test]
-fn substrate_is_recorded_in_every_phase_but_the_last_and_stays_on_its_cluster() {
+fn substrate_stays_on_its_cluster_and_is_final_in_deleted() {
     let here = ClusterId::new("here").unwrap();
     let there = ClusterId::new("there").unwrap();
     for phase in Phase::ALL {
@@ -211,15 +211,15 @@ fn substrate_is_recorded_in_every_phase_but_the_last_and_stays_on_its_cluster() 
         let error = recorded.resource().record_substrate(moved, second(10)).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "cluster_id: cannot change; the objects of this resource stand on here"
+            "cluster_id: cannot change; the objects of this resource are on here"
         );
         let lost = recorded.resource().record_substrate(Substrate::default(), second(10));
-        assert!(lost.is_err(), "forgetting the cluster is no way around it");
+        assert!(lost.is_err(), "the cluster cannot be removed either");
     }
 }
 
-/// Invariant: when Deleted is written no composed object is left, except by giving up (S7). The name of the
-/// ProviderConfig stays.
+/// Invariant: a Deleted resource has no composed object on record unless it was abandoned (S7). The
+/// ProviderConfig's name stays.
 #[test]
 fn deleted_leaves_nothing_on_record() {
     let leaving = resource().deprovisioning();
@@ -232,7 +232,7 @@ fn deleted_leaves_nothing_on_record() {
         error.to_string().starts_with("substrate: names composed objects in Deleted"),
         "{error}"
     );
-    assert!(standing.abandon(stamp(10)).is_ok(), "a person may take that on");
+    assert!(standing.abandon(stamp(10)).is_ok(), "an operator may abandon it");
 
     let cleared = standing.substrate().clone().without(&[composed("vm")].into());
     let cleared = standing.record_substrate(cleared, second(10)).unwrap().unwrap();
@@ -240,9 +240,9 @@ fn deleted_leaves_nothing_on_record() {
     assert_eq!(deleted.resource().substrate().provider_config(), Some(&composed("config")));
 }
 
-/// The store's clock may lag behind the replica's that stamped the last event.
+/// The store's clock may lag behind the clock of the replica that stamped the last event.
 #[test]
-fn a_store_whose_clock_lags_does_not_turn_events_back() {
+fn lagging_store_clock_keeps_event_times_monotonic() {
     let told = resource().ready();
     let row = Snapshot { updated_at: told.created_at(), ..told.snapshot() };
     let stored = ProvisionedResource::hydrate(row).unwrap();
@@ -253,7 +253,7 @@ fn a_store_whose_clock_lags_does_not_turn_events_back() {
 }
 
 #[test]
-fn at_rest_are_the_deleted_and_the_retained() {
+fn at_rest_holds_for_deleted_and_retained() {
     for phase in Phase::ALL {
         for builder in [resource(), resource().rolling_back()] {
             let standing = builder.in_phase(phase);

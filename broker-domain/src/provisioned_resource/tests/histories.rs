@@ -1,5 +1,4 @@
-//! Random lives: whatever is observed, whenever deletion is asked for and whatever the clocks say, the
-//! promises hold.
+//! Property test: random observations, requests and clocks never break an invariant.
 
 use proptest::prelude::*;
 
@@ -9,7 +8,7 @@ use crate::{
     ObservedXr, Phase, ProvisionedResource, ReferencesDigest, Stamp, next,
 };
 
-/// One thing that happens to a resource, at a time that somebody's clock shows.
+/// One step in the history of a resource. Its time comes from some replica's clock.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Pass(ObservedXr),
@@ -32,11 +31,10 @@ fn steps() -> impl Strategy<Value = Vec<(Step, i64)>> {
         3 => any::<u8>().prop_map(Step::See),
         3 => Just(Step::Forget),
     ];
-    // Clocks of replicas differ: time may seem to go backwards.
+    // Clocks of replicas differ: time may appear to go backwards.
     proptest::collection::vec((step, 0..100_i64), 1..60)
 }
 
-/// What a step would commit: a change, nothing, or a refusal.
 fn take(resource: &ProvisionedResource, step: Step, at: i64) -> Result<Option<Change>, Error> {
     let Stamp { at: time, .. } = stamp(at);
     match step {
@@ -66,7 +64,7 @@ fn take(resource: &ProvisionedResource, step: Step, at: i64) -> Result<Option<Ch
     }
 }
 
-/// The facts are bent to what can be seen of this resource.
+/// Adjusts the facts to those that are possible for this resource.
 fn pass(
     resource: &ProvisionedResource,
     facts: ObservedXr,
@@ -84,13 +82,13 @@ fn pass(
     }
 }
 
-/// Whether a step may be refused where the resource stands; everything else must go through.
+/// Whether the step may fail in the current phase; every other step must succeed.
 fn may_refuse(resource: &ProvisionedResource, step: Step) -> bool {
     let phase = resource.phase();
     let tearing_down = matches!(phase, Phase::Deregistering | Phase::Deprovisioning);
     match step {
         Step::Delete => false,
-        // Deleted asks for closed tokens; the pass closes them first.
+        // Deleted requires closed tokens; a real pass closes them first.
         Step::Pass(_) => tearing_down && !resource.token_closed(),
         Step::Abandon => !tearing_down || !resource.token_closed(),
         Step::Token { .. } => {
@@ -101,7 +99,6 @@ fn may_refuse(resource: &ProvisionedResource, step: Step) -> bool {
     }
 }
 
-/// Which event a crossing from one phase into another carries.
 fn due(from: Phase, to: Phase) -> Option<EventType> {
     if from == to {
         return None;
@@ -123,7 +120,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn every_life_keeps_the_promises(steps in steps(), standalone in any::<bool>()) {
+    fn every_history_keeps_the_invariants(steps in steps(), standalone in any::<bool>()) {
         let mut now = if standalone { resource().standalone().pending() } else { resource().pending() };
         let mut last_told = second(0);
         for (step, at) in steps {

@@ -1,4 +1,4 @@
-//! Every creation invariant, broken one at a time, in a row that was sound before.
+//! Tests of every creation invariant: break one field of a valid row at a time.
 
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -11,7 +11,6 @@ use crate::{
 
 type Break = fn(&mut Snapshot);
 
-/// A row that was sound before is refused for one thing alone.
 #[track_caller]
 fn assert_refused(sound: &ProvisionedResource, breaks: Break, message: &str) {
     let mut row = sound.snapshot();
@@ -22,7 +21,6 @@ fn assert_refused(sound: &ProvisionedResource, breaks: Break, message: &str) {
     assert_eq!((error.reason(), error.to_string().as_str()), ("invalid_input", message));
 }
 
-/// What breaks a row that was just declared, and the message.
 const DECLARED: &[(Break, &str)] = &[
     (
         |row| row.xr_name = "  ".into(),
@@ -53,7 +51,7 @@ const DECLARED: &[(Break, &str)] = &[
     (|row| row.event_sequence = 50, "event_sequence: is 50 in Pending at version 1; use 1 to 1"),
     (
         |row| row.substrate = Substrate::default().found([composed("a")]),
-        "cluster_id: is missing although objects are on record; they stand on some cluster",
+        "cluster_id: is missing although objects are on record; name their cluster",
     ),
 ];
 
@@ -83,13 +81,13 @@ const FAILED: &[(Break, &str)] = &[
         },
         "failure: is missing in Failed; it says what went wrong",
     ),
-    (|row| row.failure_reason = None, "failure_reason: is missing beside a failure_step"),
-    (|row| row.failure_step = None, "failure_step: is missing beside a failure_reason"),
+    (|row| row.failure_reason = None, "failure_reason: is missing although failure_step is set"),
+    (|row| row.failure_step = None, "failure_step: is missing although failure_reason is set"),
     (
         |row| row.failure_step = Some("Deleted".into()),
         "failure_step: is Deleted; a resource fails in Pending, Provisioning, Enrolling or Ready",
     ),
-    (|row| row.failure_reason = Some(" ".into()), "failure_reason: holds nothing to read"),
+    (|row| row.failure_reason = Some(" ".into()), "failure_reason: is blank"),
 ];
 
 const DELETED: &[(Break, &str)] = &[
@@ -99,13 +97,13 @@ const DELETED: &[(Break, &str)] = &[
         "token_closed: is not set; tokens are closed before a resource is Deleted",
     ),
     (
-        |row| row.substrate = something_standing(),
+        |row| row.substrate = recorded_substrate(),
         "substrate: names composed objects in Deleted; they are proven gone before, or the resource is abandoned",
     ),
 ];
 
 #[test]
-fn a_row_that_drifted_is_refused_with_the_name_of_the_field() {
+fn corrupt_row_is_rejected_with_field_name() {
     let sound: [(ProvisionedResource, &[(Break, &str)]); 9] = [
         (resource().pending(), DECLARED),
         (resource().ready(), READY),
@@ -160,9 +158,8 @@ fn a_row_that_drifted_is_refused_with_the_name_of_the_field() {
     }
 }
 
-/// What a phase needs and what it forbids, in every phase.
 #[test]
-fn fields_that_belong_to_some_phases_are_refused_in_the_others() {
+fn phase_specific_fields_are_rejected_elsewhere() {
     for phase in Phase::ALL {
         let teardown = phase.is_teardown();
         let breaks: [(&str, bool, Break); 5] = [
@@ -192,7 +189,7 @@ fn fields_that_belong_to_some_phases_are_refused_in_the_others() {
     }
 }
 
-fn something_standing() -> Substrate {
+fn recorded_substrate() -> Substrate {
     let cluster = ClusterId::new("here").unwrap();
     Substrate::default()
         .about_to_apply(cluster, composed("config"))
@@ -200,7 +197,7 @@ fn something_standing() -> Substrate {
 }
 
 #[test]
-fn a_declaration_at_time_zero_is_refused() {
+fn declaration_at_time_zero_is_rejected() {
     let at_zero = Stamp::new(id(7), OffsetDateTime::UNIX_EPOCH);
     let (role, parameters) = (MeshRole::Node, Parameters::default());
     let refused = ProvisionedResource::new(id(5), &declaration(), role, parameters, at_zero);
@@ -208,7 +205,7 @@ fn a_declaration_at_time_zero_is_refused() {
 }
 
 #[test]
-fn a_new_resource_is_what_was_declared_and_nothing_more() {
+fn new_resource_equals_its_declaration() {
     let parameters = Parameters::from_canonical_json(r#"{"size":"small"}"#).unwrap();
     let declaration = declaration().on_failure(OnFailure::Rollback);
     let created =

@@ -1,4 +1,4 @@
-//! What an index shows after lists and events, in whatever order they come.
+//! The index after lists and events in any order.
 
 use broker_ports::{CachedXr, OwnedRole};
 use broker_render::XrdScope;
@@ -35,7 +35,7 @@ fn version_of(index: &Index, number: usize) -> Option<String> {
 }
 
 #[test]
-fn events_follow_the_list() {
+fn events_apply_after_the_list() {
     let mut index = index_of(&[object(1, 3)], 5);
     assert_eq!(version_of(&index, 1).as_deref(), Some("3"));
     assert_eq!(index.apply(Event::Applied(&object(2, 6))), Ok(Some(resource(2))));
@@ -55,9 +55,9 @@ fn invariant_no_event_takes_the_index_back() {
     index.apply(Event::Applied(&object(2, 9))).unwrap();
     let bookmark = json!({"metadata": {"resourceVersion": "7"}});
     let rows = [
-        ("doubled", Event::Applied(&object(2, 9)), Ok(None)),
-        ("of a time when it stood", Event::Applied(&object(1, 4)), Err(WentBack)),
-        ("of another deletion", Event::Deleted(&object(2, 8)), Err(WentBack)),
+        ("a duplicate", Event::Applied(&object(2, 9)), Ok(None)),
+        ("older than the deletion", Event::Applied(&object(1, 4)), Err(WentBack)),
+        ("an older deletion", Event::Deleted(&object(2, 8)), Err(WentBack)),
         ("an older bookmark", Event::Bookmark(&bookmark), Err(WentBack)),
     ];
     for (why, event, expected) in rows {
@@ -69,24 +69,24 @@ fn invariant_no_event_takes_the_index_back() {
 }
 
 #[test]
-fn a_list_after_a_gap_tells_what_changed_meanwhile() {
+fn relist_after_a_gap_reports_the_changes() {
     let mut index = index_of(&[object(1, 3), object(2, 3), object(3, 3)], 5);
     index.expire();
     assert_eq!(index.version(), None);
-    assert_eq!(version_of(&index, 1).as_deref(), Some("3"), "it is kept to compare with");
+    assert_eq!(version_of(&index, 1).as_deref(), Some("3"), "the object stays for comparison");
     let changed = relist(&mut index, &[object(1, 3), object(2, 8), object(4, 9)], 10);
     assert_eq!(changed, [resource(2), resource(3), resource(4)]);
     assert_eq!((index.len(), index.version()), (3, Some("10")));
 }
 
-fn stranger(version: u64) -> Value {
+fn foreign(version: u64) -> Value {
     let metadata = json!({
         "name": "web", "namespace": "a", "uid": "u", "resourceVersion": version.to_string(),
     });
     json!({"metadata": metadata})
 }
 
-/// Name, namespace, uid and whether it goes, of everything that an index has.
+/// Name, namespace, uid and deletion flag of every object in an index.
 fn owned(index: &Index) -> Vec<(String, String, String, bool)> {
     let objects = index
         .owned(("example.org/v1", "Thing"), &ResourceIds::default())
@@ -108,29 +108,29 @@ fn ours(number: usize, deleting: bool) -> (String, String, String, bool) {
 }
 
 #[test]
-fn strangers_are_kept_to_be_named_and_not_hinted_at() {
+fn foreign_objects_are_listed_without_hints() {
     let mut index = index_of(&[], 5);
-    assert_eq!(index.apply(Event::Applied(&stranger(6))), Ok(None));
+    assert_eq!(index.apply(Event::Applied(&foreign(6))), Ok(None));
     assert_eq!(index.version(), Some("6"));
     let web = ("web".to_owned(), "a".to_owned(), "u".to_owned(), false);
     assert_eq!(owned(&index), std::slice::from_ref(&web));
-    assert_eq!(relist(&mut index, &[stranger(7), object(1, 7)], 8), [resource(1)]);
+    assert_eq!(relist(&mut index, &[foreign(7), object(1, 7)], 8), [resource(1)]);
     assert_eq!(owned(&index), [ours(1, false), web]);
-    assert_eq!(index.apply(Event::Deleted(&stranger(9))), Ok(None));
+    assert_eq!(index.apply(Event::Deleted(&foreign(9))), Ok(None));
     assert_eq!(owned(&index), [ours(1, false)]);
 }
 
 #[test]
-fn whatever_is_kept_is_listed_as_it_stands() {
+fn owned_lists_every_kept_object() {
     for (keep, role) in [
         (Keep::Entries(XrdScope::Namespaced), OwnedRole::Xr),
         (Keep::Names, OwnedRole::ProviderConfig),
     ] {
         let mut index = Index::new(keep);
         relist(&mut index, &[object(1, 3), object(2, 4)], 5);
-        let mut going = object(2, 6);
-        going["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
-        index.apply(Event::Applied(&going)).unwrap();
+        let mut deleting = object(2, 6);
+        deleting["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
+        index.apply(Event::Applied(&deleting)).unwrap();
         assert_eq!(owned(&index), [ours(1, false), ours(2, true)]);
         let objects = index.owned(("example.org/v1", "Thing"), &ResourceIds::default());
         assert!(objects.iter().all(|object| object.role == role && object.resource.is_some()));
@@ -140,16 +140,16 @@ fn whatever_is_kept_is_listed_as_it_stands() {
 }
 
 #[test]
-fn what_stands_in_no_namespace_is_listed_without_one() {
-    let mut at_large = object(1, 3);
-    at_large["metadata"].as_object_mut().unwrap().remove("namespace");
+fn cluster_scoped_object_is_listed_without_a_namespace() {
+    let mut cluster_scoped = object(1, 3);
+    cluster_scoped["metadata"].as_object_mut().unwrap().remove("namespace");
     let mut index = Index::new(Keep::Entries(XrdScope::Cluster));
-    relist(&mut index, &[at_large], 5);
+    relist(&mut index, &[cluster_scoped], 5);
     assert_eq!(owned(&index), [(format!("pr-{}", id(1)), String::new(), id(1), false)]);
 }
 
 #[test]
-fn a_provider_config_gives_hints_as_anything_else_does() {
+fn provider_config_changes_send_hints() {
     let mut index = Index::new(Keep::Names);
     assert_eq!(relist(&mut index, &[object(1, 3), object(2, 3)], 5), []);
     assert_eq!(index.apply(Event::Applied(&object(1, 6))), Ok(Some(resource(1))));
@@ -160,7 +160,7 @@ fn a_provider_config_gives_hints_as_anything_else_does() {
 }
 
 #[test]
-fn versions_that_are_no_numbers_are_believed_in_their_order() {
+fn non_numeric_versions_are_taken_in_arrival_order() {
     let mut index = index_of(&[], 5);
     let mut odd = object(1, 1);
     odd["metadata"]["resourceVersion"] = json!("later");

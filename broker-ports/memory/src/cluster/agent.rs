@@ -1,5 +1,4 @@
-//! What a machine finds when it boots: the injected document, read out of the composed object and from
-//! nowhere else.
+//! Observe: the bootstrap document of a machine, read from the composed object only.
 
 use broker_domain::{ObjectReference, ProvisionedResourceId, XrName};
 use serde_json::Value;
@@ -8,11 +7,10 @@ use super::crossplane::{COMPOSITE_LABEL, is_ready};
 use super::state::State;
 use broker_ports::BootstrapToken;
 
-/// Where the agent looks for its token on a machine that booted with cloud-init.
+/// The token's path on a machine that booted with cloud-init.
 const TOKEN_PATH: &str = "/etc/plexd/bootstrap-token";
 
-/// A machine and what it was given. The token shows in no output; the document is neither copied nor
-/// serialised.
+/// A machine and its bootstrap document. The token is never printed; the document cannot be cloned or serialised.
 ///
 /// ```compile_fail,E0277
 /// # use broker_memory::AgentDocument;
@@ -27,7 +25,7 @@ const TOKEN_PATH: &str = "/etc/plexd/bootstrap-token";
 /// }
 /// ```
 ///
-/// The twins that do compile:
+/// The variants that compile:
 ///
 /// ```
 /// # use broker_memory::AgentDocument;
@@ -43,18 +41,18 @@ const TOKEN_PATH: &str = "/etc/plexd/bootstrap-token";
 /// ```
 #[derive(Debug)]
 pub struct AgentDocument {
-    /// The resource that it was made for.
+    /// The machine's resource.
     pub resource: ProvisionedResourceId,
-    /// The composed object that stands for the machine.
+    /// The composed object of the machine.
     pub machine: ObjectReference,
-    /// Its provider says that it runs.
+    /// Whether its provider reports it as running.
     pub booted: bool,
-    /// The token that it finds.
+    /// The injected token.
     pub token: BootstrapToken,
 }
 
 impl State {
-    /// Every machine that was given a document, and is not being deleted.
+    /// All machines with a document that are not being deleted.
     pub(super) fn agent_documents(&self) -> Vec<AgentDocument> {
         let document = |(reference, object): (&ObjectReference, &super::object::Object)| {
             let fields = object.spec()?.get("forProvider")?.get("fields")?;
@@ -70,7 +68,7 @@ impl State {
     }
 }
 
-/// The token at any of the three sites.
+/// The token at any of the three injection sites.
 fn token_in(fields: &Value) -> Option<String> {
     let below = |site: &str| fields.get("parameters")?.get(site)?.get("bootstrapToken")?.as_str();
     let written = || fields.get("userData")?.as_str().and_then(written_file);
@@ -78,7 +76,7 @@ fn token_in(fields: &Value) -> Option<String> {
     written().or(bare).filter(|token| !token.is_empty())
 }
 
-/// The file that cloud-init would write for the agent.
+/// The file that cloud-init writes for the agent.
 fn written_file(document: &str) -> Option<String> {
     let document = document.strip_prefix("#cloud-config\n")?;
     let document = broker_render::read_document("user data", document.as_bytes()).ok()?;

@@ -1,4 +1,4 @@
-//! Server-side apply on a precondition, with the schema of the kind in front of it.
+//! Act: server-side apply with a precondition, behind schema validation.
 
 use broker_domain::ObjectReference;
 use broker_render::{FIELD_MANAGER, Precondition, ProblemKind, Xrd};
@@ -10,11 +10,11 @@ use super::state::{Caller, Kind, Namespace, State, Verb};
 use crate::Answer;
 use broker_ports::{Applied, ApplyRequest, DryRun, LiveObject, ObjectVersion, PortError, Refusal};
 
-/// Fields of a `spec` that Crossplane adds to every schema; an XRD does not declare them.
+/// Fields of a `spec` that Crossplane adds to every schema. An XRD does not declare them.
 const CROSSPLANE_FIELDS: [&str; 4] =
     ["crossplane", "compositionRef", "compositionRevisionRef", "resourceRefs"];
 
-/// What an apply comes to, before anything is stored.
+/// The decision on an apply, before anything is stored.
 enum Decision {
     Store(Box<Object>),
     Conflict,
@@ -58,7 +58,7 @@ impl State {
             return Err(refused.with_refusal(Refusal::KindAbsent));
         };
         let xrd = kind.xrd.clone();
-        // A body that makes no sense is refused before anybody looks whether it comes too late.
+        // A malformed body is rejected before its precondition is checked.
         if let Some(xrd) = &xrd {
             check_declared(xrd, &sent).map_err(break_schema)?;
         }
@@ -88,7 +88,7 @@ impl State {
                 format!("admission webhook \"denies.example.org\" denied the request: {words}");
             return Err(refuse(&words).with_refusal(Refusal::Vetoed));
         }
-        let mut object = object.unwrap_or_else(|| self.unborn());
+        let mut object = object.unwrap_or_else(|| self.new_object());
         let manager = Manager::new(FIELD_MANAGER, Operation::Apply);
         object.ownership.apply(&manager, &mut object.content, &sent);
         if let Some(xrd) = &xrd {
@@ -97,7 +97,7 @@ impl State {
         Ok(Decision::Store(Box::new(object)))
     }
 
-    /// Whether an object of a kind may be created there.
+    /// Checks that an object of a kind may be created there.
     pub(super) fn admits_new(
         &self,
         kind: &Kind,
@@ -118,7 +118,7 @@ impl State {
         }
     }
 
-    /// Stores what was decided upon, and says at which version it stands.
+    /// Stores the decided object and returns its version.
     fn put(&mut self, target: &ObjectReference, object: Object) -> ObjectVersion {
         let uid = object.uid.clone();
         if self.objects.contains_key(target) {
@@ -131,7 +131,7 @@ impl State {
     }
 }
 
-/// The part of a manifest that its manager comes to own.
+/// The part of a manifest that its manager then owns.
 fn sent_content(body: &[u8]) -> Option<Map<String, Value>> {
     let Value::Object(mut content) = serde_json::from_slice(body).ok()? else { return None };
     content.retain(|key, _| ["metadata", "spec"].contains(&key.as_str()));
@@ -141,8 +141,7 @@ fn sent_content(body: &[u8]) -> Option<Map<String, Value>> {
     Some(content)
 }
 
-/// A field that the schema does not know, or knows with another type, is where a real server fails
-/// without a reason: a bare 500.
+/// For an undeclared or mistyped field, a real server fails with a bare 500.
 fn check_declared(xrd: &Xrd, sent: &Map<String, Value>) -> Result<(), String> {
     let problems = xrd.check(&own_spec(sent));
     let unknown = problems
@@ -156,7 +155,7 @@ fn check_declared(xrd: &Xrd, sent: &Map<String, Value>) -> Result<(), String> {
     Err(format!("500: failed to create typed patch object: .{}: {words}", problem.path))
 }
 
-/// A value that breaks a rule is refused by name, and the refusal repeats the value.
+/// For an invalid value, a real server names the field and repeats the value.
 fn check_values(xrd: &Xrd, object: &mut Object) -> Result<(), String> {
     if let Some(spec) = object.content.get_mut("spec") {
         xrd.fill_defaults(spec);

@@ -1,8 +1,8 @@
-//! Scripts: what a Composition composes, and what becomes of it.
+//! Observe: scripts for the simulation. They define what a Composition composes and what happens to it.
 
 use broker_render::catalog::ComposedKind;
 
-/// How the composite resources of a kind, or one of them, behave. Time is counted in ticks.
+/// The behaviour of one composite resource or of all of a kind. Times are in ticks.
 ///
 /// ```
 /// use broker_memory::Behaviour;
@@ -16,30 +16,30 @@ use broker_render::catalog::ComposedKind;
 pub struct Behaviour {
     pub(super) outcome: Outcome,
     pub(super) composed: Vec<ComposedKind>,
-    /// What the Composition calls them; those without a name are numbered.
+    /// The names of the composed objects in the Composition; further ones are numbered.
     pub(super) slots: Vec<String>,
     pub(super) finalize_after: u64,
-    /// What the Composition declares for good, whatever becomes of what it composed.
+    /// A terminal failure that the Composition declares, whatever the state of the composed objects.
     pub(super) declared: Option<String>,
     pub(super) needs_provider_config: bool,
 }
 
-/// What becomes of the composed objects.
+/// The outcome of the composed objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// All are ready after so many ticks.
     Ready { after: u64 },
     /// The first is ready after so many ticks, each next one as many later.
     OneByOne { step: u64 },
-    /// Nothing is ever ready, and nobody says why.
+    /// Nothing is ever ready, without a reason.
     Never,
-    /// Ready after some ticks, then up and down for ever.
+    /// Ready after some ticks, then alternating without end.
     Flapping { after: u64, up: u64, down: u64 },
-    /// The Composition declares after some ticks that it will never work.
+    /// The Composition declares a terminal failure after some ticks.
     Failing { after: u64, message: String },
-    /// A function of the Composition fails: nothing is composed.
+    /// A function of the Composition fails; nothing is composed.
     Unsynced { message: String },
-    /// The provider cannot do it and says so on the composed object.
+    /// The provider fails and reports it on the composed object.
     Stuck { message: String },
 }
 
@@ -59,7 +59,7 @@ impl Behaviour {
         }
     }
 
-    /// Everything is ready so many ticks after it was composed.
+    /// All composed objects are ready so many ticks after their creation.
     pub fn ready_after(ticks: u64) -> Self {
         Self::new(Outcome::Ready { after: ticks })
     }
@@ -74,7 +74,7 @@ impl Behaviour {
         Self::new(Outcome::Never)
     }
 
-    /// Ready after some ticks, for `up` ticks; then not, for `down` ticks; and so on.
+    /// Ready after some ticks for `up` ticks, then unready for `down` ticks, repeatedly.
     pub fn flapping(after: u64, up: u64, down: u64) -> Self {
         Self::new(Outcome::Flapping { after, up: up.max(1), down: down.max(1) })
     }
@@ -89,12 +89,12 @@ impl Behaviour {
         Self::new(Outcome::Unsynced { message: message.into() })
     }
 
-    /// The provider says this of the composed objects, which never become ready.
+    /// The provider reports this on the composed objects, which never become ready.
     pub fn stuck(message: impl Into<String>) -> Self {
         Self::new(Outcome::Stuck { message: message.into() })
     }
 
-    /// Composes so many objects of the kind that it composes anyway.
+    /// Composes this many objects of the default kind.
     pub fn composing(mut self, count: usize) -> Self {
         if let Some(kind) = self.composed.first().cloned() {
             self.composed = vec![kind; count];
@@ -108,30 +108,30 @@ impl Behaviour {
         self
     }
 
-    /// Calls what it composes as a Composition does, in their order.
+    /// Names the composed objects, in order, as a Composition does.
     pub fn calling_them<T: Into<String>>(mut self, slots: impl IntoIterator<Item = T>) -> Self {
         self.slots = slots.into_iter().map(Into::into).collect();
         self
     }
 
-    /// What the composed object at a position is called.
+    /// The name of the composed object at a position.
     pub(super) fn slot(&self, position: usize) -> String {
         self.slots.get(position).cloned().unwrap_or_else(|| format!("resource-{position}"))
     }
 
-    /// The provider needs so many ticks to delete what it made.
+    /// The provider needs this many ticks to delete an object.
     pub const fn finalizing_after(mut self, ticks: u64) -> Self {
         self.finalize_after = ticks;
         self
     }
 
-    /// The Composition declares at once that it will never work, whatever becomes of what it composed.
+    /// The Composition declares a terminal failure at once, whatever the state of the composed objects.
     pub fn declaring_failure(mut self, message: impl Into<String>) -> Self {
         self.declared = Some(message.into());
         self
     }
 
-    /// The provider can neither make nor delete anything without the resource's ProviderConfig.
+    /// The provider can neither create nor delete anything without the resource's ProviderConfig.
     pub const fn needing_provider_config(mut self) -> Self {
         self.needs_provider_config = true;
         self
@@ -153,12 +153,12 @@ impl Outcome {
         }
     }
 
-    /// What the provider has to say against making it.
+    /// The provider's error, which prevents the creation.
     pub(super) fn complaint(&self) -> Option<&str> {
         if let Self::Stuck { message } = self { Some(message) } else { None }
     }
 
-    /// Whether time alone will still change something for the composed object at a position.
+    /// Whether a tick alone will still change the composed object at a position.
     pub(super) const fn is_pending(&self, position: u64, age: u64) -> bool {
         match self {
             Self::Ready { .. } | Self::OneByOne { .. } => !self.ready(position, age),

@@ -1,6 +1,6 @@
-//! Crossplane: reconciles composite resources, one round at a time, whenever somebody lets it.
+//! Observe: simulates Crossplane. One round per tick reconciles every composite resource.
 //!
-//! The order of its writes, its finalizer, its conditions and their reasons are those of the real one.
+//! The order of its writes, its finalizer, its conditions and their reasons match real Crossplane.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use super::provider::Managed;
 use super::state::{KindName, State};
 use broker_ports::ClusterEvent;
 
-/// The label by which Crossplane marks what a composite resource composed.
+/// Crossplane's label on composed objects.
 pub(super) const COMPOSITE_LABEL: &str = "crossplane.io/composite";
 
 const SLOT_ANNOTATION: &str = "crossplane.io/composition-resource-name";
@@ -26,18 +26,18 @@ const CONTROLLER: &str = "crossplane";
 const PAUSED_MESSAGE: &str =
     "Reconciliation (including deletion) is paused via the pause annotation";
 
-/// A part of the cluster that can be stopped.
+/// A part of the cluster that a test can stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
-    /// The garbage collector, without which nothing goes in the foreground.
+    /// The garbage collector; without it no foreground deletion finishes.
     GarbageCollector,
-    /// The providers, which make and delete what is composed.
+    /// The providers, which create and delete composed objects.
     Provider,
     /// Crossplane itself.
     Crossplane,
 }
 
-/// The scripts of Crossplane and the providers, and how far they are.
+/// The scripts of Crossplane and the providers, and their progress.
 #[derive(Default)]
 pub(super) struct Crossplane {
     pub(super) by_kind: BTreeMap<KindName, Behaviour>,
@@ -46,7 +46,7 @@ pub(super) struct Crossplane {
     pub(super) tick: u64,
     /// When a composite resource was first composed, by uid.
     pub(super) composed_at: BTreeMap<String, u64>,
-    /// What the providers look after, by uid.
+    /// The objects that providers manage, by uid.
     pub(super) managed: BTreeMap<String, Managed>,
 }
 
@@ -75,13 +75,13 @@ impl State {
     fn reconcile(&mut self, xr: &ObjectReference, behaviour: &Behaviour) {
         let Some(object) = self.objects.get(xr) else { return };
         if object.annotation(PAUSED_ANNOTATION) == Some("true") {
-            // Neither a finalizer nor a deletion is looked at: a paused one blocks its own end.
+            // Paused: neither finalizer nor deletion is handled, so a paused object blocks its own deletion.
             let paused = ("Synced", "False", "ReconcilePaused", PAUSED_MESSAGE);
             self.set_conditions(xr, CONTROLLER, &[RESPONSIVE, paused]);
             return;
         }
         if object.deleting.is_some() {
-            // It lets go first and says so afterwards, if somebody else still holds the object.
+            // It removes its finalizer first; the status follows only if another finalizer keeps the object.
             let deleting = ("Ready", "False", "Deleting", "");
             self.remove_finalizer(xr, FINALIZER);
             self.set_conditions(xr, CONTROLLER, &[RESPONSIVE, deleting, SYNCED]);
@@ -108,7 +108,7 @@ impl State {
         xrd.map_or(XrdScope::Namespaced, |xrd| xrd.scope())
     }
 
-    /// What a composite resource refers to, as far as it stands and belongs to it.
+    /// The existing objects that a composite resource refers to and owns.
     fn composed_of(&self, xr: &ObjectReference) -> Vec<(ObjectReference, &Object)> {
         let Some(composite) = self.objects.get(xr) else { return Vec::new() };
         let live = json!({"metadata": {"namespace": xr.namespace()}, "spec": composite.spec()});
@@ -120,8 +120,9 @@ impl State {
             .collect()
     }
 
-    /// Crossplane picks a Composition where the XR names none, and then its revision: a write of `spec` and a
-    /// generation each. The real one picks at random; this one, a Composition that no blueprint has.
+    /// Crossplane selects a Composition if the composite resource names none, and then its revision. Each is a write of
+    /// `spec` and a new generation. Real Crossplane selects at random; this one selects a Composition that no blueprint
+    /// has.
     fn select_composition(&mut self, xr: &ObjectReference) {
         let scope = self.scope_of(xr);
         let Some(object) = self.objects.get(xr) else { return };
@@ -140,7 +141,7 @@ impl State {
         }
     }
 
-    /// What a function or the API server refused: said in a condition and in an event.
+    /// Reports an error of a function or of the API server as a condition and an event.
     fn refuse(&mut self, xr: &ObjectReference, message: &str) {
         let message = format!("cannot compose resources: {message}");
         let unsynced = ("Synced", "False", "ReconcileError", message.as_str());
@@ -152,8 +153,7 @@ impl State {
         self.say(xr, event);
     }
 
-    /// Names everything that is to be composed, refers to it, and only then creates it: what is not
-    /// referred to could be lost.
+    /// Names the objects, stores references to them, and only then creates them. An unreferenced object could be lost.
     fn compose(&mut self, xr: &ObjectReference, behaviour: &Behaviour) -> Result<(), String> {
         let Some(composite) = self.objects.get(xr).cloned() else { return Ok(()) };
         let mut composed = Vec::new();
@@ -174,7 +174,7 @@ impl State {
         for (position, (slot, name)) in composed.iter().enumerate() {
             self.put_composed(xr, &composite, slot, name);
             let Some(object) = self.objects.get(name).filter(|_| !name.is_plain_data()) else {
-                // No provider looks after plain data.
+                // No provider manages plain data.
                 continue;
             };
             let uid = object.uid.clone();
@@ -191,7 +191,7 @@ impl State {
         Ok(())
     }
 
-    /// The name of the object in a slot: the one that is there, or a new one.
+    /// The name of the object in a slot: the existing one or a new one.
     fn composed_name(
         &mut self,
         xr: &ObjectReference,
@@ -219,7 +219,7 @@ impl State {
         named(format!("{}-{:012x}", xr.name(), self.mint()))
     }
 
-    /// Creates a composed object, or brings it up to date with the composite resource.
+    /// Creates a composed object or updates it from the composite resource.
     fn put_composed(
         &mut self,
         xr: &ObjectReference,
@@ -247,7 +247,7 @@ impl State {
             self.change(name, apply);
             return;
         }
-        let mut object = self.unborn();
+        let mut object = self.new_object();
         apply(&mut object);
         object.owners.push(json!({
             "apiVersion": xr.api_version(), "kind": xr.kind(), "name": xr.name(),
@@ -256,7 +256,7 @@ impl State {
         self.store(name, object);
     }
 
-    /// The composite resource is ready when everything that it composed is.
+    /// The composite resource is ready when all its composed objects are.
     fn propagate(&mut self, xr: &ObjectReference, behaviour: &Behaviour) {
         let Some(uid) = self.objects.get(xr).map(|object| object.uid.clone()) else { return };
         let composed = self.composed_of(xr).into_iter();
@@ -289,7 +289,7 @@ impl State {
 const RESPONSIVE: (&str, &str, &str, &str) = ("Responsive", "True", "WatchCircuitClosed", "");
 const SYNCED: (&str, &str, &str, &str) = ("Synced", "True", "ReconcileSuccess", "");
 
-/// Where Crossplane keeps its own fields in the `spec` of a composite resource.
+/// The location of Crossplane's own fields in the `spec` of a composite resource.
 fn own_fields(content: &mut Map<String, Value>, scope: XrdScope) -> &mut Map<String, Value> {
     let spec = object_in(content, "spec");
     match scope {
@@ -303,10 +303,10 @@ fn object_in<'a>(object: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<S
     if !inner.is_object() {
         *inner = json!({});
     }
-    inner.as_object_mut().expect("it was made an object right above")
+    inner.as_object_mut().expect("the line above stored an object")
 }
 
-/// A reference to a composed object; its namespace is left out where it is the composite resource's own.
+/// A reference to a composed object, without the namespace if it is the composite resource's.
 fn entry(xr: &ObjectReference, composed: &ObjectReference) -> Value {
     let mut entry = json!({
         "apiVersion": composed.api_version(), "kind": composed.kind(), "name": composed.name(),
@@ -319,7 +319,7 @@ fn entry(xr: &ObjectReference, composed: &ObjectReference) -> Value {
     entry
 }
 
-/// A list as Crossplane shortens it.
+/// Shortens a list as Crossplane does.
 fn first_three(names: &[&str]) -> String {
     match names {
         [one, two, three] => format!("{one}, {two}, and {three}"),

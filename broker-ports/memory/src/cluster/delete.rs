@@ -1,4 +1,4 @@
-//! How objects go: deletion, finalizers, and the garbage collector of a real cluster.
+//! Act: deletion, finalizers, and the garbage collector.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +9,12 @@ use super::state::{Caller, Namespace, State, Verb};
 use crate::Answer;
 use broker_ports::{DeleteRequest, Deleted, FOREGROUND};
 
-/// What happens to the dependents of an object that is deleted.
+/// What a deletion does with the dependents.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Propagation {
-    /// It waits for them.
+    /// The object waits for its dependents.
     Foreground,
-    /// They are collected after it is gone.
+    /// The dependents are collected after the object.
     Background,
 }
 
@@ -37,14 +37,14 @@ impl State {
         Ok(Deleted::Accepted)
     }
 
-    /// Marks an object as being deleted; without a finalizer it goes at once. The last one to ask decides whether it
+    /// Marks an object as being deleted, or removes it if it has no finalizer. The last request decides whether it
     /// waits for its dependents.
     pub(super) fn begin_deletion(&mut self, target: &ObjectReference, propagation: Propagation) {
         let now = self.clock.now();
         self.change(target, |object| {
             if object.deleting.is_none() {
                 object.deleting = Some(now);
-                // The API server counts that as a change of what is wanted.
+                // The API server counts this as a spec change.
                 object.generation += 1;
             }
             let waits = object.finalizers.iter().any(|finalizer| finalizer == FOREGROUND);
@@ -56,7 +56,7 @@ impl State {
         });
     }
 
-    /// One round of the garbage collector, which also finishes kinds and namespaces that were deleted.
+    /// One round of the garbage collector. It also finishes deleted kinds and namespaces.
     pub(super) fn collect_garbage(&mut self) {
         self.delete_dependents();
         self.release_owners();
@@ -64,10 +64,10 @@ impl State {
         self.finish_namespaces();
     }
 
-    /// Dependents go when no owner is left, or when their owner goes in the foreground.
+    /// Deletes dependents without an owner, and those whose owner is deleted in the foreground.
     fn delete_dependents(&mut self) {
         let living: BTreeSet<_> = self.objects.values().map(|object| object.uid.as_str()).collect();
-        let going = self.objects.values().filter(|object| goes_in_foreground(object));
+        let going = self.objects.values().filter(|object| is_deleted_in_foreground(object));
         let going: BTreeSet<_> = going.map(|object| object.uid.as_str()).collect();
         let is_doomed = |object: &Object| {
             let mut owners = object.owner_uids().peekable();
@@ -85,14 +85,14 @@ impl State {
         }
     }
 
-    /// An owner that waited may go once nothing of its own is left that blocks it.
+    /// Releases an owner once no blocking dependent is left.
     fn release_owners(&mut self) {
         let blocked =
             |owner: &Object| self.objects.values().any(|object| object.blocks(&owner.uid));
         let free: Vec<_> = self
             .objects
             .iter()
-            .filter(|(_, owner)| goes_in_foreground(owner) && !blocked(owner))
+            .filter(|(_, owner)| is_deleted_in_foreground(owner) && !blocked(owner))
             .map(|(reference, _)| reference.clone())
             .collect();
         for reference in free {
@@ -104,7 +104,7 @@ impl State {
         self.change(reference, |object| object.finalizers.retain(|held| held != finalizer));
     }
 
-    /// A kind that was deleted goes after its last object.
+    /// Removes a deleted kind after its last object.
     pub(super) fn finish_kinds(&mut self) {
         let kinds: BTreeSet<_> = self
             .objects
@@ -114,7 +114,7 @@ impl State {
         self.kinds.retain(|name, kind| !kind.terminating || kinds.contains(name));
     }
 
-    /// A namespace that was deleted goes after its last object.
+    /// Removes a deleted namespace after its last object.
     pub(super) fn finish_namespaces(&mut self) {
         let used: BTreeSet<_> =
             self.objects.keys().filter_map(ObjectReference::namespace).collect();
@@ -123,6 +123,6 @@ impl State {
     }
 }
 
-fn goes_in_foreground(object: &Object) -> bool {
+fn is_deleted_in_foreground(object: &Object) -> bool {
     object.deleting.is_some() && object.finalizers.iter().any(|held| held == FOREGROUND)
 }

@@ -1,4 +1,4 @@
-//! Inspecting: every fact by itself, each with its own reason if it could not be learnt.
+//! Observe: inspections. Each part has its own result or error.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -57,7 +57,7 @@ impl State {
         Ok(found.map(|object| object.to_json(reference)))
     }
 
-    /// Composed objects from all three sources; one that cannot be asked adds nothing.
+    /// Composed objects from all three sources; a source that fails adds none.
     fn composed_names(
         &mut self,
         caller: &Caller,

@@ -1,4 +1,4 @@
-//! An object in the store of the simulated API server.
+//! Observe: an object in the store of the simulated API server.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use time::format_description::well_known::Rfc3339;
 
 use super::ownership::{Manager, Operation, Ownership};
 
-/// What the API server keeps of an object. It may hold a token, so it is not printed.
+/// It may hold a token, so it is not printed.
 ///
-/// `content` is what managers can own: labels, annotations, `spec` and `status`. The rest of the metadata
-/// belongs to the server.
+/// `content` holds the fields that managers can own: labels, annotations, `spec` and `status`. The server owns the
+/// other metadata.
 #[derive(Clone, PartialEq)]
 pub(super) struct Object {
     pub(super) uid: String,
@@ -28,7 +28,7 @@ pub(super) struct Object {
 }
 
 impl Object {
-    /// Lets a manager write whatever it likes; the fields that it changes become its own.
+    /// Writes arbitrary fields; the manager then owns the changed ones.
     pub(super) fn write(
         &mut self,
         manager: &str,
@@ -54,7 +54,7 @@ impl Object {
         self.mark("annotations", key)
     }
 
-    /// Whether it carries our label.
+    /// Whether it carries the broker's label.
     pub(super) fn is_ours(&self) -> bool {
         self.label(MANAGED_BY_LABEL) == Some(FIELD_MANAGER)
     }
@@ -68,12 +68,12 @@ impl Object {
         self.owners.iter().filter_map(|owner| owner.get("uid")?.as_str())
     }
 
-    /// Whether the object with that uid owns it.
+    /// Whether the object of that uid owns it.
     pub(super) fn is_owned_by(&self, uid: &str) -> bool {
         self.owner_uids().any(|owner| owner == uid)
     }
 
-    /// Whether it keeps that owner from going in the foreground.
+    /// Whether it blocks the foreground deletion of that owner.
     pub(super) fn blocks(&self, uid: &str) -> bool {
         self.owners.iter().any(|owner| {
             owner.get("uid").and_then(Value::as_str) == Some(uid)
@@ -86,7 +86,7 @@ impl Object {
         conditions.iter().find(|condition| condition.get("type") == Some(&json!(kind)))
     }
 
-    /// As the API server answers it.
+    /// The API server's response.
     pub(super) fn to_json(&self, reference: &ObjectReference) -> Value {
         let mut content = self.content.clone();
         let mut metadata = match content.remove("metadata") {
@@ -118,7 +118,7 @@ impl Object {
     }
 }
 
-/// A moment as Kubernetes writes it: whole seconds.
+/// A Kubernetes timestamp, in whole seconds.
 pub(super) fn timestamp(moment: OffsetDateTime) -> Value {
     let whole = moment.replace_nanosecond(0).unwrap_or(moment);
     Value::from(whole.format(&Rfc3339).unwrap_or_default())
@@ -145,7 +145,7 @@ pub(super) fn merge_patch(target: &mut Map<String, Value>, patch: &Map<String, V
     }
 }
 
-/// Drops label and annotation maps that nothing is left in, as the API server does.
+/// Drops empty label and annotation maps, as the API server does.
 fn prune(content: &mut Map<String, Value>) {
     if let Some(Value::Object(metadata)) = content.get_mut("metadata") {
         metadata.retain(|_, value| value.as_object().is_none_or(|map| !map.is_empty()));

@@ -1,4 +1,4 @@
-//! What others do to the cluster: the platform, people, controllers. None of it goes through the port.
+//! Observe: the test's controls of the cluster. They act as platform, people and controllers, and bypass the port.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::state::{Kind, Namespace, StoredVersion, Verb};
 use super::watch::HintDelivery;
 use broker_ports::ClusterEvent;
 
-/// Where the objects of a kind stand.
+/// Whether objects of a kind are namespaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KindScope {
     /// Each in a namespace.
@@ -27,18 +27,18 @@ pub enum KindScope {
     Cluster,
 }
 
-/// What a tick came to.
+/// The result of a tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Activity {
     /// Something changed.
     Changed,
-    /// Nothing changed, but time alone will change something.
+    /// Nothing changed, but later ticks will change something.
     Waiting,
-    /// Nothing changes any more until somebody acts.
+    /// Nothing changes until a test or the broker acts.
     Idle,
 }
 
-/// As the platform, which prepares the cluster.
+/// The platform, which prepares the cluster.
 impl MemoryCluster {
     /// Serves the kind of an XRD.
     pub fn install_xrd(&self, xrd: &Arc<Xrd>) {
@@ -48,14 +48,14 @@ impl MemoryCluster {
         self.state().kinds.insert(name, kind);
     }
 
-    /// Serves any other kind, without looking at what its objects hold.
+    /// Serves any other kind without validation.
     pub fn install_kind(&self, api_version: &str, kind: &str, scope: KindScope) {
         let name = (api_version.to_owned(), kind.to_owned());
         let namespaced = scope == KindScope::Namespaced;
         self.state().kinds.insert(name, Kind { xrd: None, namespaced, terminating: false });
     }
 
-    /// Deletes a kind: its objects first, and the kind itself when the last of them is gone.
+    /// Deletes a kind: first its objects, then the kind itself.
     pub fn remove_kind(&self, api_version: &str, kind: &str) {
         let mut state = self.state();
         let name = (api_version.to_owned(), kind.to_owned());
@@ -77,7 +77,7 @@ impl MemoryCluster {
         self.state().namespaces.insert(name.to_owned(), Namespace::Active);
     }
 
-    /// Deletes a namespace: its objects first, and the namespace when the last of them is gone.
+    /// Deletes a namespace: first its objects, then the namespace itself.
     pub fn terminate_namespace(&self, name: &str) {
         let mut state = self.state();
         if let Some(namespace) = state.namespaces.get_mut(name) {
@@ -91,12 +91,12 @@ impl MemoryCluster {
         state.finish_namespaces();
     }
 
-    /// Puts another cluster in the place of this one, or gives an emptied one its new identity.
+    /// Replaces the cluster's identity, as another cluster at the same address would.
     pub fn swap_identity(&self, identity: ClusterId) {
         self.state().identity = identity;
     }
 
-    /// Loses every object and namespace at once, as when the store behind the API server is emptied.
+    /// Loses every object and namespace at once, as if etcd was emptied.
     pub fn lose_everything(&self) {
         let mut state = self.state();
         state.objects.clear();
@@ -104,8 +104,7 @@ impl MemoryCluster {
         state.watch.listeners.end();
     }
 
-    /// Answers what brings every object back as it is now, uids included, as when the store behind the API server
-    /// is restored from a backup.
+    /// Takes a backup. The returned closure restores every object with its uid, as a restore of etcd does.
     pub fn back_up(&self) -> impl Fn() + use<> {
         let (cluster, objects) = (self.clone(), self.state().objects.clone());
         move || {
@@ -116,30 +115,30 @@ impl MemoryCluster {
     }
 }
 
-/// As people and controllers, who write past the broker.
+/// People and controllers, who write past the broker.
 impl MemoryCluster {
-    /// Creates an object, finalizers and owners included, if its name is free and its kind is served.
+    /// Creates an object, with finalizers and owners, if its name is free and its kind is served.
     pub fn create_as(&self, manager: &str, reference: &ObjectReference, object: &Value) {
         let mut state = self.state();
         if state.objects.contains_key(reference) || state.kind(reference).is_none() {
             return;
         }
-        let mut created = state.unborn();
+        let mut created = state.new_object();
         patch(&mut created, manager, object);
         state.store(reference, created);
     }
 
-    /// Changes an object by a JSON merge patch under another field manager.
+    /// Applies a JSON merge patch under another field manager.
     pub fn patch_as(&self, manager: &str, reference: &ObjectReference, changes: &Value) {
         self.state().change(reference, |object| patch(object, manager, changes));
     }
 
-    /// Deletes an object in the background, as `kubectl delete` does: what it composed lives on.
+    /// Deletes an object in the background, as `kubectl delete` does: its dependents survive it at first.
     pub fn delete_in_background(&self, reference: &ObjectReference) {
         self.state().begin_deletion(reference, Propagation::Background);
     }
 
-    /// Adds a finalizer that nobody here removes.
+    /// Adds a finalizer that no simulated controller removes.
     pub fn hold(&self, reference: &ObjectReference, finalizer: &str) {
         self.state().change(reference, |object| object.finalizers.push(finalizer.to_owned()));
     }
@@ -154,7 +153,7 @@ impl MemoryCluster {
         self.annotate(reference, broker_render::PAUSED_ANNOTATION, json!("true"));
     }
 
-    /// Takes the pause away.
+    /// Removes the pause.
     pub fn unpause(&self, reference: &ObjectReference) {
         self.annotate(reference, broker_render::PAUSED_ANNOTATION, Value::Null);
     }
@@ -169,55 +168,55 @@ impl MemoryCluster {
         self.state().vetoes.insert(reference.clone(), message.into());
     }
 
-    /// Takes the veto back.
+    /// Removes the veto.
     pub fn lift_veto(&self, reference: &ObjectReference) {
         self.state().vetoes.remove(reference);
     }
 
-    /// Lets an admission webhook refuse every apply to objects of a kind.
+    /// Adds an admission webhook that denies every apply to objects of a kind.
     pub fn deny(&self, kind: &str, message: impl Into<String>) {
         self.state().denials.insert(kind.to_owned(), message.into());
     }
 
-    /// Takes the webhook away.
+    /// Removes the webhook.
     pub fn stop_denying(&self, kind: &str) {
         self.state().denials.remove(kind);
     }
 
-    /// Says something about an object.
+    /// Records an event about an object.
     pub fn say(&self, about: &ObjectReference, event: ClusterEvent) {
         self.state().say(about, event);
     }
 }
 
-/// As whoever breaks things.
+/// Fault injection.
 impl MemoryCluster {
     /// Forbids a verb on a kind, such as `NopResource`, `Namespace` or `Event`.
     pub fn forbid(&self, verb: Verb, kind: &str) {
         self.state().forbidden.insert((verb, kind.to_owned()));
     }
 
-    /// Allows everything again.
+    /// Removes all prohibitions.
     pub fn allow_everything(&self) {
         self.state().forbidden.clear();
     }
 
-    /// Takes the API server away: every call is refused at the door.
+    /// Stops the API server: every call fails with "connection refused".
     pub fn take_down(&self) {
         self.state().down = true;
     }
 
-    /// Brings the API server back, with everything that it knew.
+    /// Restarts the API server with its data.
     pub fn bring_back(&self) {
         self.state().down = false;
     }
 
-    /// Lets the credentials of whoever asks be over: nothing is answered any more.
+    /// Expires the broker's credentials: every call is unauthorized.
     pub fn log_out(&self) {
         self.state().logged_out = true;
     }
 
-    /// Gives out new ones.
+    /// Renews the credentials.
     pub fn log_in(&self) {
         self.state().logged_out = false;
     }
@@ -227,30 +226,30 @@ impl MemoryCluster {
         self.state().crossplane.stopped.insert(part);
     }
 
-    /// Starts it again.
+    /// Restarts it.
     pub fn start(&self, part: Part) {
         self.state().crossplane.stopped.remove(&part);
     }
 
-    /// Lets the watch cache lag: observations and listings show what stands now until it catches up.
+    /// Freezes the watch cache: observations and listings return the current state until it catches up.
     pub fn freeze_cache(&self) {
         let mut state = self.state();
         state.watch.lagging = Some(state.objects.clone());
     }
 
-    /// Lets the watch cache miss an object until it catches up.
+    /// Hides an object from the watch cache until it catches up.
     pub fn miss_in_cache(&self, reference: &ObjectReference) {
         self.state().watch.missed.insert(reference.clone());
     }
 
-    /// Lets the watch cache catch up.
+    /// Updates the watch cache.
     pub fn catch_up_cache(&self) {
         let mut state = self.state();
         state.watch.lagging = None;
         state.watch.missed.clear();
     }
 
-    /// Decides how hints travel from now on.
+    /// Sets the delivery of hints.
     pub fn deliver_hints(&self, delivery: HintDelivery) {
         self.state().watch.delivery = delivery;
     }
@@ -260,26 +259,26 @@ impl MemoryCluster {
         self.state().watch.listeners.end();
     }
 
-    /// Lists in pages of so many objects.
+    /// Sets the page size of listings.
     pub fn page_by(&self, objects: usize) {
         self.state().page_size = objects.max(1);
     }
 }
 
-/// As time, which lets garbage collector, providers and Crossplane work.
+/// Time: garbage collector, providers and Crossplane work in ticks.
 impl MemoryCluster {
-    /// Decides how composite resources of a kind behave.
+    /// Sets the behaviour of composite resources of a kind.
     pub fn behave(&self, xrd: &Xrd, behaviour: Behaviour) {
         let name = (xrd.api_version(), xrd.kind().to_owned());
         self.state().crossplane.by_kind.insert(name, behaviour);
     }
 
-    /// Decides how one composite resource behaves, whatever its kind does.
+    /// Sets the behaviour of one composite resource, which overrides its kind's.
     pub fn behave_for(&self, resource: ProvisionedResourceId, behaviour: Behaviour) {
         self.state().crossplane.by_resource.insert(resource, behaviour);
     }
 
-    /// One round of garbage collector, providers and Crossplane, as far as they run.
+    /// Runs one round of garbage collector, providers and Crossplane, except stopped parts.
     pub fn tick(&self) -> Activity {
         let mut state = self.state();
         let before = state.resource_version;
@@ -294,7 +293,7 @@ impl MemoryCluster {
         if !stopped.contains(&Part::Crossplane) {
             state.reconcile_composites();
         }
-        state.forget_the_dead();
+        state.drop_stale_state();
         match (state.resource_version != before, state.is_waiting()) {
             (true, _) => Activity::Changed,
             (false, true) => Activity::Waiting,
@@ -302,60 +301,60 @@ impl MemoryCluster {
         }
     }
 
-    /// Ticks until nothing changes any more, at most so often; says how often it took.
+    /// Ticks until nothing changes, at most `most` times. Returns the number of ticks.
     pub fn settle(&self, most: usize) -> usize {
         (1..=most).find(|_| self.tick() == Activity::Idle).unwrap_or(most)
     }
 }
 
-/// As whoever looks on.
+/// Inspection by a test.
 impl MemoryCluster {
-    /// Whether an object stands.
+    /// Whether an object exists.
     pub fn stands(&self, reference: &ObjectReference) -> bool {
         self.state().objects.contains_key(reference)
     }
 
-    /// Whether a namespace exists, be it that it is being deleted.
+    /// Whether a namespace exists, including one that is being deleted.
     pub fn namespace_exists(&self, name: &str) -> bool {
         self.state().namespaces.contains_key(name)
     }
 
-    /// Every object that stands.
+    /// All existing objects.
     pub fn objects(&self) -> BTreeSet<ObjectReference> {
         self.state().objects.keys().cloned().collect()
     }
 
-    /// An object as the API server would answer it. It may hold a token.
+    /// An object as the API server returns it. It may hold a token.
     pub fn object(&self, reference: &ObjectReference) -> Option<Value> {
         self.state().objects.get(reference).map(|object| object.to_json(reference))
     }
 
-    /// Keeps every version of every object from now on.
+    /// Records every version of every object from now on.
     pub fn keep_versions(&self) {
         self.state().versions = Some(Vec::new());
     }
 
-    /// The versions that were kept, in their order. They may hold tokens.
+    /// The recorded versions, in order. They may hold tokens.
     pub fn versions(&self) -> Vec<StoredVersion> {
         self.state().versions.clone().unwrap_or_default()
     }
 
-    /// How many requests of a kind the port made.
+    /// How many requests of a verb the port sent.
     pub fn requests(&self, verb: Verb) -> u64 {
         self.state().requests.get(&verb).copied().unwrap_or_default()
     }
 
-    /// How many requests the port made that could change something.
+    /// How many writing requests the port sent.
     pub fn writes(&self) -> u64 {
         self.requests(Verb::Patch) + self.requests(Verb::Delete)
     }
 
-    /// The machines that were given a token, as they find it.
+    /// The machines with an injected token.
     pub fn agent_documents(&self) -> Vec<AgentDocument> {
         self.state().agent_documents()
     }
 
-    /// The token that the machine of a resource finds, if there is one.
+    /// The token that a resource's machine finds, if any.
     pub fn bootstrap_token_of(
         &self,
         resource: ProvisionedResourceId,
@@ -365,7 +364,7 @@ impl MemoryCluster {
     }
 }
 
-/// A JSON merge patch of everything that somebody outside of the API server can write.
+/// A JSON merge patch of the fields that clients can write.
 fn patch(object: &mut Object, manager: &str, changes: &Value) {
     let Value::Object(mut changes) = changes.clone() else { return };
     changes.retain(|key, _| ["metadata", "spec", "status"].contains(&key.as_str()));

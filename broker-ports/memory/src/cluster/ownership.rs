@@ -1,7 +1,7 @@
-//! Who owns which field, as server-side apply keeps it.
+//! Act: field ownership of server-side apply.
 //!
-//! A field is a path to a leaf: a scalar, an array as a whole, or an empty object. That is coarser than the
-//! real thing, which looks into some arrays, and enough for everything that the broker sends.
+//! A field is a path to a leaf: a scalar, a whole array, or an empty object. Real servers also track items of some
+//! arrays; the broker's manifests do not need that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,18 +10,18 @@ use serde_json::{Map, Value, json};
 /// A path to a leaf of an object.
 type Path = Vec<String>;
 
-/// How a manager came to own its fields.
+/// The operation by which a manager owns its fields.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Operation {
-    /// By server-side apply: what it leaves out the next time goes.
+    /// Server-side apply: a field that the next apply omits is removed.
     Apply,
-    /// By any other write.
+    /// Any other write.
     Update,
-    /// By a write of the status.
+    /// A write of the status.
     UpdateStatus,
 }
 
-/// Who wrote, and how.
+/// A field manager: its name and operation.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Manager {
     name: String,
@@ -39,8 +39,8 @@ impl Manager {
 pub(super) struct Ownership(BTreeMap<Manager, BTreeSet<Path>>);
 
 impl Ownership {
-    /// Server-side apply, forced: `content` gets what is sent and loses what this manager sent before,
-    /// does not send now, and nobody else owns.
+    /// Forced server-side apply: `content` gets all sent fields. It loses fields that only this manager owned and no
+    /// longer sends.
     pub(super) fn apply(
         &mut self,
         manager: &Manager,
@@ -63,7 +63,7 @@ impl Ownership {
         self.0.insert(manager.clone(), leaves.into_keys().collect());
     }
 
-    /// Any other write: what changed belongs to the writer from now on, and what is gone to nobody.
+    /// Any other write: the writer owns the changed fields; removed fields have no owner.
     pub(super) fn update(
         &mut self,
         manager: &Manager,
@@ -87,14 +87,14 @@ impl Ownership {
         self.0.retain(|_, owned| !owned.is_empty());
     }
 
-    /// Takes a field, and whatever lies above or below it, from everybody.
+    /// Removes a field, its ancestors and its descendants from every owner.
     fn take(&mut self, path: &Path) {
         for owned in self.0.values_mut() {
             owned.retain(|other| !other.starts_with(path) && !path.starts_with(other));
         }
     }
 
-    /// As the API server writes it into `metadata.managedFields`.
+    /// The form of `metadata.managedFields`.
     pub(super) fn to_json(&self, api_version: &str) -> Value {
         let entry = |(manager, paths): (&Manager, &BTreeSet<Path>)| {
             let mut entry = json!({
@@ -124,13 +124,13 @@ fn collect_leaves(object: &Map<String, Value>, at: &mut Path, into: &mut BTreeMa
     }
 }
 
-/// Puts a value where it belongs, and says whether that changed anything.
+/// Sets a value at a path and returns whether it changed.
 fn set(object: &mut Map<String, Value>, path: &[String], value: &Value) -> bool {
     match path {
         [] => false,
         [key] => match object.get(key) {
             Some(live) if live == value => false,
-            // An empty object asks for nothing below it.
+            // An empty object sets no fields below it.
             Some(Value::Object(_)) if value.as_object().is_some_and(Map::is_empty) => false,
             _ => {
                 object.insert(key.clone(), value.clone());
@@ -147,7 +147,7 @@ fn set(object: &mut Map<String, Value>, path: &[String], value: &Value) -> bool 
     }
 }
 
-/// Removes a leaf, and the objects around it that it leaves empty.
+/// Removes a leaf, and the enclosing objects that become empty.
 fn remove(object: &mut Map<String, Value>, path: &[String]) {
     match path {
         [] => {}

@@ -1,4 +1,4 @@
-//! The providers: they make what was composed, say how far they are, and take it away again.
+//! Observe: simulates the providers, which create composed objects, report their state and delete them.
 
 use broker_domain::ObjectReference;
 
@@ -6,24 +6,24 @@ use super::behaviour::Behaviour;
 use super::crossplane::Part;
 use super::state::State;
 
-/// Holds a composed object until its provider has deleted the real thing.
+/// Keeps a composed object until its provider has deleted the external resource.
 pub(super) const MANAGED_FINALIZER: &str = "finalizer.managedresource.crossplane.io";
 
 const CONTROLLER: &str = "provider";
 
-/// A composed object in the care of a provider.
+/// A composed object that a provider manages.
 pub(super) struct Managed {
     pub(super) position: u64,
     pub(super) behaviour: Behaviour,
     pub(super) provider_config: String,
     /// The tick at which it was composed.
     pub(super) born: u64,
-    /// The tick at which the provider saw that it has to go.
+    /// The tick at which the provider saw its deletion.
     pub(super) dying: Option<u64>,
 }
 
 impl State {
-    /// One round of the providers over everything that was composed.
+    /// Runs one round of the providers over all composed objects.
     pub(super) fn reconcile_managed(&mut self) {
         let managed: Vec<_> = self
             .objects
@@ -58,7 +58,7 @@ impl State {
         } else if finalized {
             self.remove_finalizer(reference, MANAGED_FINALIZER);
         } else {
-            // A provider takes an object into its care before it makes anything.
+            // A provider adds its finalizer before it creates anything.
             if !deleting {
                 self.change(reference, |object| {
                     if !object.finalizers.iter().any(|held| held == MANAGED_FINALIZER) {
@@ -74,7 +74,7 @@ impl State {
                 (true, _) => Some(("Ready", "False", "Deleting", "")),
                 (false, true) => Some(("Ready", "True", "Available", "")),
                 (false, false) if was_ready => Some(("Ready", "False", "Unavailable", "")),
-                // Of what never was there it says nothing.
+                // An object that was never ready has no Ready condition.
                 (false, false) => None,
             };
             let synced = Some(("Synced", "True", "ReconcileSuccess", ""));
@@ -93,7 +93,7 @@ impl State {
         (!stands).then(|| format!("connect failed: cannot get ProviderConfig: {name:?} not found"))
     }
 
-    /// Whether time alone will still change something.
+    /// Whether later ticks alone will change something.
     pub(super) fn is_waiting(&self) -> bool {
         if self.crossplane.stopped.contains(&Part::Provider) {
             return false;

@@ -1,4 +1,4 @@
-//! Reading: one resource directly, many from the cache, ours page by page.
+//! Observe: readings, cached observations and paged listings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,7 +48,7 @@ impl State {
         if self.kind(&reference).is_none() {
             return Ok(XrReading::KindAbsent);
         }
-        // The answer is the same in a namespace that does not exist; that one has to be asked for itself.
+        // The response is the same for a missing namespace, which needs a request of its own.
         let Some(namespace) = reference.namespace() else { return Ok(XrReading::Absent) };
         let what = format!("Namespace {namespace}");
         self.request(caller, Verb::Get, NAMESPACE_KIND, &what)?;
@@ -56,7 +56,7 @@ impl State {
         Ok(if exists { XrReading::Absent } else { XrReading::NamespaceAbsent })
     }
 
-    /// What carries the composite label of a resource among the blueprint's composed kinds.
+    /// The objects among the blueprint's composed kinds that carry a resource's composite label.
     pub(super) fn labelled(
         &mut self,
         caller: &Caller,
@@ -75,13 +75,13 @@ impl State {
         Ok(found)
     }
 
-    /// What the cache shows. No request is made for it; a kind that may not be watched is in no cache.
+    /// The cached view. It sends no request; the cache holds no kind that the caller may not watch.
     pub(super) fn observe(&self, caller: &Caller, target: &XrTarget) -> Answer<CachedXr> {
         let reference = target.reference()?;
         self.may_list(caller, &reference)?;
-        let Some(object) = self.told(&reference) else { return Ok(CachedXr::Absent) };
+        let Some(object) = self.cached(&reference) else { return Ok(CachedXr::Absent) };
         let config = match target.config_reference() {
-            Some(config) if self.may_list(caller, &config).is_ok() => match self.told(&config) {
+            Some(config) if self.may_list(caller, &config).is_ok() => match self.cached(&config) {
                 Some(_) => ConfigPresence::Present,
                 None => ConfigPresence::Missing,
             },
@@ -90,8 +90,8 @@ impl State {
         Ok(CachedXr::of(&object.to_json(&reference), target.xrd.scope())?.with_config(config))
     }
 
-    /// An object of ours, as the watch told of it.
-    fn told(&self, reference: &ObjectReference) -> Option<&Object> {
+    /// The cache's copy of an object.
+    fn cached(&self, reference: &ObjectReference) -> Option<&Object> {
         let object = self.watch.lagging.as_ref().unwrap_or(&self.objects).get(reference)?;
         (object.is_ours() && !self.watch.missed.contains(reference)).then_some(object)
     }
@@ -116,7 +116,7 @@ impl State {
         let mut objects = BTreeMap::new();
         for (role, (api_version, kind)) in xrds.chain(configs) {
             let kind = (api_version.as_str(), kind.as_str());
-            // Whoever may not list may not watch.
+            // A caller without the right to list cannot watch either.
             drop(self.list(caller, kind)?);
             let shown = of_kind(self.watch.lagging.as_ref().unwrap_or(&self.objects), kind)?;
             let ours = shown.filter(|(at, it)| it.is_ours() && !self.watch.missed.contains(at));
@@ -138,15 +138,17 @@ impl State {
     }
 }
 
-/// Where a page ended, as text.
+/// The cursor after an object.
 fn place(last: &ObjectReference) -> String {
     let parts = (last.api_version(), last.kind(), last.name(), last.namespace());
     serde_json::to_string(&parts).unwrap_or_default()
 }
 
 fn cursor(text: &str) -> Answer<ObjectReference> {
-    let parts: (String, String, String, Option<String>) = serde_json::from_str(text)
-        .map_err(|_| PortError::rejected("the page does not continue any other; begin anew"))?;
+    let parts: (String, String, String, Option<String>) =
+        serde_json::from_str(text).map_err(|_| {
+            PortError::rejected("the page cursor is unknown; start from the first page")
+        })?;
     let (api_version, kind, name, namespace) = parts;
     Ok(ObjectReference::new(api_version, kind, name, namespace.as_deref())?)
 }

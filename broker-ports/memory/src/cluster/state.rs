@@ -1,4 +1,4 @@
-//! The store of the simulated API server: kinds, namespaces, objects, and who may do what.
+//! Observe and act: the store of the simulated API server, with kinds, namespaces, objects and permissions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,7 +16,7 @@ use super::watch::Watch;
 use crate::Answer;
 use broker_ports::{Clock, ClusterEvent, PortError, Refusal};
 
-/// What is asked of the API server.
+/// A verb of the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "each is the verb of its name")]
 pub enum Verb {
@@ -42,15 +42,15 @@ impl fmt::Display for Verb {
 /// apiVersion and kind.
 pub(super) type KindName = (String, String);
 
-/// Who asks: anybody, or an identity with rights on some kinds only.
+/// The caller: unrestricted, or with rights on some kinds only.
 pub(super) type Caller = Option<Arc<BTreeSet<KindName>>>;
 
 /// A kind that the API server serves.
 pub(super) struct Kind {
-    /// Set for the kind of a composite resource.
+    /// The XRD, for the kind of a composite resource.
     pub(super) xrd: Option<Arc<Xrd>>,
     pub(super) namespaced: bool,
-    /// It was deleted and waits for its objects to go.
+    /// The kind was deleted and waits for its last object.
     pub(super) terminating: bool,
 }
 
@@ -61,23 +61,23 @@ pub(super) enum Namespace {
     Terminating,
 }
 
-/// A version of an object, as a watch would tell it. It may hold a token, so it is not printed.
+/// A version of an object, as a watch delivers it. It may hold a token, so it is not printed.
 #[derive(Clone)]
 pub struct StoredVersion {
     /// The object.
     pub reference: ObjectReference,
-    /// As the API server would answer it.
+    /// The API server's response.
     pub object: Value,
-    /// Whether it was the last one.
+    /// Whether the object exists after this version.
     pub standing: Existence,
 }
 
-/// Whether an object stands.
+/// Whether an object exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existence {
-    /// It does.
+    /// It exists.
     Exists,
-    /// This was its last version.
+    /// It was deleted; this was its last version.
     Gone,
 }
 
@@ -88,19 +88,19 @@ pub(super) struct State {
     pub(super) namespaces: BTreeMap<String, Namespace>,
     pub(super) objects: BTreeMap<ObjectReference, Object>,
     pub(super) vetoes: BTreeMap<ObjectReference, String>,
-    /// Kinds whose objects an admission webhook lets nobody apply, and what it says.
+    /// Kinds whose applies an admission webhook denies, with its message.
     pub(super) denials: BTreeMap<String, String>,
     pub(super) events: Vec<(ObjectReference, ClusterEvent)>,
     pub(super) forbidden: BTreeSet<(Verb, String)>,
     pub(super) down: bool,
-    /// Our credentials are over.
+    /// The broker's credentials expired.
     pub(super) logged_out: bool,
     pub(super) requests: BTreeMap<Verb, u64>,
     pub(super) page_size: usize,
     pub(super) watch: Watch,
     pub(super) crossplane: Crossplane,
     pub(super) resource_version: u64,
-    /// Every version of every object since somebody asked for it.
+    /// Every version of every object, once recording started.
     pub(super) versions: Option<Vec<StoredVersion>>,
     minted: u64,
 }
@@ -123,25 +123,25 @@ impl State {
             page_size: 500,
             watch: Watch::default(),
             crossplane: Crossplane::default(),
-            // No object may ever have version 1: an apply with it means that the name has to be free.
+            // No object has version 1: an apply with it requires a free name.
             resource_version: 100,
             versions: None,
             minted: 0,
         }
     }
 
-    /// A number that was never handed out before.
+    /// A number that was never used before.
     pub(super) const fn mint(&mut self) -> u64 {
         self.minted += 1;
         self.minted
     }
 
     pub(super) fn mint_uid(&mut self) -> String {
-        // The upper half tells uids from the other ids of a test.
+        // The upper half distinguishes uids from other ids in a test.
         Uuid::from_u64_pair(0x0b1e_c700_0000_4000, self.mint()).to_string()
     }
 
-    /// One request: counted, and answered only if the server is there and the caller may.
+    /// One request: counted, and served only if the server is up and the caller has the right.
     pub(super) fn request(
         &mut self,
         caller: &Caller,
@@ -168,7 +168,7 @@ impl State {
         Ok(())
     }
 
-    /// Reads one object by its name. There is none in a namespace that does not exist either, as on a real server.
+    /// Reads one object by name; none in a missing namespace, as on a real server.
     pub(super) fn get(
         &mut self,
         caller: &Caller,
@@ -179,7 +179,7 @@ impl State {
         Ok(self.objects.get(reference))
     }
 
-    /// Lists the objects of a kind, in their order.
+    /// Lists the objects of a kind, in order.
     pub(super) fn list(
         &mut self,
         caller: &Caller,
@@ -193,11 +193,11 @@ impl State {
         self.kinds.get(&(reference.api_version().to_owned(), reference.kind().to_owned()))
     }
 
-    /// An object that is not stored yet, and holds nothing.
-    pub(super) fn unborn(&mut self) -> Object {
+    /// A new, empty object that is not stored yet.
+    pub(super) fn new_object(&mut self) -> Object {
         Object {
             uid: self.mint_uid(),
-            // What an answer to a dry run shows.
+            // The version in a dry run's response.
             resource_version: 1,
             generation: 1,
             created: self.clock.now(),
@@ -217,8 +217,8 @@ impl State {
         self.objects.insert(reference.clone(), object);
     }
 
-    /// Changes an object. What changes nothing leaves its version as it is; a changed `spec` is a new
-    /// generation; the last finalizer of an object that is being deleted takes it along.
+    /// Changes an object. A no-op keeps the version; a changed `spec` raises the generation. Removing the last
+    /// finalizer of an object that is being deleted removes the object.
     pub(super) fn change(&mut self, reference: &ObjectReference, edit: impl FnOnce(&mut Object)) {
         let Some(before) = self.objects.get(reference) else { return };
         let mut after = before.clone();
@@ -246,8 +246,8 @@ impl State {
         }
     }
 
-    /// Sets conditions in the status, as a controller does: each keeps the time of its last transition, and
-    /// speaks of the generation that the object has now.
+    /// Sets status conditions as a controller does: each keeps the time of its last transition and refers to the
+    /// current generation.
     pub(super) fn set_conditions(
         &mut self,
         reference: &ObjectReference,
@@ -283,14 +283,14 @@ impl State {
         });
     }
 
-    /// Drops what is only of use while its object lives.
-    pub(super) fn forget_the_dead(&mut self) {
+    /// Drops state of objects that no longer exist.
+    pub(super) fn drop_stale_state(&mut self) {
         let living: BTreeSet<_> = self.objects.values().map(|object| object.uid.as_str()).collect();
         self.crossplane.managed.retain(|uid, _| living.contains(uid.as_str()));
         self.crossplane.composed_at.retain(|uid, _| living.contains(uid.as_str()));
     }
 
-    /// Notes what was said about an object; the same again only moves its time.
+    /// Records an event about an object; a repetition only updates its time.
     pub(super) fn say(&mut self, about: &ObjectReference, event: ClusterEvent) {
         let same = |(reference, said): &(ObjectReference, ClusterEvent)| {
             reference == about && said.reason == event.reason && said.message == event.message
@@ -300,12 +300,12 @@ impl State {
     }
 }
 
-/// The objects of a kind, in their order.
+/// The objects of a kind, in order.
 pub(super) fn of_kind<'a>(
     objects: &'a BTreeMap<ObjectReference, Object>,
     kind: (&str, &str),
 ) -> Answer<impl Iterator<Item = (&'a ObjectReference, &'a Object)>> {
-    // No name of Kubernetes sorts before this character.
+    // No Kubernetes name sorts before this character.
     let first = ObjectReference::new(kind.0, kind.1, "!", None)?;
     let of_kind =
         move |reference: &ObjectReference| (reference.api_version(), reference.kind()) == kind;

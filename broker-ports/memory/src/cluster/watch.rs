@@ -1,4 +1,4 @@
-//! What others get to see of a change: the watch cache and the hints.
+//! Observe: the watch cache and the hints.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use broker_domain::{ObjectReference, XrName};
 use super::object::Object;
 use crate::hints::Listeners;
 
-/// How hints travel.
+/// How hints are delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HintDelivery {
     /// At once, and once.
@@ -17,19 +17,19 @@ pub enum HintDelivery {
     Lost,
 }
 
-/// The watch: who listens, how hints travel, and what the cache shows.
+/// Subscribers, hint delivery and the cached view.
 #[derive(Default)]
 pub(super) struct Watch {
     pub(super) listeners: Listeners,
     pub(super) delivery: HintDelivery,
-    /// What stood when the cache began to lag; `None` while it keeps up.
+    /// The objects at the moment the cache began to lag; `None` while it is current.
     pub(super) lagging: Option<BTreeMap<ObjectReference, Object>>,
-    /// What the cache misses.
+    /// Objects that the cache misses.
     pub(super) missed: BTreeSet<ObjectReference>,
 }
 
 impl Watch {
-    /// An object changed. The watch is by our label, so that a change of anything else is not seen.
+    /// Handles a changed object. The watch selects by the broker's label, so it misses changes of other objects.
     pub(super) fn changed(&mut self, reference: &ObjectReference, object: &Object) {
         if let Some(resource) = XrName::id_of(reference.name())
             && object.is_ours()

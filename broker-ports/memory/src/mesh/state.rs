@@ -1,5 +1,4 @@
-//! What issuer and mesh know together, behind one lock: issuing, consuming, closing and retiring must each
-//! happen as a whole.
+//! Act: the shared state of issuer and mesh. One lock makes issuing, consuming, closing and retiring atomic.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,16 +25,16 @@ pub(crate) struct State {
     reachable: bool,
     ledgers: BTreeMap<ProvisionedResourceId, Ledger>,
     tokens: BTreeMap<BootstrapTokenId, Token>,
-    /// As with a real issuer, a plaintext is known by its digest only.
+    /// As in a real issuer, only the digest of a plaintext is stored.
     by_digest: BTreeMap<[u8; 32], BootstrapTokenId>,
     nodes: BTreeMap<NodeId, Node>,
     ids: SequentialIds,
     random: StdRng,
 }
 
-/// What the issuer knows of one resource.
+/// The issuer's state of one resource.
 ///
-/// Invariant: at most one live token per resource; there is no place for a second.
+/// Invariant: at most one live token per resource, because there is one field for it.
 #[derive(Default)]
 struct Ledger {
     seen: Option<LeaseEpoch>,
@@ -80,7 +79,7 @@ impl State {
         self.reachable = reachable;
     }
 
-    /// What the broker gets to work with: nothing while issuer and mesh are unreachable for it.
+    /// The state as the broker reaches it; an error while issuer and mesh are unreachable.
     pub(crate) fn reached(&mut self) -> Answer<&mut Self> {
         if self.reachable { Ok(self) } else { Err(PortError::transient("the mesh is unreachable")) }
     }
@@ -202,7 +201,7 @@ impl State {
         Ok(Retired::Done)
     }
 
-    /// The resource's open token, expired or not, can be consumed no more.
+    /// Invalidates the resource's open token, expired or not.
     fn invalidate_open(&mut self, resource: ProvisionedResourceId) {
         let open = self.ledgers.get_mut(&resource).and_then(|ledger| ledger.open.take());
         if let Some(token) = open.and_then(|id| self.tokens.get_mut(&id)) {
@@ -210,7 +209,7 @@ impl State {
         }
     }
 
-    /// Invariant: the caller has invalidated the open token before.
+    /// Invariant: the caller has invalidated the open token.
     fn mint(
         &mut self,
         resource: ProvisionedResourceId,
@@ -230,7 +229,7 @@ impl State {
     }
 }
 
-/// A minute to a day.
+/// One minute to one day.
 pub(crate) const DEFAULT_WINDOW: TtlWindow =
     TtlWindow::new(Duration::from_mins(1), Duration::from_hours(24));
 

@@ -1,4 +1,4 @@
-//! The audit in memory: lines are added, and only what people wrote can be blanked.
+//! Persist: the audit in memory. Lines are only added; free text can be blanked.
 
 use async_trait::async_trait;
 use broker_domain::ProvisionedResourceId;

@@ -1,4 +1,4 @@
-//! Persist in memory: brakes, and the permits for what was lost.
+//! Persist: brakes, and permits for losses, in memory.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use broker_ports::{
     PermitRequest,
 };
 
-/// A permit that was handed out, or a loss that an operator accepted.
+/// A granted permit or an accepted loss.
 pub(super) struct Taken {
     cluster: ClusterId,
     at: OffsetDateTime,
@@ -43,8 +43,8 @@ impl State {
         let now = self.now;
         for loss in accepted {
             let Some(row) = self.rows.get_mut(&loss.resource) else { continue };
-            row.slot.begin_anew(now);
-            row.slot.wish(now);
+            row.slot.reset(now);
+            row.slot.request_pass(now);
             let taken = Taken { cluster: cluster.clone(), at: now, accepted: true };
             self.permits.insert(loss.clone(), taken);
             self.listeners.tell(loss.resource);
@@ -73,7 +73,7 @@ impl State {
             return Permit::Braked;
         }
         let loss = Loss { resource: lease.resource, lost: lost.clone() };
-        // What was permitted and not used for a whole window is charged again.
+        // A permit that is older than the window is charged again.
         let within = |taken: &Taken| taken.accepted || taken.at + allowance.within > self.now;
         if self.permits.get(&loss).is_some_and(within) {
             return Permit::Granted;
@@ -91,7 +91,7 @@ impl State {
         Permit::Granted
     }
 
-    /// How many permits of the last while count.
+    /// The permits within the window.
     fn spent(&self, cluster: &ClusterId, allowance: Allowance) -> u64 {
         let counts = |taken: &&Taken| {
             !taken.accepted && taken.cluster == *cluster && taken.at + allowance.within > self.now
@@ -99,7 +99,7 @@ impl State {
         self.permits.values().filter(counts).count() as u64
     }
 
-    /// What was applied on the cluster and is wanted.
+    /// The number of wanted resources that were applied on the cluster.
     fn fleet(&self, cluster: &ClusterId) -> u64 {
         let counts = |resource: &ProvisionedResource| {
             resource.phase().is_converging()

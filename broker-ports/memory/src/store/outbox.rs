@@ -1,4 +1,4 @@
-//! Emit in memory: events on their way out, in order per resource.
+//! Emit: waiting events in memory, in order per resource.
 
 use std::time::Duration;
 
@@ -20,8 +20,7 @@ impl State {
         let mut chosen: Vec<(u64, EventKey)> = Vec::new();
         let mut resource = None;
         for (key, event) in &self.waiting {
-            // Invariant: events arrive in order. Only the first that waits of each resource is looked at;
-            // if it cannot be claimed, no later one of that resource can.
+            // Invariant: events arrive in order. Only the first waiting event of each resource is a candidate.
             if resource.replace(key.0) == Some(key.0) {
                 continue;
             }
@@ -43,7 +42,7 @@ impl State {
         claimed
     }
 
-    /// The event that a claim is the last one on.
+    /// The event whose last claim is this one.
     fn claimed(&mut self, claim: &EventClaim) -> Option<(EventKey, &mut Waiting)> {
         let key = *self.event_keys.get(&claim.event_id)?;
         let event = self.waiting.get_mut(&key)?;

@@ -1,4 +1,4 @@
-//! Persist in memory: removing what was Deleted for long.
+//! Persist: removes resources that have been Deleted for long, in memory.
 
 use broker_domain::{Phase, ProvisionedResourceId};
 
@@ -31,7 +31,7 @@ impl State {
         Ok(gone)
     }
 
-    /// Nothing writes a row that is Deleted, so its last change is the one that made it so.
+    /// No write changes a Deleted row, so its last change was the deletion.
     fn is_over(&self, id: ProvisionedResourceId, row: &Row, request: &PurgeRequest) -> bool {
         row.resource.phase() == Phase::Deleted
             && self.now - row.resource.updated_at() > request.retention

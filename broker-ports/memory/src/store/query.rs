@@ -1,4 +1,4 @@
-//! Persist in memory: pages of resources, in the order of their ids.
+//! Persist: pages of resources in memory, ordered by id.
 
 use std::ops::Bound;
 
@@ -23,8 +23,7 @@ impl State {
             wanted.then(|| row.read())
         });
         let (resources, unreadable) = apart(rows);
-        // Transactions end one after the other: whatever comes later is stamped with this moment or a
-        // later one.
+        // Transactions are sequential, so a later one has this timestamp or a later one.
         ListPage::new(resources, next, Watermark::new(self.now)).with_unreadable(unreadable)
     }
 
@@ -41,8 +40,7 @@ impl State {
         SweepPage::new(rows, next, self.now).with_unreadable(unreadable)
     }
 
-    /// What `pick` makes of the rows after one, up to the bounds of a page, and the id to go on from if there are
-    /// more.
+    /// Maps the rows after `after` with `pick`, within the bounds of a page. Returns the next cursor if rows are left.
     fn page<T>(
         &self,
         after: Option<ProvisionedResourceId>,
@@ -66,7 +64,7 @@ impl State {
     }
 }
 
-/// Those that can be read, and those that cannot.
+/// Splits readable rows from unreadable ones.
 fn apart<T>(rows: Vec<(ProvisionedResourceId, Answer<T>)>) -> (Vec<T>, Vec<UnreadableRow>) {
     let (mut readable, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());
     for (id, row) in rows {

@@ -1,4 +1,4 @@
-//! Persist in memory: writes of the aggregate. Row, event, audit line and schedule change together.
+//! Persist: writes of the aggregate in memory. Row, event, audit line and schedule change together.
 
 use std::ops::ControlFlow;
 
@@ -15,7 +15,7 @@ use broker_ports::{
     Replacement, Repository, StoredRequest, SweepPage, SweepQuery, Write, WriteKind, Written,
 };
 
-/// A write that nothing refuses any more.
+/// A write that passed all checks.
 struct Accepted {
     stored: Phase,
     resource: ProvisionedResource,
@@ -32,7 +32,7 @@ impl State {
         })
     }
 
-    /// Everything that can refuse is checked before anything is changed: there is no rollback here.
+    /// All checks run before the first change, because there is no rollback.
     fn replace(&mut self, replacement: &Replacement) -> Answer<Replaced> {
         let admitted = replacement.admitted();
         let resource = match self.check_creation(admitted)? {
@@ -54,7 +54,7 @@ impl State {
         Ok(Replaced::Created(Created::Stored))
     }
 
-    /// The new resource as it will be stored, or the answer of a request id that was used before.
+    /// The new resource to store, or the result of a used request id.
     fn check_creation(
         &self,
         admitted: &Admitted,
@@ -81,7 +81,7 @@ impl State {
         Ok(ControlFlow::Continue(self.stamped(change.resource())?))
     }
 
-    /// Stores a new resource that nothing refused.
+    /// Stores a new resource that passed all checks.
     fn insert(&mut self, admitted: &Admitted, resource: ProvisionedResource) {
         let (id, project) = (resource.id(), resource.project_id());
         let request = admitted.request().cloned();
@@ -106,7 +106,7 @@ impl State {
         })
     }
 
-    /// The row as it will be stored, or how the write lost its race.
+    /// The row to store, or how the write lost its race.
     fn check_write(
         &self,
         kind: WriteKind,
@@ -128,7 +128,7 @@ impl State {
         Ok(ControlFlow::Continue(Accepted { stored, resource: self.stamped(change.resource())? }))
     }
 
-    /// Stores a change that nothing refused.
+    /// Stores a change that passed all checks.
     fn apply(&mut self, kind: WriteKind, write: &Write<'_>, accepted: Accepted) {
         let Accepted { stored, resource } = accepted;
         let (now, id) = (self.now, resource.id());
@@ -138,7 +138,7 @@ impl State {
         }
         if let Some(row) = self.rows.get_mut(&id) {
             if resource.phase() != stored {
-                row.slot.begin_anew(now);
+                row.slot.reset(now);
             }
             row.resource = resource;
         }

@@ -1,4 +1,4 @@
-//! Persist in memory: who works on what, and when.
+//! Persist: leases and due times in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,8 +35,7 @@ impl State {
         row.lane().is_some() && !elsewhere && !row.slot.is_held(self.now)
     }
 
-    /// What is due in a lane: one of each Project, then a second of each, and so on. The Project that was
-    /// served longest ago begins.
+    /// The due resources of a lane: one of each Project per round, least recently served Project first.
     fn take_turns(
         &mut self,
         lane: Lane,
@@ -78,7 +77,7 @@ impl State {
         let until = self.after(request.lease_for);
         let slot = &mut self.rows.get_mut(&id)?.slot;
         slot.epoch = slot.epoch.next();
-        slot.wished = false;
+        slot.pass_requested = false;
         let left_behind = slot.lease.replace((request.worker.clone(), until));
         let lease = Lease::new(id, slot.epoch, request.worker.clone(), until);
         let lease = lease.with_attempts(slot.attempts);
@@ -110,7 +109,7 @@ impl State {
         let Some(row) = self.rows.get_mut(&lease.resource) else { return Released::LeaseLost };
         let slot = &mut row.slot;
         slot.lease = None;
-        if unchanged && !slot.wished {
+        if unchanged && !slot.pass_requested {
             slot.due_at = due_at;
         } else {
             slot.bring_forward(due_at);
@@ -126,7 +125,7 @@ impl State {
             }
             PassOutcome::Failed { .. } | PassOutcome::Ended { .. } => {}
         }
-        if matches!(outcome, PassOutcome::Stands { .. }) && !slot.wished {
+        if matches!(outcome, PassOutcome::Stands { .. }) && !slot.pass_requested {
             self.permits.retain(|loss, taken| loss.resource != lease.resource || !taken.accepted);
         }
         Released::Done
@@ -138,7 +137,7 @@ impl State {
             Due::After(wait) => self.after(wait),
         };
         let Some(row) = self.rows.get_mut(&id) else { return false };
-        row.slot.wish(due_at);
+        row.slot.request_pass(due_at);
         if due == Due::Now {
             self.listeners.tell(id);
         }
@@ -158,7 +157,7 @@ impl State {
             .about(id)
             .in_phase(row.resource.phase());
         if !paused {
-            row.slot.wish(now);
+            row.slot.request_pass(now);
         }
         self.append_audit(entry, None, None);
         if !paused {

@@ -1,5 +1,5 @@
-//! What the store holds, and the three things that every transaction does with it: add an audit line, add
-//! an event, wake whoever listens.
+//! Persist: the store's data, and the steps that every transaction shares: add an audit line, add an event, wake
+//! subscribers.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -23,24 +23,24 @@ use broker_ports::{
 
 pub(super) struct State {
     pub(super) reachable: bool,
-    /// The moment of the transaction that is under way. Never goes back.
+    /// The time of the current transaction. Never decreases.
     pub(super) now: OffsetDateTime,
     pub(super) rows: BTreeMap<ProvisionedResourceId, Row>,
     pub(super) requests: BTreeMap<(ProjectId, RequestId), ProvisionedResourceId>,
-    /// `None`: every reference is believed.
+    /// `None` accepts every reference.
     pub(super) references: Option<References>,
-    /// By cluster, and by the Project that is held; the cluster's own first.
+    /// By cluster and held Project; the cluster's own brake sorts first.
     pub(super) brakes: BTreeMap<(ClusterId, Option<ProjectId>), Brake>,
     pub(super) permits: BTreeMap<Loss, Taken>,
-    /// Events that were neither acknowledged nor skipped, in their order per resource.
+    /// Events that were neither acknowledged nor skipped, in order per resource.
     pub(super) waiting: BTreeMap<EventKey, Waiting>,
-    /// When the others were, oldest first.
+    /// When the other events were settled, oldest first.
     pub(super) delivered: VecDeque<(OffsetDateTime, EventId)>,
     pub(super) event_keys: BTreeMap<EventId, EventKey>,
-    /// Of each resource the latest event that was not purged: its number and its trace.
+    /// Number and trace of each resource's latest event that was not purged.
     pub(super) traces: BTreeMap<ProvisionedResourceId, (u64, Option<TraceParent>)>,
     pub(super) audit: Vec<AuditRecord>,
-    /// When a Project was last served in a lane, as a number that grows.
+    /// When a Project was last served in a lane, as an increasing number.
     pub(super) turns: BTreeMap<(Lane, ProjectId), u64>,
     pub(super) last_turn: u64,
     pub(super) backoff: Backoff,
@@ -49,20 +49,20 @@ pub(super) struct State {
     events_ever: u64,
 }
 
-/// A resource, with what belongs to it alone.
+/// A resource and its per-resource state.
 pub(super) struct Row {
     pub(super) resource: ProvisionedResource,
     pub(super) request: Option<(RequestId, RequestHash)>,
     pub(super) slot: Slot,
-    /// Somebody made it unreadable.
+    /// A test made it unreadable.
     pub(super) spoilt: bool,
 }
 
-/// A resource's place in the schedule.
+/// The schedule of a resource.
 pub(super) struct Slot {
     pub(super) due_at: Option<OffsetDateTime>,
-    /// Somebody asked for a pass since the last claim.
-    pub(super) wished: bool,
+    /// Whether a pass was requested after the last claim.
+    pub(super) pass_requested: bool,
     pub(super) attempts: u32,
     pub(super) last_error: Option<(String, String)>,
     pub(super) paused: bool,
@@ -70,30 +70,30 @@ pub(super) struct Slot {
     pub(super) lease: Option<(WorkerId, OffsetDateTime)>,
 }
 
-/// Which event: of which resource, and its number there.
+/// The resource of an event, and its number there.
 pub(super) type EventKey = (ProvisionedResourceId, u64);
 
-/// An event that waits for its delivery.
+/// An event that waits for delivery.
 pub(super) struct Waiting {
     pub(super) event_id: EventId,
     pub(super) event_type: EventType,
     pub(super) occurred_at: OffsetDateTime,
     pub(super) committed_at: OffsetDateTime,
-    /// Its place among all events ever committed.
+    /// Its position among all events ever committed.
     pub(super) position: u64,
     pub(super) payload: Vec<u8>,
     pub(super) traceparent: Option<TraceParent>,
-    /// How often it was claimed, ever.
+    /// The number of claims on it.
     pub(super) claims: u64,
-    /// How often it was rejected since it was committed or resumed.
+    /// The number of rejections since it was committed or redriven.
     pub(super) attempts: u32,
     pub(super) claimed_by: Option<WorkerId>,
-    /// The end of its claim, or of the delay after a failed delivery.
+    /// The end of its claim or of its delay.
     pub(super) held_until: Option<OffsetDateTime>,
     pub(super) dead_letter: Option<String>,
 }
 
-/// What declarations may refer to.
+/// The entities that declarations may refer to.
 #[derive(Default)]
 pub(super) struct References {
     projects: BTreeSet<ProjectId>,
@@ -126,7 +126,7 @@ impl State {
         }
     }
 
-    /// The store's clock, a while ahead; at the end of time for what lies beyond it.
+    /// The store's clock plus a duration; saturates at the largest time.
     pub(super) fn after(&self, wait: Duration) -> OffsetDateTime {
         time::Duration::try_from(wait)
             .ok()
@@ -134,7 +134,7 @@ impl State {
             .unwrap_or(PrimitiveDateTime::MAX.assume_utc())
     }
 
-    /// The resource as the store keeps it: changed now, by the store's own clock.
+    /// The resource as stored, with the store's time of change.
     pub(super) fn stamped(
         &self,
         resource: &ProvisionedResource,
@@ -162,7 +162,7 @@ impl State {
         }
     }
 
-    /// A worker's event belongs to the trace of the resource's event before it.
+    /// A worker's event joins the trace of the resource's previous event.
     pub(super) fn append_event(
         &mut self,
         event: &Event,
@@ -192,7 +192,7 @@ impl State {
         self.waiting.insert(key, waiting);
     }
 
-    /// An event is out of the way: delivered or skipped.
+    /// Removes a delivered or skipped event from the queue.
     pub(super) fn settle(&mut self, key: EventKey) {
         if let Some(settled) = self.waiting.remove(&key) {
             self.delivered.push_back((self.now, settled.event_id));
@@ -201,7 +201,7 @@ impl State {
 }
 
 impl Row {
-    /// The resource, unless its row was spoilt.
+    /// The resource, unless a test made its row unreadable.
     pub(super) fn read(&self) -> Answer<ProvisionedResource> {
         if self.spoilt {
             let id = self.resource.id();
@@ -212,7 +212,7 @@ impl Row {
         Ok(self.resource.clone())
     }
 
-    /// Invariant: what is at rest is never worked on. In which lane the others stand.
+    /// The lane of a resource. Invariant: settled resources have none and are never claimed.
     pub(super) fn lane(&self) -> Option<Lane> {
         if self.resource.at_rest() {
             return None;
@@ -222,11 +222,11 @@ impl Row {
 }
 
 impl Slot {
-    /// The place of something that has to be looked at now and that nobody has worked on.
+    /// Due now and never claimed.
     pub(super) const fn due(now: OffsetDateTime) -> Self {
         Self {
             due_at: Some(now),
-            wished: false,
+            pass_requested: false,
             attempts: 0,
             last_error: None,
             paused: false,
@@ -235,8 +235,8 @@ impl Slot {
         }
     }
 
-    /// Due at once, and as if nothing had ever failed.
-    pub(super) fn begin_anew(&mut self, now: OffsetDateTime) {
+    /// Due at once, without failed attempts.
+    pub(super) fn reset(&mut self, now: OffsetDateTime) {
         self.due_at = Some(now);
         self.forget_failures();
     }
@@ -246,18 +246,18 @@ impl Slot {
         self.last_error = None;
     }
 
-    /// Due then, unless it is due sooner. Being left to the sweep is later than any time.
+    /// Due at this time, unless it is due sooner. `None` is later than any time.
     pub(super) fn bring_forward(&mut self, due_at: Option<OffsetDateTime>) {
         self.due_at = match (self.due_at, due_at) {
-            (Some(stored), Some(wished)) => Some(stored.min(wished)),
-            (stored, wished) => stored.or(wished),
+            (Some(stored), Some(requested)) => Some(stored.min(requested)),
+            (stored, requested) => stored.or(requested),
         };
     }
 
-    /// Somebody wants it looked at then, whatever the pass that is under way comes to.
-    pub(super) fn wish(&mut self, due_at: OffsetDateTime) {
+    /// Requests a pass at this time; the result of a running pass does not postpone it.
+    pub(super) fn request_pass(&mut self, due_at: OffsetDateTime) {
         self.bring_forward(Some(due_at));
-        self.wished = true;
+        self.pass_requested = true;
     }
 
     pub(super) fn is_held(&self, now: OffsetDateTime) -> bool {

@@ -1,4 +1,4 @@
-//! The way of a resource to where it stands, as the changes that a store has to write.
+//! The history of a built resource, as the writes that a store has to perform.
 
 use broker_domain::{
     Change, FailureReason, MeshRole, Parameters, Phase, ProvisionedResource, ReferencesDigest,
@@ -8,20 +8,20 @@ use broker_domain::{
 use super::{ResourceBuilder, cluster, composed, id, second, stamp, xr_uid};
 use broker_ports::WriteKind;
 
-/// Everything that happened to a resource, in order.
+/// All changes of a resource, in order.
 #[derive(Debug, Clone)]
 pub struct Life {
     /// Its declaration.
     pub declared: Change,
-    /// What came after, each with the write that stores it.
+    /// The later changes, each with its kind of write.
     pub then: Vec<(WriteKind, Change)>,
 }
 
-/// Ids of events leave this much room for the events of one resource.
+/// The range of event ids of one resource.
 const EVENTS_PER_RESOURCE: u128 = 1_000;
 
 impl Life {
-    /// The resource at the end of it.
+    /// The resource after all changes.
     pub fn into_resource(self) -> ProvisionedResource {
         let last = self.then.into_iter().next_back().map_or(self.declared, |(_, change)| change);
         last.into_resource()
@@ -54,7 +54,7 @@ impl Life {
     }
 }
 
-/// A resource on its way.
+/// Collects the changes step by step.
 struct Walk {
     number: u128,
     resource: ProvisionedResource,
@@ -103,7 +103,7 @@ impl Walk {
         } else if builder.phase != Phase::Deregistering {
             self.advance(Phase::Deprovisioning);
             if builder.phase == Phase::Deleted {
-                self.record_what_is_gone();
+                self.record_substrate_gone();
                 self.advance(Phase::Deleted);
             }
         }
@@ -138,8 +138,8 @@ impl Walk {
         self.step(WriteKind::Substrate, change.expect("one cluster").expect("something new"));
     }
 
-    /// Nothing that was ever seen is left, which is what Deleted asks for.
-    fn record_what_is_gone(&mut self) {
+    /// Records all substrate as gone, which Deleted requires.
+    fn record_substrate_gone(&mut self) {
         let seen = self.resource.substrate();
         let gone = seen.composed().iter().chain(seen.provider_config()).cloned().collect();
         let left = seen.clone().without(&gone);
@@ -154,7 +154,7 @@ impl Walk {
         self.then.push((kind, change));
     }
 
-    /// A second later than the step before, with an event id that no other resource uses.
+    /// One second after the previous step, with an event id from the resource's range.
     fn stamp(&self) -> Stamp {
         let version = self.resource.version().get();
         let event = id(self.number * EVENTS_PER_RESOURCE + 1 + u128::from(version));

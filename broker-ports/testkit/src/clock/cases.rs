@@ -1,4 +1,4 @@
-//! What the broker relies on when it asks for the time and for new ids.
+//! Cases for clock and ids.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub(super) fn clock_cases<W: ClockUnderTest + 'static>() -> Vec<Case<W>> {
 }
 
 pub(super) fn id_source_cases<W: IdSourceUnderTest + 'static>() -> Vec<Case<W>> {
-    suite_of![ids_of_resources_are_of_version_7_and_grow, no_id_is_given_twice_by_whichever_replica,]
+    suite_of![resource_ids_are_version_7_and_increase, ids_are_unique_across_replicas,]
 }
 
 const DRAWS: usize = 10_000;
@@ -23,10 +23,10 @@ async fn time_passes_in_utc(world: &dyn ClockUnderTest) -> Outcome {
     require(world.clock().now().offset().is_utc(), "the clock shows local time")?;
     let (before, step) = (world.clock().now(), Duration::from_millis(20));
     world.advance(step).await;
-    require(world.clock().now() >= before + step, "time passes and the clock does not show it")
+    require(world.clock().now() >= before + step, "the clock did not advance")
 }
 
-async fn ids_of_resources_are_of_version_7_and_grow(world: &dyn IdSourceUnderTest) -> Outcome {
+async fn resource_ids_are_version_7_and_increase(world: &dyn IdSourceUnderTest) -> Outcome {
     let source = world.replica();
     let ids: Vec<_> = (0..DRAWS).map(|_| source.provisioned_resource_id()).collect();
     let sound = |id: Uuid| id.get_version_num() == 7 && id.get_variant() == Variant::RFC4122;
@@ -34,13 +34,13 @@ async fn ids_of_resources_are_of_version_7_and_grow(world: &dyn IdSourceUnderTes
     require(ids.is_sorted_by(|a, b| a < b), "a later id sorts before an earlier one")
 }
 
-async fn no_id_is_given_twice_by_whichever_replica(world: &dyn IdSourceUnderTest) -> Outcome {
+async fn ids_are_unique_across_replicas(world: &dyn IdSourceUnderTest) -> Outcome {
     let (one, other) = (world.replica(), world.replica());
     let ids: BTreeSet<_> = draw(&*one).chain(draw(&*other)).collect();
-    require(ids.len() == 4 * DRAWS, "an id was given twice")
+    require(ids.len() == 4 * DRAWS, "an id was used twice")
 }
 
-/// Ids of resources and of events, in turn.
+/// Resource ids and event ids, alternating.
 fn draw(source: &dyn IdSource) -> impl Iterator<Item = Uuid> {
     let pair = || [source.provisioned_resource_id().as_uuid(), source.event_id().as_uuid()];
     (0..DRAWS).flat_map(move |_| pair())

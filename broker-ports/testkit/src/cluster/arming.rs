@@ -1,4 +1,4 @@
-//! Shell, touch and arm: of a worker that was cut off, nothing but a shell can still land.
+//! Cases for shell, touch and arm: after a takeover, an older worker can at most apply a shell.
 
 use broker_render::{ARMED_ANNOTATION, EPOCH_ANNOTATION};
 
@@ -7,11 +7,11 @@ use super::prelude::*;
 pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of!(Scene {
         a_shell_is_paused_and_carries_its_epoch,
-        an_arm_injects_and_drops_the_pause,
+        an_arm_injects_the_token_and_removes_the_pause,
         an_older_arm_is_refused_after_a_touch,
         a_reapply_keeps_the_injected_token,
         a_standalone_composite_is_armed_without_a_token,
-        an_annotation_by_hand_is_no_shell,
+        an_invalid_arming_annotation_is_not_a_shell,
     })
 }
 
@@ -35,7 +35,7 @@ async fn a_shell_is_paused_and_carries_its_epoch(scene: &Scene<'_>) -> Outcome {
     require(at(object, &["spec", "userData"]).is_none(), "a shell carries user data")
 }
 
-async fn an_arm_injects_and_drops_the_pause(scene: &Scene<'_>) -> Outcome {
+async fn an_arm_injects_the_token_and_removes_the_pause(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     scene.armed(&subject).await?;
     let live = scene.live(&subject).await?;
@@ -83,7 +83,7 @@ async fn a_standalone_composite_is_armed_without_a_token(scene: &Scene<'_>) -> O
     require(at(object, &["spec", "userData"]).is_none(), "something was injected")
 }
 
-async fn an_annotation_by_hand_is_no_shell(scene: &Scene<'_>) -> Outcome {
+async fn an_invalid_arming_annotation_is_not_a_shell(scene: &Scene<'_>) -> Outcome {
     let (subject, _) = scene.standing().await?;
     let patch = json!({"metadata": {"annotations": {ARMED_ANNOTATION: "by hand"}}});
     scene.world.patch("kubectl", &subject.reference()?, &patch).await?;

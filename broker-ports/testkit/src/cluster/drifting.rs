@@ -1,4 +1,4 @@
-//! Drift: what an observation says of a composite resource that another writer changed, and of its ProviderConfig.
+//! Cases for drift: observations of a composite resource that another writer changed, and of its ProviderConfig.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ async fn drift_and_a_missing_config_are_observed(scene: &Scene<'_>) -> Outcome {
     observe_until(scene, &subject, (SpecState::Drifted, ConfigPresence::Missing)).await
 }
 
-/// Observes a subject, with its ProviderConfig, until the cache shows what is expected.
+/// Observes a subject with its ProviderConfig until the cache shows the expected state.
 async fn observe_until(
     scene: &Scene<'_>,
     subject: &Subject,
@@ -34,9 +34,9 @@ async fn observe_until(
     let listed = OwnedKinds::new(Vec::new(), vec![(kind.api_version.clone(), kind.kind.clone())]);
     let kind = ConfigKind::new(kind.api_version, kind.kind, ProviderConfigScope::Namespaced);
     let target = [subject.xr_target().with_config(Some(Arc::new(kind)))];
-    let mut rounds = scene.rounds(format!("{expected:?} stands, and is not observed"));
+    let mut rounds = scene.rounds(format!("{expected:?} is not observed"));
     loop {
-        // An adapter follows a kind of ProviderConfig once it was listed or read.
+        // An adapter watches a kind of ProviderConfig after a listing or a read.
         scene.cluster.list_owned(&OwnedQuery::new(listed.clone())).await?;
         let seen = scene.cluster.observe_many(&target).await?;
         if let [Ok(CachedXr::Present { spec, config, .. })] = seen[..]

@@ -1,25 +1,25 @@
-//! Writes stay at home: whatever is not ours is refused before anybody is asked.
+//! Cases for writes outside of the Project: the adapter rejects them before it sends a request.
 
-use super::deleting::NOBODYS;
+use super::deleting::UNUSED_UID;
 use super::prelude::*;
 use super::refusing::refusal;
 
 pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of!(Scene {
-        an_apply_for_another_project_is_refused,
-        a_deletion_of_what_is_not_ours_is_refused,
+        an_apply_for_another_project_is_rejected,
+        a_deletion_of_a_foreign_object_is_rejected,
         a_namespace_is_never_created,
     })
 }
 
-/// A resource of another Project, whose namespace stands.
+/// A resource of another Project, whose namespace exists.
 async fn neighbour(scene: &Scene<'_>) -> Checked<Subject> {
     let project = ProjectId::new(scene.world.fresh_id())?;
     scene.world.create_namespace(namespace(project).as_str()).await?;
     Ok(scene.machine()?.in_project(project))
 }
 
-async fn an_apply_for_another_project_is_refused(scene: &Scene<'_>) -> Outcome {
+async fn an_apply_for_another_project_is_rejected(scene: &Scene<'_>) -> Outcome {
     let neighbour = neighbour(scene).await?;
     for manifest in [neighbour.shell(1)?, neighbour.provider_config()?] {
         let target = manifest.reference().clone();
@@ -33,13 +33,13 @@ async fn an_apply_for_another_project_is_refused(scene: &Scene<'_>) -> Outcome {
     Ok(())
 }
 
-async fn a_deletion_of_what_is_not_ours_is_refused(scene: &Scene<'_>) -> Outcome {
+async fn a_deletion_of_a_foreign_object_is_rejected(scene: &Scene<'_>) -> Outcome {
     let neighbour = neighbour(scene).await?;
     let project = neighbour.identity.project;
     let request = ApplyRequest::open(project, neighbour.shell(1)?, Precondition::Absent);
     done(scene.cluster.apply(&request).await?)?;
     let kind = Blueprint::Estate.kind();
-    let name = format!("somebodys-{}", scene.world.fresh_id());
+    let name = format!("foreign-{}", scene.world.fresh_id());
     let foreign = ObjectReference::new(kind.api_version.as_str(), kind.kind.as_str(), name, None)?;
     let object = json!({
         "apiVersion": kind.api_version, "kind": kind.kind,
@@ -53,13 +53,13 @@ async fn a_deletion_of_what_is_not_ours_is_refused(scene: &Scene<'_>) -> Outcome
     ] {
         let version = ObjectVersion::of(&scene.object(&target).await?)?;
         require_rejected(scene.delete(&target, &version.uid).await, what)?;
-        require(!scene.is_going(&target).await?, "a refused deletion happened")?;
+        require(!scene.is_being_deleted(&target).await?, "a refused deletion happened")?;
     }
-    // Nobody removes a namespace around it.
+    // It has no namespace whose removal would clean it up.
     scene.world.delete_in_background(&foreign).await?;
     let home = namespace(scene.project);
     let target = ObjectReference::new("v1", "Namespace", home.as_str(), None)?;
-    require_rejected(scene.delete(&target, NOBODYS).await, "the deletion of a namespace")?;
+    require_rejected(scene.delete(&target, UNUSED_UID).await, "the deletion of a namespace")?;
     require(scene.world.namespace_exists(home.as_str()).await?, "the namespace was deleted")
 }
 

@@ -1,4 +1,4 @@
-//! Inspection: every fact by itself, known or unknown, and no secret in any.
+//! Cases for inspections: each part is known or an error, and none contains a secret.
 
 use broker_ports::{ClusterEvent, NamespaceState, ObjectReport};
 use time::OffsetDateTime;
@@ -10,13 +10,13 @@ use crate::builders::second;
 
 pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of!(Scene {
-        every_fact_is_reported,
-        absent_things_are_reported_as_absent,
-        a_forbidden_fact_is_unknown,
-        many_are_inspected_as_each_by_itself,
-        no_condition_and_no_event_repeats_a_token,
-        a_namespace_that_goes_is_terminating,
-        composed_objects_are_found_three_ways,
+        an_inspection_reports_every_part,
+        an_inspection_reports_absent_parts_as_absent,
+        a_forbidden_part_of_an_inspection_is_an_error,
+        inspect_many_equals_single_inspections,
+        conditions_and_events_contain_no_token,
+        a_namespace_being_deleted_is_terminating,
+        composed_objects_are_found_from_three_sources,
         events_come_newest_first,
     })
 }
@@ -25,10 +25,10 @@ fn present(
     what: &str,
     report: broker_ports::Inspected<Option<ObjectReport>>,
 ) -> Checked<ObjectReport> {
-    report?.ok_or_else(|| Violation::new(format!("{what} stands, but is reported as absent")))
+    report?.ok_or_else(|| Violation::new(format!("{what} exists, but is reported as absent")))
 }
 
-async fn every_fact_is_reported(scene: &Scene<'_>) -> Outcome {
+async fn an_inspection_reports_every_part(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     let part = scene.composed(&subject).await?;
     done(scene.apply(subject.provider_config()?, Precondition::Absent).await?)?;
@@ -47,8 +47,11 @@ async fn every_fact_is_reported(scene: &Scene<'_>) -> Outcome {
     let live = scene.live(&subject).await?;
     require(xr.uid == live.object.version().uid, "another object is reported")?;
     require(xr.finalizers == [FINALIZER], "the finalizers are not reported")?;
-    require(!xr.paused && xr.deleting_since.is_none(), "it is neither paused nor going")?;
-    require(xr.armed == Some(subject.token_id.to_string()), "it is armed with something else")?;
+    require(
+        !xr.paused && xr.deleting_since.is_none(),
+        "it is reported as paused or being deleted",
+    )?;
+    require(xr.armed == Some(subject.token_id.to_string()), "it has another arming")?;
     let composition = xr.composition.as_deref();
     require(composition == Some("machine"), "another Composition is reported")?;
     let [synced] = &xr.conditions[..] else {
@@ -57,17 +60,20 @@ async fn every_fact_is_reported(scene: &Scene<'_>) -> Outcome {
     let said =
         (synced.kind.as_str(), synced.status, synced.reason.as_str(), synced.message.as_str());
     let expected = ("Synced", ConditionStatus::False, "ReconcileError", "it broke");
-    require(said == expected, "a condition is reported in other words")?;
-    require(synced.since.is_some(), "it is not said since when a condition holds")?;
+    require(said == expected, "a condition is reported differently")?;
+    require(synced.since.is_some(), "a condition has no transition time")?;
     present("the ProviderConfig", inspection.provider_config)?;
     let mut composed = inspection.composed;
     let (name, report) =
         composed.pop().ok_or_else(|| Violation::new("the composed object is not reported"))?;
     require(name == part && composed.is_empty(), "other composed objects are reported")?;
-    require(present("the composed object", report)?.finalizers == [FINALIZER], "it is not held")
+    require(
+        present("the composed object", report)?.finalizers == [FINALIZER],
+        "its finalizer is not reported",
+    )
 }
 
-async fn absent_things_are_reported_as_absent(scene: &Scene<'_>) -> Outcome {
+async fn an_inspection_reports_absent_parts_as_absent(scene: &Scene<'_>) -> Outcome {
     let elsewhere = ProjectId::new(scene.world.fresh_id())?;
     let subject = scene.of_an_absent_kind().await?.in_project(elsewhere);
     let mut target = subject.target()?;
@@ -82,7 +88,7 @@ async fn absent_things_are_reported_as_absent(scene: &Scene<'_>) -> Outcome {
     require(gone, "a recorded object that is gone is not reported as that")
 }
 
-async fn a_forbidden_fact_is_unknown(scene: &Scene<'_>) -> Outcome {
+async fn a_forbidden_part_of_an_inspection_is_an_error(scene: &Scene<'_>) -> Outcome {
     let (subject, _) = scene.standing().await?;
     let mut target = subject.target()?;
     target.recorded = [subject.part("recorded")?].into();
@@ -97,28 +103,28 @@ async fn a_forbidden_fact_is_unknown(scene: &Scene<'_>) -> Outcome {
     require(unknown, "a forbidden composed object is a known fact")
 }
 
-async fn many_are_inspected_as_each_by_itself(scene: &Scene<'_>) -> Outcome {
-    let (shell, composing, nobody) = (scene.machine()?, scene.machine()?, scene.machine()?);
+async fn inspect_many_equals_single_inspections(scene: &Scene<'_>) -> Outcome {
+    let (shell, composing, missing) = (scene.machine()?, scene.machine()?, scene.machine()?);
     scene.shell(&shell).await?;
     scene.composed(&composing).await?;
     done(scene.apply(composing.provider_config()?, Precondition::Absent).await?)?;
-    let targets = [nobody.target()?, composing.target()?, shell.target()?];
+    let targets = [missing.target()?, composing.target()?, shell.target()?];
     let limited = scene.world.limited_to(&[core_namespace()]).await?;
     for cluster in [&*scene.cluster, &*limited] {
         let answers = cluster.inspect_many(&targets).await;
-        require(answers.len() == targets.len(), "there is not one answer each")?;
+        require(answers.len() == targets.len(), "there is not one result per target")?;
         for (target, answer) in targets.iter().zip(answers) {
             let alone = cluster.inspect(target).await?;
             require(
                 format!("{:?}", answer?) == format!("{alone:?}"),
-                "among many another thing is said of a resource than by itself",
+                "a batch inspection differs from a single one",
             )?;
         }
     }
     Ok(())
 }
 
-async fn no_condition_and_no_event_repeats_a_token(scene: &Scene<'_>) -> Outcome {
+async fn conditions_and_events_contain_no_token(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     let part = scene.composed(&subject).await?;
     let condition = json!({
@@ -129,13 +135,13 @@ async fn no_condition_and_no_event_repeats_a_token(scene: &Scene<'_>) -> Outcome
     let patch = json!({"status": {"conditions": [condition]}});
     scene.world.patch_status(&subject.reference()?, &patch).await?;
     scene.world.patch_status(&part, &patch).await?;
-    let mut event = said(10, format!("somebody repeated {CANARY}"));
+    let mut event = said(10, format!("an event repeated {CANARY}"));
     event.reason = format!("Refused-{CANARY}");
     scene.world.say(&subject.reference()?, &event).await?;
     let inspection = scene.cluster.inspect(&subject.target()?).await?;
     let text = format!("{inspection:?}");
-    for words in ["the cloud refused", "somebody repeated"] {
-        require(text.contains(words), "what was said is not reported")?;
+    for words in ["the cloud refused", "an event repeated"] {
+        require(text.contains(words), "a message is not reported")?;
     }
     require(!text.contains(CANARY), "an inspection repeats the token")?;
     let reading = scene.read(&subject).await?;
@@ -144,24 +150,27 @@ async fn no_condition_and_no_event_repeats_a_token(scene: &Scene<'_>) -> Outcome
     require(!format!("{seen:?}").contains(CANARY), "an observation prints the token")
 }
 
-async fn a_namespace_that_goes_is_terminating(scene: &Scene<'_>) -> Outcome {
+async fn a_namespace_being_deleted_is_terminating(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
-    // Its holder keeps it, and it keeps its namespace.
+    // Its finalizer keeps it, and it keeps its namespace.
     let part = subject.part("held")?;
     scene.create_part(&subject, &part, json!([])).await?;
     scene.world.remove_namespace(namespace(scene.project).as_str()).await?;
-    let mut rounds = scene.rounds("a namespace that is being deleted is called active");
+    let mut rounds = scene.rounds("a namespace being deleted is reported as active");
     loop {
         let state = scene.cluster.inspect(&subject.target()?).await?.namespace?;
         if state == NamespaceState::Terminating {
             return scene.let_go(&part).await;
         }
-        require(state == NamespaceState::Active, "a namespace that is held is called absent")?;
+        require(
+            state == NamespaceState::Active,
+            "a namespace being deleted is reported as absent",
+        )?;
         rounds.wait().await?;
     }
 }
 
-async fn composed_objects_are_found_three_ways(scene: &Scene<'_>) -> Outcome {
+async fn composed_objects_are_found_from_three_sources(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     let referred = scene.composed(&subject).await?;
     let (labelled, recorded) = (subject.part("labelled")?, subject.part("recorded")?);
@@ -175,7 +184,7 @@ async fn composed_objects_are_found_three_ways(scene: &Scene<'_>) -> Outcome {
     scene.world.create(&recorded, &unlabelled(&recorded)).await?;
     // Only the reference leads to this one.
     let strip = json!({"metadata": {"labels": {"crossplane.io/composite": Value::Null}}});
-    scene.world.patch("somebody", &referred, &strip).await?;
+    scene.world.patch("another-writer", &referred, &strip).await?;
     let target = subject.target()?.with_recorded([recorded.clone()].into());
     let inspection = scene.cluster.inspect(&target).await?;
     let mut found = Vec::new();
@@ -189,7 +198,7 @@ async fn composed_objects_are_found_three_ways(scene: &Scene<'_>) -> Outcome {
     require(found == expected, "composed objects are not found in all three ways, once each")
 }
 
-/// What is said some seconds after a fixed moment.
+/// An event some seconds after a fixed moment.
 fn said(at: i64, message: impl Into<String>) -> ClusterEvent {
     ClusterEvent::new(Some(second(at)), "ComposeResources", message).as_warning()
 }
@@ -201,14 +210,14 @@ async fn events_come_newest_first(scene: &Scene<'_>) -> Outcome {
     }
     scene.world.say(&neighbour.reference()?, &said(25, "about a neighbour")).await?;
     for at in [20, 10, 30] {
-        scene.world.say(&subject.reference()?, &said(at, format!("said at {at}"))).await?;
+        scene.world.say(&subject.reference()?, &said(at, format!("reported at {at}"))).await?;
     }
     let events = scene.cluster.inspect(&subject.target()?).await?.events?;
-    let expected: Vec<_> = [30, 20, 10].map(|at| said(at, format!("said at {at}"))).into();
+    let expected: Vec<_> = [30, 20, 10].map(|at| said(at, format!("reported at {at}"))).into();
     require(events == expected, &format!("instead of the newest first, there is {events:?}"))
 }
 
-/// An event as an API server stores it. That of an object without a namespace stands in `default`.
+/// An event as an API server stores it. For an object without a namespace, it is in `default`.
 pub(super) fn core_event(
     about: &ObjectReference,
     live: &Value,

@@ -1,5 +1,4 @@
-//! The kinds that the cases use: four of composite resources, one of what they compose, one of
-//! ProviderConfigs.
+//! The kinds of the cases: four composite resources, one composed object, one ProviderConfig.
 
 use std::sync::Arc;
 
@@ -11,16 +10,16 @@ use super::PlainKind;
 
 const GROUP: &str = "contract.plexsphere.io";
 
-/// The kinds of composite resources that the cases use.
+/// The composite resources of the cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Blueprint {
-    /// A machine in a namespace, which boots with cloud-init.
+    /// A namespaced machine that boots with cloud-init.
     Machine,
-    /// Something outside of any namespace.
+    /// A cluster-scoped composite resource.
     Estate,
     /// A kind that a case may remove.
     Fleeting,
-    /// A machine whose kind refuses every user data, and repeats it.
+    /// A machine whose schema rejects every user data and repeats it in the error.
     Picky,
 }
 
@@ -59,7 +58,7 @@ impl Blueprint {
         .to_string()
     }
 
-    /// What the platform installs.
+    /// The definition that the platform installs.
     pub(super) fn installed(self) -> String {
         let user_data = match self {
             Self::Picky => json!({"type": "string", "pattern": "^never$"}),
@@ -77,14 +76,15 @@ impl Blueprint {
         }))
     }
 
-    /// What the catalog claims: anything goes. It lets a case send what the platform's kind refuses.
+    /// The definition in the catalog, which accepts anything. So a case can send objects that the installed kind
+    /// rejects.
     pub(super) fn claimed(self) -> Result<Arc<Xrd>, Error> {
         let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         Xrd::parse(self.document(&anything).as_bytes()).map(Arc::new)
     }
 }
 
-/// The kind that composed objects are of.
+/// The kind of composed objects.
 pub(super) fn part() -> PlainKind {
     plain("parts.plexsphere.io", "v1", "Part", "parts", true)
 }

@@ -1,4 +1,4 @@
-//! Many at once: observations, pages of what is ours, and hints.
+//! Cases for observations of many resources, paged listings, and hints.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,31 +12,31 @@ use super::prelude::*;
 
 pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of!(Scene {
-        observations_keep_their_order,
-        an_observation_shows_what_stands,
-        a_forbidden_kind_spoils_only_its_own,
-        owned_objects_are_listed_to_the_end,
-        owned_pages_do_not_drift_while_objects_go,
-        what_carries_our_label_is_listed_whatever_its_name,
-        what_lost_our_label_is_not_listed,
+        observations_keep_the_order_of_targets,
+        an_observation_matches_the_reading,
+        a_forbidden_kind_fails_only_its_own_items,
+        paged_listing_visits_every_owned_object,
+        a_listing_skips_nothing_while_objects_are_deleted,
+        a_labelled_object_is_listed_whatever_its_name,
+        an_object_without_our_label_is_not_listed,
         a_forbidden_listing_is_an_error,
         a_change_gives_a_hint,
     })
 }
 
-/// A hint is allowed to take its time, but a watch that says nothing for so long says nothing at all.
+/// The timeout for a hint. Hints may be late; a watch that is silent this long is broken.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-async fn observations_keep_their_order(scene: &Scene<'_>) -> Outcome {
+async fn observations_keep_the_order_of_targets(scene: &Scene<'_>) -> Outcome {
     let (first, missing, second) = (scene.machine()?, scene.machine()?, scene.machine()?);
     let versions = [scene.shell(&second).await?, scene.shell(&first).await?];
     let targets = [second.xr_target(), missing.xr_target(), first.xr_target()];
-    let mut rounds = scene.rounds("what stands is never observed");
+    let mut rounds = scene.rounds("an existing object is never observed");
     loop {
         let seen = scene.cluster.observe_many(&targets).await?;
         let [second, Ok(CachedXr::Absent), first] = &seen[..] else {
             return Err(Violation::new(
-                "what nobody made is observed, or there are not three answers",
+                "a missing object is observed, or there are not three results",
             ));
         };
         if let [
@@ -45,18 +45,18 @@ async fn observations_keep_their_order(scene: &Scene<'_>) -> Outcome {
         ] = [second, first]
         {
             let ordered = second.uid == versions[0].uid && first.uid == versions[1].uid;
-            return require(ordered, "the answers come in another order");
+            return require(ordered, "the results are in another order");
         }
         rounds.wait().await?;
     }
 }
 
-async fn an_observation_shows_what_stands(scene: &Scene<'_>) -> Outcome {
+async fn an_observation_matches_the_reading(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     let part = scene.composed(&subject).await?;
     let referred = scene.live(&subject).await?.references;
     require(referred == [part].into(), "the composed object is not referred to")?;
-    let mut rounds = scene.rounds("what stands is never observed as it stands");
+    let mut rounds = scene.rounds("an existing object is never observed in its state");
     loop {
         let live = scene.live(&subject).await?;
         let seen = scene.cluster.observe_many(&[subject.xr_target()]).await?;
@@ -66,10 +66,10 @@ async fn an_observation_shows_what_stands(scene: &Scene<'_>) -> Outcome {
         {
             require(*status == live.status, "an observation and a read differ in the status")?;
             let token = Arming::Armed(Armed::Token(subject.token_id));
-            require(*armed == token, "an observation does not show with what it is armed")?;
+            require(*armed == token, "an observation has another arming")?;
             require(*references == live.references_digest, "they differ in the references")?;
             let applied = *spec == SpecState::AsApplied;
-            require(applied, "what was just applied is observed as drifted")?;
+            require(applied, "a new apply is observed as drifted")?;
             let digest = subject.armed()?.digest();
             return require(*owned == digest, "the digest is over something else");
         }
@@ -77,7 +77,7 @@ async fn an_observation_shows_what_stands(scene: &Scene<'_>) -> Outcome {
     }
 }
 
-async fn a_forbidden_kind_spoils_only_its_own(scene: &Scene<'_>) -> Outcome {
+async fn a_forbidden_kind_fails_only_its_own_items(scene: &Scene<'_>) -> Outcome {
     let (machine, estate) = (scene.machine()?, scene.resource(Blueprint::Estate)?);
     scene.shell(&machine).await?;
     let limited = scene.world.limited_to(&[Blueprint::Machine.kind()]).await?;
@@ -97,20 +97,20 @@ async fn a_forbidden_kind_spoils_only_its_own(scene: &Scene<'_>) -> Outcome {
 
 pub(super) type Listed = BTreeMap<String, OwnedObject>;
 
-/// Asks for composite resources of two kinds and for ProviderConfigs.
+/// Queries composite resources of two kinds and ProviderConfigs.
 pub(super) fn owned(scene: &Scene<'_>) -> Checked<OwnedQuery> {
     let config = config();
     let xrds = vec![scene.machine()?.xrd(), scene.resource(Blueprint::Estate)?.xrd()];
     Ok(OwnedQuery::new(OwnedKinds::new(xrds, vec![(config.api_version, config.kind)])))
 }
 
-/// Lists until what is found is what was waited for: a cache may be behind, but it catches up.
+/// Lists until the condition holds: a cache may lag but must catch up.
 pub(super) async fn list_until(
     scene: &Scene<'_>,
     query: &OwnedQuery,
     is_there: impl Fn(&Listed) -> bool + Send + Sync,
 ) -> Checked<Listed> {
-    let mut rounds = scene.rounds("what is waited for is never listed");
+    let mut rounds = scene.rounds("the expected objects are never listed");
     loop {
         let found = list(&*scene.cluster, query.clone(), Listed::new()).await?;
         if is_there(&found) {
@@ -120,7 +120,7 @@ pub(super) async fn list_until(
     }
 }
 
-/// Follows the pages to their end, beside what was found before. No object comes twice.
+/// Follows the pages to the end and adds them to earlier results. No object appears twice.
 pub(super) async fn list(
     cluster: &dyn Cluster,
     mut query: OwnedQuery,
@@ -141,7 +141,7 @@ pub(super) async fn list(
     Err(PortError::rejected("the pages never end"))
 }
 
-async fn owned_objects_are_listed_to_the_end(scene: &Scene<'_>) -> Outcome {
+async fn paged_listing_visits_every_owned_object(scene: &Scene<'_>) -> Outcome {
     let mut wanted = Vec::new();
     for _ in 0..7 {
         let subject = scene.machine()?;
@@ -166,9 +166,9 @@ async fn owned_objects_are_listed_to_the_end(scene: &Scene<'_>) -> Outcome {
     scene.let_go(going).await
 }
 
-/// An object of the same kind and place that carries our label, and a name that is none of ours.
+/// An object of the same kind and place with the broker's label and a foreign name.
 async fn stranger(scene: &Scene<'_>, like: &ObjectReference) -> Checked<ObjectReference> {
-    let name = format!("of-somebody-{}", scene.world.fresh_id().simple());
+    let name = format!("foreign-{}", scene.world.fresh_id().simple());
     let stranger = ObjectReference::new(like.api_version(), like.kind(), &name, like.namespace())?;
     let object = json!({
         "apiVersion": stranger.api_version(),
@@ -184,9 +184,9 @@ async fn stranger(scene: &Scene<'_>, like: &ObjectReference) -> Checked<ObjectRe
     Ok(stranger)
 }
 
-/// An object that carries our label is ours to report, whatever its name and wherever it stands. Whoever leaves out what
-/// nobody asks about leaves out nothing else.
-async fn what_carries_our_label_is_listed_whatever_its_name(scene: &Scene<'_>) -> Outcome {
+/// Every object with the broker's label is listed, whatever its name and place. A query's exceptions exclude nothing
+/// else.
+async fn a_labelled_object_is_listed_whatever_its_name(scene: &Scene<'_>) -> Outcome {
     let (excepted, wanted) = (scene.machine()?, scene.machine()?);
     for subject in [&excepted, &wanted] {
         scene.shell(subject).await?;
@@ -211,8 +211,8 @@ async fn what_carries_our_label_is_listed_whatever_its_name(scene: &Scene<'_>) -
     .map(drop)
 }
 
-/// Whoever counts objects instead of remembering the last one leaves some out when others go.
-async fn owned_pages_do_not_drift_while_objects_go(scene: &Scene<'_>) -> Outcome {
+/// Offset-based paging would skip objects while others are deleted.
+async fn a_listing_skips_nothing_while_objects_are_deleted(scene: &Scene<'_>) -> Outcome {
     let mut standing = Vec::new();
     for _ in 0..9 {
         let subject = scene.machine()?;
@@ -234,12 +234,12 @@ async fn owned_pages_do_not_drift_while_objects_go(scene: &Scene<'_>) -> Outcome
         return require(all(&found), "the only page leaves an object out");
     };
     let found = list(&*scene.cluster, query.after(next), found).await?;
-    require(all(&found), "an object that stood throughout is not listed")
+    require(all(&found), "an object that existed throughout is not listed")
 }
 
 async fn a_forbidden_listing_is_an_error(scene: &Scene<'_>) -> Outcome {
     scene.shell(&scene.machine()?).await?;
-    // Pages may end between kinds: what is forbidden shows at the latest at the end.
+    // Pages may end between kinds, so the error may come on a later page.
     let some = [Blueprint::Machine.kind(), Blueprint::Estate.kind()];
     for kinds in [&[][..], &some] {
         let limited = scene.world.limited_to(kinds).await?;
@@ -249,7 +249,7 @@ async fn a_forbidden_listing_is_an_error(scene: &Scene<'_>) -> Outcome {
     Ok(())
 }
 
-async fn what_lost_our_label_is_not_listed(scene: &Scene<'_>) -> Outcome {
+async fn an_object_without_our_label_is_not_listed(scene: &Scene<'_>) -> Outcome {
     let (subject, _) = scene.standing().await?;
     let reference = subject.reference()?;
     let strip = json!({"metadata": {"labels": {MANAGED_BY_LABEL: Value::Null}}});
@@ -270,7 +270,7 @@ async fn hint(hints: &mut Hints, about: ProvisionedResourceId) -> Outcome {
     }
 }
 
-/// Each of them for a listener that was not there before.
+/// Each change has a new subscriber.
 async fn a_change_gives_a_hint(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     let (xr, config) = (subject.reference()?, subject.config_reference()?);

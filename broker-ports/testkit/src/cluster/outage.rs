@@ -1,18 +1,18 @@
-//! Promises about failure: an API server that cannot be reached knows nothing, and nothing is gone for it.
+//! Cases for outages: an unreachable API server is never evidence of absence.
 
 use super::listing::{Listed, list, list_until, owned};
 use super::prelude::*;
 
 pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of!(Scene {
-        a_cluster_that_is_cut_off_never_answers_with_absence,
-        an_observation_that_is_cut_off_is_never_absence,
-        an_inspection_that_is_cut_off_knows_nothing,
-        a_cluster_that_is_cut_off_changes_nothing,
+        an_unreachable_cluster_never_reports_absence,
+        an_unreachable_cluster_is_never_observed_as_absent,
+        an_inspection_of_an_unreachable_cluster_is_unknown,
+        an_unreachable_cluster_changes_nothing,
     })
 }
 
-async fn a_cluster_that_is_cut_off_never_answers_with_absence(scene: &Scene<'_>) -> Outcome {
+async fn an_unreachable_cluster_never_reports_absence(scene: &Scene<'_>) -> Outcome {
     let (stands, missing) = (scene.machine()?, scene.machine()?);
     scene.composed(&stands).await?;
     let (query, reference) = (owned(scene)?, stands.reference()?.to_string());
@@ -22,11 +22,11 @@ async fn a_cluster_that_is_cut_off_never_answers_with_absence(scene: &Scene<'_>)
     for subject in [&stands, &missing] {
         require_outage(scene.cluster.read(&subject.target()?).await, "read")?;
     }
-    // A cache may remember what it saw, until it notices; it may not forget it because of that.
+    // A cache may keep what it saw. It must not drop it because of the outage.
     match list(&*scene.cluster, query, Listed::new()).await {
         Ok(listed) => {
             let there = listed.contains_key(&reference);
-            require(there, "a listing that is cut off leaves out what stands")?;
+            require(there, "a listing during an outage omits an existing object")?;
         }
         failed @ Err(_) => require_outage(failed, "list_owned")?,
     }
@@ -34,17 +34,17 @@ async fn a_cluster_that_is_cut_off_never_answers_with_absence(scene: &Scene<'_>)
         Ok(remembered) => require(remembered == here, "it is another cluster")?,
         failed @ Err(_) => require_outage(failed, "identity")?,
     }
-    // Whoever watches may go on watching for what it will not hear; a stream that ends says so, too.
+    // A subscription may stay silent or end.
     match scene.cluster.hints().await {
         Ok(_) => Ok(()),
         failed @ Err(_) => require_outage(failed.map(drop), "hints"),
     }
 }
 
-async fn an_observation_that_is_cut_off_is_never_absence(scene: &Scene<'_>) -> Outcome {
+async fn an_unreachable_cluster_is_never_observed_as_absent(scene: &Scene<'_>) -> Outcome {
     let (subject, _) = scene.standing().await?;
     let targets = [subject.xr_target(), subject.xr_target()];
-    let mut rounds = scene.rounds("what stands is never observed");
+    let mut rounds = scene.rounds("an existing object is never observed");
     while !matches!(
         scene.cluster.observe_many(&targets).await?[..],
         [Ok(CachedXr::Present { .. }), _]
@@ -56,18 +56,18 @@ async fn an_observation_that_is_cut_off_is_never_absence(scene: &Scene<'_>) -> O
         Ok(seen) => seen,
         failed @ Err(_) => return require_outage(failed, "observe_many"),
     };
-    require(seen.len() == targets.len(), "there is not one answer for each")?;
+    require(seen.len() == targets.len(), "there is not one result per target")?;
     for answer in seen {
         match answer {
-            // A cache may remember what it saw.
+            // A cache may keep what it saw.
             Ok(CachedXr::Present { .. }) => {}
-            nothing => require_outage(nothing, "an observation of what stands")?,
+            nothing => require_outage(nothing, "an observation of an existing object")?,
         }
     }
     Ok(())
 }
 
-async fn an_inspection_that_is_cut_off_knows_nothing(scene: &Scene<'_>) -> Outcome {
+async fn an_inspection_of_an_unreachable_cluster_is_unknown(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     let mut target = subject.target()?;
     target.recorded = [scene.composed(&subject).await?].into();
@@ -88,7 +88,7 @@ async fn an_inspection_that_is_cut_off_knows_nothing(scene: &Scene<'_>) -> Outco
     }
 }
 
-async fn a_cluster_that_is_cut_off_changes_nothing(scene: &Scene<'_>) -> Outcome {
+async fn an_unreachable_cluster_changes_nothing(scene: &Scene<'_>) -> Outcome {
     let (stands, missing) = (scene.machine()?, scene.machine()?);
     let version = scene.shell(&stands).await?;
     let config = done(scene.apply(stands.provider_config()?, Precondition::Absent).await?)?;
@@ -102,7 +102,7 @@ async fn a_cluster_that_is_cut_off_changes_nothing(scene: &Scene<'_>) -> Outcome
     let targets = [
         (stands.reference()?, version.uid.as_str()),
         (stands.config_reference()?, config.uid.as_str()),
-        (missing.reference()?, "nobody's"),
+        (missing.reference()?, "an unused uid"),
     ];
     for (target, uid) in &targets {
         require_outage(scene.delete(target, uid).await, "delete")?;

@@ -1,4 +1,4 @@
-//! What the cases of a cluster are written with.
+//! Imports of the cluster cases.
 
 pub(super) use broker_domain::{ObjectReference, ProjectId};
 pub(super) use broker_ports::{

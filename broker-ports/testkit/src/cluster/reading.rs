@@ -1,4 +1,4 @@
-//! Direct reads: absence only where the API server said so.
+//! Cases for readings: absence only if the API server reported it.
 
 use broker_ports::Presence;
 
@@ -7,11 +7,11 @@ use super::prelude::*;
 
 pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of!(Scene {
-        the_cluster_is_its_kube_system,
+        the_cluster_id_is_the_kube_system_uid,
         an_absent_object_is_absent,
-        an_absent_namespace_is_told_apart,
+        an_absent_namespace_is_distinguished,
         a_forbidden_read_is_an_error,
-        half_a_reading_is_an_error,
+        a_partial_reading_is_an_error,
         a_reading_is_never_stale,
         an_object_without_our_label_is_read,
         recorded_objects_are_read_by_name,
@@ -19,7 +19,7 @@ pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
     })
 }
 
-async fn the_cluster_is_its_kube_system(scene: &Scene<'_>) -> Outcome {
+async fn the_cluster_id_is_the_kube_system_uid(scene: &Scene<'_>) -> Outcome {
     let uid = scene.world.kube_system_uid().await?;
     require(scene.cluster.identity().await?.as_str() == uid, "the identity is another uid")?;
     let reading = scene.read(&scene.machine()?).await?;
@@ -31,15 +31,15 @@ async fn an_absent_object_is_absent(scene: &Scene<'_>) -> Outcome {
         let reading = scene.read(&scene.resource(blueprint)?).await?;
         require(matches!(reading.xr, XrReading::Absent), "an absent object is not read as absent")?;
         require(reading.provider_config.is_none(), "an absent ProviderConfig is read")?;
-        require(reading.labelled.is_empty(), "composed objects of nobody are read")?;
+        require(reading.labelled.is_empty(), "foreign composed objects are read")?;
     }
     Ok(())
 }
 
-async fn an_absent_namespace_is_told_apart(scene: &Scene<'_>) -> Outcome {
+async fn an_absent_namespace_is_distinguished(scene: &Scene<'_>) -> Outcome {
     let never = scene.machine()?.in_project(ProjectId::new(scene.world.fresh_id())?);
     let xr = scene.read(&never).await?.xr;
-    require(matches!(xr, XrReading::NamespaceAbsent), "an absent namespace is not told apart")?;
+    require(matches!(xr, XrReading::NamespaceAbsent), "an absent namespace is not distinguished")?;
     let (subject, _) = scene.standing().await?;
     scene.world.remove_namespace(namespace(scene.project).as_str()).await?;
     scene.until_read(&subject, |xr| matches!(xr, XrReading::NamespaceAbsent)).await
@@ -48,14 +48,14 @@ async fn an_absent_namespace_is_told_apart(scene: &Scene<'_>) -> Outcome {
 async fn a_forbidden_read_is_an_error(scene: &Scene<'_>) -> Outcome {
     let (standing, missing) = (scene.machine()?, scene.machine()?);
     scene.shell(&standing).await?;
-    let nobody = scene.world.limited_to(&[]).await?;
+    let unprivileged = scene.world.limited_to(&[]).await?;
     for subject in [standing, missing] {
-        require_rejected(nobody.read(&subject.target()?).await, "a read that is forbidden")?;
+        require_rejected(unprivileged.read(&subject.target()?).await, "a read that is forbidden")?;
     }
-    require_rejected(nobody.identity().await, "a look at kube-system that is forbidden")
+    require_rejected(unprivileged.identity().await, "a forbidden read of kube-system")
 }
 
-async fn half_a_reading_is_an_error(scene: &Scene<'_>) -> Outcome {
+async fn a_partial_reading_is_an_error(scene: &Scene<'_>) -> Outcome {
     let (subject, _) = scene.standing().await?;
     let every = [Blueprint::Machine.kind(), part(), config(), core_namespace()];
     let all = scene.world.limited_to(&every).await?;
@@ -72,7 +72,7 @@ async fn half_a_reading_is_an_error(scene: &Scene<'_>) -> Outcome {
 async fn a_reading_is_never_stale(scene: &Scene<'_>) -> Outcome {
     let (subject, later) = (scene.machine()?, scene.machine()?);
     let first = scene.shell(&subject).await?;
-    // Whoever keeps what was read has it now.
+    // An adapter that caches readings has this one now.
     scene.live(&subject).await?;
     scene.world.freeze_caches().await?;
     let second = done(scene.apply(subject.shell(2)?, first.unchanged()).await?)?;
@@ -83,7 +83,7 @@ async fn a_reading_is_never_stale(scene: &Scene<'_>) -> Outcome {
     scene.world.delete_in_background(&later.reference()?).await?;
     scene.until_gone(&later.reference()?).await?;
     let xr = scene.read(&later).await?.xr;
-    require(matches!(xr, XrReading::Absent), "a read shows what is gone")
+    require(matches!(xr, XrReading::Absent), "a read returns a deleted object")
 }
 
 async fn an_object_without_our_label_is_read(scene: &Scene<'_>) -> Outcome {
@@ -105,7 +105,7 @@ async fn recorded_objects_are_read_by_name(scene: &Scene<'_>) -> Outcome {
     let of_no_kind = ("never-served.plexsphere.io/v1", "Nothing");
     let of_no_kind =
         ObjectReference::new(of_no_kind.0, of_no_kind.1, "recorded", Some(home.as_str()))?;
-    // It carries no label that could lead to it.
+    // It has no label that leads to it.
     let object = json!({
         "apiVersion": standing.api_version(), "kind": standing.kind(),
         "metadata": {"name": standing.name(), "namespace": standing.namespace()}, "spec": {},
@@ -126,5 +126,5 @@ async fn labelled_objects_are_found(scene: &Scene<'_>) -> Outcome {
     scene.create_part(&neighbour, &neighbour.part("of-a-neighbour")?, json!([])).await?;
     let reading = scene.read(&subject).await?;
     require(matches!(reading.xr, XrReading::Absent), "an absent composite resource is read")?;
-    require(reading.labelled == [part].into(), "what carries the label is not just what is found")
+    require(reading.labelled == [part].into(), "the labelled objects differ from those found")
 }

@@ -1,17 +1,17 @@
-//! Refusals: for good, in the server's words, and without what was injected.
+//! Cases for refusals: rejected, with the server's message and without injected values.
 
 use super::prelude::*;
 
 pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of!(Scene {
-        a_refusal_names_field_and_object,
+        a_refusal_names_the_field_and_the_object,
         a_refusal_repeats_no_token,
         an_apply_of_an_absent_kind_is_rejected,
         a_forbidden_apply_is_an_error,
     })
 }
 
-async fn a_refusal_names_field_and_object(scene: &Scene<'_>) -> Outcome {
+async fn a_refusal_names_the_field_and_the_object(scene: &Scene<'_>) -> Outcome {
     for (parameters, field, verb) in [
         (r#"{"size":"huge"}"#, "size", ""),
         (r#"{"size":7}"#, "", ""),
@@ -19,7 +19,7 @@ async fn a_refusal_names_field_and_object(scene: &Scene<'_>) -> Outcome {
     ] {
         let subject = scene.machine()?.with_parameters(parameters)?;
         let answer = scene.apply(subject.shell(1)?, Precondition::Absent).await;
-        // The message alone is what most people ever see.
+        // Most users see only the message.
         let message = answer.as_ref().err().map(ToString::to_string).unwrap_or_default();
         require(refusal(answer.map(drop))?.contains(field), "a refusal does not name the field")?;
         let reference = subject.reference()?;
@@ -30,7 +30,7 @@ async fn a_refusal_names_field_and_object(scene: &Scene<'_>) -> Outcome {
         require(scene.world.object(&reference).await?.is_none(), "a refused object was stored")?;
         let request = ApplyRequest::open(scene.project, subject.shell(1)?, Precondition::Absent);
         let answer = scene.cluster.dry_run(&request).await;
-        require_rejected(answer, "a dry run of what the schema refuses")?;
+        require_rejected(answer, "a dry run of an invalid object")?;
     }
     Ok(())
 }
@@ -59,19 +59,19 @@ async fn an_apply_of_an_absent_kind_is_rejected(scene: &Scene<'_>) -> Outcome {
 
 async fn a_forbidden_apply_is_an_error(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
-    let nobody = scene.world.limited_to(&[]).await?;
+    let unprivileged = scene.world.limited_to(&[]).await?;
     let request = ApplyRequest::open(scene.project, subject.shell(1)?, Precondition::Absent);
-    require_rejected(nobody.apply(&request).await, "a forbidden apply")?;
-    require_rejected(nobody.dry_run(&request).await, "a forbidden dry run")?;
+    require_rejected(unprivileged.apply(&request).await, "a forbidden apply")?;
+    require_rejected(unprivileged.dry_run(&request).await, "a forbidden dry run")?;
     require(
         scene.world.object(&subject.reference()?).await?.is_none(),
         "a forbidden apply happened",
     )
 }
 
-/// A refusal, with all that it says.
+/// A refusal with its whole text.
 pub(super) fn refusal(answer: Result<(), PortError>) -> Checked<String> {
-    let Err(error) = answer else { return Err(Violation::new("a refused apply went through")) };
+    let Err(error) = answer else { return Err(Violation::new("an invalid apply succeeded")) };
     let mut text = format!("{error} {error:?}");
     let mut source = std::error::Error::source(&error);
     while let Some(cause) = source {

@@ -1,4 +1,4 @@
-//! What most cases begin with: a Project with its namespace, the kinds, and a resource in it.
+//! The fixture of most cluster cases: a Project with its namespace, the kinds, and a resource.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use super::subject::Subject;
 use super::{ClusterUnderTest, ServedKind};
 use crate::prelude::*;
 
-/// Must never show anywhere.
+/// A token that must never appear in any output.
 pub(super) const CANARY: &str = "canary-5f1d7c-bootstrap-token";
 
-/// Holds whatever a case wants to keep.
+/// Keeps an object until the case removes it.
 pub(super) const FINALIZER: &str = "contract.plexsphere.io/held";
 
-/// How often a case asks again before it gives up.
+/// The maximum number of polls of a case.
 const ROUNDS: usize = 600;
 
-/// A world in which the kinds are served and a Project has its namespace.
+/// A world with served kinds and a Project with its namespace.
 pub(super) struct Scene<'w> {
     pub(super) world: &'w dyn ClusterUnderTest,
     pub(super) cluster: Arc<dyn Cluster>,
@@ -45,12 +45,12 @@ impl<'w> Scene<'w> {
         Ok(Self { world, cluster: world.cluster(), project })
     }
 
-    /// Rounds of waiting for something that may take its time.
+    /// Polls for a state that may take time.
     pub(super) fn rounds(&self, otherwise: impl Into<String>) -> Rounds<'w> {
         Rounds { world: self.world, left: ROUNDS, otherwise: otherwise.into() }
     }
 
-    /// A machine that nobody asked for yet.
+    /// A machine that is not declared yet.
     pub(super) fn machine(&self) -> Checked<Subject> {
         self.resource(Blueprint::Machine)
     }
@@ -64,7 +64,7 @@ impl<'w> Scene<'w> {
         Subject::new(identity, blueprint.claimed()?, self.world.fresh_id().try_into()?)
     }
 
-    /// Applies something that holds no secret.
+    /// Applies a manifest without a secret.
     pub(super) async fn apply(
         &self,
         manifest: Manifest,
@@ -73,12 +73,12 @@ impl<'w> Scene<'w> {
         self.cluster.apply(&ApplyRequest::open(self.project, manifest, precondition)).await
     }
 
-    /// A shell of the subject, under epoch 1.
+    /// Applies a shell of the subject under epoch 1.
     pub(super) async fn shell(&self, subject: &Subject) -> Checked<ObjectVersion> {
         done(self.apply(subject.shell(1)?, Precondition::Absent).await?)
     }
 
-    /// A machine that stands as a shell under epoch 1, and its version.
+    /// A machine with an applied shell under epoch 1, and its version.
     pub(super) async fn standing(&self) -> Checked<(Subject, ObjectVersion)> {
         let subject = self.machine()?;
         let version = self.shell(&subject).await?;
@@ -92,13 +92,13 @@ impl<'w> Scene<'w> {
         Ok(self.cluster.apply(&request).await?)
     }
 
-    /// The subject, armed.
+    /// Applies and arms the subject.
     pub(super) async fn armed(&self, subject: &Subject) -> Checked<ObjectVersion> {
         let shell = self.shell(subject).await?;
         done(self.arm(subject, &shell).await?)
     }
 
-    /// The subject as Crossplane leaves it: armed, with a composed object that its provider holds.
+    /// The subject as Crossplane leaves it: armed, with a composed object that a finalizer keeps.
     pub(super) async fn composed(&self, subject: &Subject) -> Checked<ObjectReference> {
         let version = self.armed(subject).await?;
         let owner = subject.reference()?;
@@ -120,7 +120,7 @@ impl<'w> Scene<'w> {
         Ok(part)
     }
 
-    /// Lets another object take the subject's name: answers the versions of the former and of the latter.
+    /// Replaces the subject's object by another one of that name. Returns the versions of both.
     pub(super) async fn replaced(&self, subject: &Subject) -> Checked<[ObjectVersion; 2]> {
         let before = self.shell(subject).await?;
         let reference = subject.reference()?;
@@ -129,7 +129,7 @@ impl<'w> Scene<'w> {
         Ok([before, self.shell(subject).await?])
     }
 
-    /// An object with the composite label of the subject.
+    /// An object with the subject's composite label.
     pub(super) async fn create_part(
         &self,
         subject: &Subject,
@@ -151,12 +151,12 @@ impl<'w> Scene<'w> {
         Ok(self.world.create(part, &object).await?)
     }
 
-    /// Takes every finalizer from an object, as whoever held it.
+    /// Removes every finalizer of an object, as its holder.
     pub(super) async fn let_go(&self, target: &ObjectReference) -> Outcome {
         Ok(self.world.patch("holder", target, &json!({"metadata": {"finalizers": []}})).await?)
     }
 
-    /// Holds an object.
+    /// Adds a finalizer to an object.
     pub(super) async fn hold(&self, target: &ObjectReference) -> Outcome {
         let patch = json!({"metadata": {"finalizers": [FINALIZER]}});
         Ok(self.world.patch("holder", target, &patch).await?)
@@ -174,39 +174,39 @@ impl<'w> Scene<'w> {
         Ok(self.cluster.read(&subject.target()?).await?)
     }
 
-    /// The composite resource, which has to stand.
+    /// The composite resource, which must exist.
     pub(super) async fn live(&self, subject: &Subject) -> Checked<LiveXr> {
         match self.read(subject).await?.xr {
             XrReading::Present(live) => Ok(*live),
             absent @ (XrReading::Absent | XrReading::NamespaceAbsent | XrReading::KindAbsent) => {
                 Err(Violation::new(format!(
-                    "the composite resource stands, but is read as {absent:?}"
+                    "the composite resource exists, but is read as {absent:?}"
                 )))
             }
         }
     }
 
-    /// An object past the port, which has to stand.
+    /// An object read past the port, which must exist.
     pub(super) async fn object(&self, target: &ObjectReference) -> Checked<Value> {
         let object = self.world.object(target).await?;
         object.ok_or_else(|| Violation::new(format!("{target} is gone")))
     }
 
-    /// Whether an object is being deleted that has to stand.
-    pub(super) async fn is_going(&self, target: &ObjectReference) -> Checked<bool> {
+    /// Whether an existing object is being deleted.
+    pub(super) async fn is_being_deleted(&self, target: &ObjectReference) -> Checked<bool> {
         Ok(self.object(target).await?["metadata"].get("deletionTimestamp").is_some())
     }
 
     /// Waits until an object is gone.
     pub(super) async fn until_gone(&self, target: &ObjectReference) -> Outcome {
-        let mut rounds = self.rounds(format!("{target} never goes"));
+        let mut rounds = self.rounds(format!("{target} is never gone"));
         while self.world.object(target).await?.is_some() {
             rounds.wait().await?;
         }
         Ok(())
     }
 
-    /// A resource of a kind that nothing serves any more.
+    /// A resource of a kind that is no longer served.
     pub(super) async fn of_an_absent_kind(&self) -> Checked<Subject> {
         let subject = self.resource(Blueprint::Fleeting)?;
         self.world.remove_kind(&Blueprint::Fleeting.kind()).await?;
@@ -217,13 +217,13 @@ impl<'w> Scene<'w> {
     /// Waits until an object is being deleted.
     pub(super) async fn until_deleting(&self, target: &ObjectReference) -> Outcome {
         let mut rounds = self.rounds(format!("{target} is never deleted"));
-        while !self.is_going(target).await? {
+        while !self.is_being_deleted(target).await? {
             rounds.wait().await?;
         }
         Ok(())
     }
 
-    /// Waits until the composite resource is read in another way than before.
+    /// Waits until the reading of the composite resource changes.
     pub(super) async fn until_read(
         &self,
         subject: &Subject,
@@ -237,7 +237,7 @@ impl<'w> Scene<'w> {
     }
 }
 
-/// A case that asks again, until it gives up.
+/// A bounded number of polls.
 pub(super) struct Rounds<'w> {
     world: &'w dyn ClusterUnderTest,
     left: usize,
@@ -253,17 +253,17 @@ impl Rounds<'_> {
     }
 }
 
-/// The version at which an apply was done.
+/// The version of a successful apply.
 pub(super) fn done(applied: Applied) -> Checked<ObjectVersion> {
     match applied {
         Applied::Done(version) => Ok(version),
         lost @ (Applied::Conflict | Applied::NameTaken) => {
-            Err(Violation::new(format!("an apply whose precondition holds is answered {lost:?}")))
+            Err(Violation::new(format!("an apply whose precondition holds returned {lost:?}")))
         }
     }
 }
 
-/// What stands in an object at a path of keys.
+/// The value of an object at a path of keys.
 pub(super) fn at<'a>(object: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(object, |value, key| value.get(key))
 }

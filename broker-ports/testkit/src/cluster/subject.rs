@@ -1,4 +1,4 @@
-//! One resource, and what the broker would render for it.
+//! One resource and its rendered manifests.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// A Node of a kind, with the token that it would be armed with.
+    /// A Node of a kind, with the token that arms it.
     pub(super) fn new(
         identity: Identity,
         xrd: Arc<Xrd>,
@@ -49,7 +49,7 @@ impl Subject {
         self
     }
 
-    /// With parameter values: canonical JSON.
+    /// Sets the parameters: canonical JSON.
     pub(super) fn with_parameters(mut self, json: &str) -> Checked<Self> {
         self.parameters = Parameters::from_canonical_json(json)?;
         Ok(self)
@@ -84,7 +84,7 @@ impl Subject {
         Arc::clone(&self.xrd)
     }
 
-    /// A composed object of that name, in the Project's namespace.
+    /// A composed object of that name in the Project's namespace.
     pub(super) fn part(&self, name: &str) -> Checked<ObjectReference> {
         let (part, home) = (part(), namespace(self.identity.project));
         Ok(ObjectReference::new(part.api_version, part.kind, name, Some(home.as_str()))?)
@@ -106,7 +106,7 @@ impl Subject {
         Ok(self.xr()?.shell(epoch))
     }
 
-    /// Armed, without the injection.
+    /// The armed manifest without injection.
     pub(super) fn armed(&self) -> Checked<Manifest> {
         let armed = match self.mesh_role {
             MeshRole::Node => Armed::Token(self.token_id),
@@ -115,7 +115,7 @@ impl Subject {
         Ok(self.xr()?.armed(&armed))
     }
 
-    /// Armed with the canary token.
+    /// The armed manifest with the canary token.
     pub(super) fn sealed(&self) -> Checked<SealedManifest> {
         Ok(inject_bootstrap(
             &self.xr()?,
@@ -128,7 +128,7 @@ impl Subject {
         )?)
     }
 
-    /// Armed with whatever stands.
+    /// The armed manifest with the live object's injection site.
     pub(super) fn preserved(&self, live: &Value) -> Checked<SealedManifest> {
         Ok(preserve_injection(live, &self.xr()?, self.token_id)?)
     }

@@ -1,4 +1,4 @@
-//! Answers that are given again, and arguments that outlive their call, where `Clone` is not enough.
+//! Copies of answers that are replayed, and of arguments that outlive their call, for types without `Clone`.
 
 use broker_domain::{Change, ObjectReference, ProjectId};
 
@@ -50,7 +50,7 @@ impl KeptDelete {
     }
 }
 
-/// The answers of a batch.
+/// The results of a batch.
 #[expect(clippy::ptr_arg, reason = "a copy is made of what a method returns, and that is a vector")]
 pub(super) fn batch<T: Clone>(answers: &Vec<Result<T, PortError>>) -> Vec<Result<T, PortError>> {
     answers.iter().map(|answer| answer.as_ref().map_err(error).cloned()).collect()
@@ -72,7 +72,7 @@ fn unreadable(rows: &[UnreadableRow]) -> Vec<UnreadableRow> {
     rows.iter().map(|row| UnreadableRow::new(row.id, error(&row.error))).collect()
 }
 
-/// A live object is not copied, for it may hold a token; a stale read is the one thing that needs to.
+/// `LiveObject` is not `Clone`, because it may hold a token. Only a stale read needs a copy.
 pub(super) fn reading(reading: &Reading) -> Reading {
     let Reading { cluster, xr, provider_config, recorded, labelled, .. } = reading;
     let xr = match xr {

@@ -1,4 +1,4 @@
-//! The one place where calls go wrong; what the ports add is delegation.
+//! Fault injection for one call. The ports only delegate to it.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -12,21 +12,21 @@ use super::plan::{Answered, Fault, Late};
 use super::{Faults, Fired};
 use broker_ports::{PortError, PortName};
 
-/// A port that can be wrapped: implemented for `dyn` of each, and for nothing else.
+/// A port that can be wrapped: implemented for `dyn` of each port only.
 pub trait FaultyPort: Send + Sync + 'static {
-    /// Which port it is.
+    /// The port's name.
     #[doc(hidden)]
     const PORT: PortName;
-    /// What can go wrong.
+    /// The methods that can fail.
     #[doc(hidden)]
     const METHODS: &'static [Method];
 
-    /// The same port, with faults.
+    /// Wraps the port.
     #[doc(hidden)]
     fn decorate(port: Arc<Self>, faults: Faults) -> Arc<Self>;
 }
 
-/// A method that can go wrong.
+/// A method that can fail.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Method {
@@ -35,15 +35,15 @@ pub struct Method {
     pub(super) may_change: bool,
 }
 
-/// A port in its wrapping.
+/// A wrapped port.
 pub(super) struct Faulty<P: ?Sized> {
     inner: Arc<P>,
     faults: Faults,
-    /// The [`Past`] of each question, where a stale answer may be wanted.
+    /// The [`Past`] of each question, for stale reads.
     answers: Mutex<BTreeMap<Question, Box<dyn Any + Send>>>,
 }
 
-/// What was true, as far as anybody asked, and what was true before that.
+/// The latest answer, and the one before it.
 type Past<T> = (T, Option<T>);
 
 type Answer<T> = Result<T, PortError>;
@@ -60,8 +60,8 @@ impl<P: FaultyPort + ?Sized> Faulty<P> {
         &self.inner
     }
 
-    /// A call whose answer is not given again. `later` makes a request of it that outlives the caller, if it may
-    /// change something.
+    /// A call whose answer cannot be replayed. `later` builds a request that outlives the caller, if it may change
+    /// state.
     pub(super) async fn call<T, F>(
         &self,
         method: Method,
@@ -77,7 +77,7 @@ impl<P: FaultyPort + ?Sized> Faulty<P> {
         self.perform(fired, method, now, later).await
     }
 
-    /// A call that changes nothing and whose answer can be given again.
+    /// A read-only call whose answer can be replayed.
     pub(super) async fn read<T, F>(
         &self,
         method: Method,
@@ -107,8 +107,8 @@ impl<P: FaultyPort + ?Sized> Faulty<P> {
         }
     }
 
-    /// Performs a call, or lets it go wrong. What is lost of a call that changes nothing is only `Transient`: nothing
-    /// can have happened.
+    /// Performs a call, with a fault if one is planned. A lost answer of a read-only call is `Transient`, because
+    /// nothing can have happened.
     async fn perform<T, F>(
         &self,
         fired: Option<Fired>,
@@ -120,7 +120,7 @@ impl<P: FaultyPort + ?Sized> Faulty<P> {
         F: Future<Output = Answer<T>> + Send,
         T: Send + 'static,
     {
-        // Nothing is answered from memory here.
+        // This call never replays an answer.
         let Some(fired) = fired.filter(|fired| fired.fault != Fault::StaleRead) else {
             return now().await;
         };
@@ -156,7 +156,7 @@ impl<P: FaultyPort + ?Sized> Faulty<P> {
         }
     }
 
-    /// Remembers an answer; answers what was true before it.
+    /// Records an answer and returns the previous one.
     fn remember<T: Debug + Send + 'static>(
         &self,
         key: Question,
@@ -174,7 +174,7 @@ impl<P: FaultyPort + ?Sized> Faulty<P> {
 }
 
 impl Faults {
-    /// Counts a call, and says which it is and what should go wrong with it.
+    /// Counts a call and returns its number and its planned fault.
     fn count(&self, port: PortName, method: Method, about: Option<String>) -> (u64, Option<Fired>) {
         let mut state = self.lock();
         let calls = state.calls.entry((port, method.name)).or_default();
@@ -192,7 +192,7 @@ impl Faults {
     }
 }
 
-/// A request on its way to the other side. If its caller is dropped first it goes adrift.
+/// An in-flight request. If its caller drops it, it goes adrift.
 struct UnderWay<'a, T: Send + 'static> {
     fired: Fired,
     faults: &'a Faults,

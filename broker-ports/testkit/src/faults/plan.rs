@@ -1,4 +1,4 @@
-//! What goes wrong, and when: by script, by seed, or both.
+//! Fault plans: which call fails and how, by script, by seed, or both.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -12,41 +12,40 @@ use super::mechanism::Method;
 use super::ports::methods_of;
 use broker_ports::PortName;
 
-/// Something that goes wrong with one call.
+/// A fault of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// Nothing happens, and the caller is told so: `Transient`.
+    /// No effect; the caller gets `Transient`.
     BeforeEffect,
-    /// It happens, and the answer is lost: `Unknown`, or `Transient` where nothing could change.
+    /// The effect happens and the response is lost: `Unknown`, or `Transient` for a read-only call.
     AfterEffect,
-    /// The call hangs, on tokio's clock. A caller that is more patient gets its answer afterwards: that of
-    /// the request, or `Unknown` if that never arrives.
+    /// The call hangs, on tokio's clock. A caller that waits longer gets the response, or `Unknown` if the request
+    /// never arrives.
     Delay {
-        /// For how long.
+        /// The duration.
         by: Duration,
-        /// What becomes of the request when its caller gives up first. A read changes nothing either way.
+        /// What happens to the request if its caller drops it. Irrelevant for reads.
         late: Late,
     },
-    /// It happens twice.
+    /// The effect happens twice.
     Duplicate {
-        /// Which of the two the caller is told of.
+        /// Which response the caller gets.
         answered: Answered,
     },
-    /// A read is answered with what was true before the last change of the answer to that question. It cannot fire
-    /// where nobody asked before that change.
+    /// A read returns the answer from before its last change. It can fire only if an earlier call read that answer.
     StaleRead,
 }
 
-/// What becomes of a request whose caller gave up.
+/// What happens to a request whose caller dropped it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Late {
     /// It never arrives.
     Never,
-    /// It arrives when [`Faults::land_next`](super::Faults::land_next) says so.
+    /// It arrives on [`Faults::land_next`](super::Faults::land_next).
     Lands,
 }
 
-/// Which of two performances the caller is told of.
+/// Which of two responses the caller gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "each is the one of its name")]
 pub enum Answered {
@@ -54,25 +53,25 @@ pub enum Answered {
     Second,
 }
 
-/// How many of a thousand calls go wrong, in which way: a thousand in all, at the most.
+/// The number of calls in a thousand that fail, per fault. The sum is at most a thousand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Odds {
     /// [`Fault::BeforeEffect`].
     pub before_effect: u16,
     /// [`Fault::AfterEffect`].
     pub after_effect: u16,
-    /// [`Fault::Delay`]; half of the requests that their callers give up on arrive late.
+    /// [`Fault::Delay`]; half of the dropped requests arrive late.
     pub delay: u16,
-    /// [`Fault::Duplicate`]; half of them are answered by the second.
+    /// [`Fault::Duplicate`]; half of them return the second response.
     pub duplicate: u16,
-    /// [`Fault::StaleRead`], of reads only.
+    /// [`Fault::StaleRead`], for reads only.
     pub stale_read: u16,
-    /// How long a delayed call hangs: longer than its caller's deadline.
+    /// The duration of a delay; longer than the caller's deadline.
     pub delay_by: Duration,
 }
 
 impl Odds {
-    /// Nothing goes wrong; a delay, once it has odds, lasts an hour.
+    /// No faults; the default delay is one hour.
     pub const NONE: Self = Self {
         before_effect: 0,
         after_effect: 0,
@@ -82,7 +81,7 @@ impl Odds {
         delay_by: Duration::from_hours(1),
     };
 
-    /// Each fault has the same odds.
+    /// The same odds for each fault.
     pub const fn evenly(of_a_thousand: u16) -> Self {
         let each = of_a_thousand;
         Self {
@@ -95,16 +94,16 @@ impl Odds {
         }
     }
 
-    /// How many of a thousand calls go wrong in any way.
+    /// The sum of all odds.
     fn of_a_thousand(self) -> u32 {
         let Self { before_effect, after_effect, delay, duplicate, stale_read, delay_by: _ } = self;
         [before_effect, after_effect, delay, duplicate, stale_read].map(u32::from).iter().sum()
     }
 }
 
-/// Which calls go wrong.
+/// The calls that fail.
 ///
-/// What the script says about a call goes before what its odds would be.
+/// The script overrides the odds.
 #[derive(Debug, Clone, Default)]
 #[must_use]
 pub struct FaultPlan {
@@ -122,36 +121,35 @@ struct Line {
 }
 
 impl FaultPlan {
-    /// Nothing goes wrong.
+    /// No faults.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Every call takes its chance. The nth call of a method meets the same fault in every run with this
-    /// seed, whatever happens on other ports meanwhile.
+    /// Random faults. The nth call of a method gets the same fault in every run with this seed, independent of other
+    /// ports.
     ///
     /// # Panics
     ///
-    /// When the odds come to more than a thousand of a thousand: some faults would have no chance at all.
+    /// When the odds exceed a thousand in sum: some faults could never occur.
     #[track_caller]
     pub fn seeded(seed: u64, odds: Odds) -> Self {
         let sum = odds.of_a_thousand();
-        assert!(sum <= 1_000, "the odds come to {sum} of 1,000 calls; use 1,000 at the most");
+        assert!(sum <= 1_000, "the odds sum up to {sum} of 1,000 calls; use at most 1,000");
         Self { seeded: Some((seed, odds)), ..Self::none() }
     }
 
-    /// One call of a method goes wrong: its nth, counted from one.
+    /// Injects a fault into the nth call of a method, counted from one.
     ///
     /// # Panics
     ///
-    /// When the port has no such method, or the method has no stale answer to give.
+    /// When the port has no such method, or the method has no stale answer.
     #[track_caller]
     pub fn on(self, port: PortName, method: &'static str, nth: u64, fault: Fault) -> Self {
         self.with(Line { port, method, calls: nth..=nth, fault })
     }
 
-    /// Every call of a method goes wrong from its nth on, until the faults are
-    /// [healed](super::Faults::heal).
+    /// Injects a fault into every call of a method from the nth on, until [healed](super::Faults::heal).
     ///
     /// # Panics
     ///
@@ -161,8 +159,8 @@ impl FaultPlan {
         self.with(Line { port, method, calls: nth..=u64::MAX, fault })
     }
 
-    /// Answers are remembered although no stale one is wanted, to learn
-    /// [where one could be given](super::Faults::stale_calls), and [what each call is about](super::Faults::about).
+    /// Records answers without a planned stale read, for [`stale_calls`](super::Faults::stale_calls) and
+    /// [`about`](super::Faults::about).
     pub fn remembering(self) -> Self {
         Self { remembers: true, ..self }
     }
@@ -178,7 +176,7 @@ impl FaultPlan {
         self
     }
 
-    /// Whether an answer may be wanted again.
+    /// Whether a stale answer may be needed.
     pub(super) fn has_stale_reads(&self) -> bool {
         self.remembers
             || self.script.iter().any(|line| line.fault == Fault::StaleRead)
@@ -197,7 +195,7 @@ impl FaultPlan {
     }
 }
 
-/// A script that means nothing would test nothing, in silence.
+/// Rejects a script without effect, which would silently test nothing.
 #[track_caller]
 fn check(port: PortName, method: &str, fault: Fault) {
     let methods = methods_of(port);
@@ -212,7 +210,7 @@ fn check(port: PortName, method: &str, fault: Fault) {
     );
 }
 
-/// What a call's chance comes to.
+/// Draws the fault of a call from the odds.
 fn draw(seed: u64, odds: Odds, port: PortName, method: Method, nth: u64) -> Option<Fault> {
     let Odds { before_effect, after_effect, delay, duplicate, stale_read, delay_by } = odds;
     let mut hasher = Sha256::new();

@@ -1,12 +1,11 @@
-//! Delegation: one line per method of every port, which says whether it changes something.
+//! Delegation for every port: one line per method, marked as writing or read-only.
 //!
-//! - `write` may change something. Its arguments say how they are kept for a request that outlives the call,
-//!   and how they are then lent: `= kept => lent`; what is copied needs neither.
-//! - `kinds` is a `write` whose first argument says which one: each kind counts as a method of its own.
-//! - `read` changes nothing, and its answer can be given again, by `Clone` or by a function of ours.
-//! - `ask` changes nothing, and its answer cannot be given again.
+//! - `write` may change state. Arguments that outlive the call need `= kept => lent`; `Copy` arguments do not.
+//! - `kinds` is a `write` whose first argument is the kind; each kind counts as a method.
+//! - `read` is read-only, and its answer can be replayed by `Clone` or by a function of this crate.
+//! - `ask` is read-only, and its answer cannot be replayed.
 //!
-//! `about` is what tells a call from others of its method, for whoever counts them apart.
+//! `about` distinguishes calls of one method, for callers that count them separately.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,7 +34,7 @@ use broker_ports::{
     XrTarget,
 };
 
-/// What can be called on a port.
+/// The methods of a port.
 pub(super) fn methods_of(port: PortName) -> Vec<Method> {
     let methods: &[&[Method]] = match port {
         PortName::Repository => &[<dyn Repository>::METHODS, &WRITES],
@@ -67,7 +66,7 @@ const WRITES: [Method; 6] = [
     changing(WriteKind::Retry.as_str()),
 ];
 
-/// A call that may change something.
+/// A method that may change state.
 const fn changing(name: &'static str) -> Method {
     Method { name, may_be_stale: false, may_change: true }
 }

@@ -1,4 +1,4 @@
-//! Each fault does what its name says, against the in-memory issuer: its tokens show what really happened.
+//! Each fault has its documented effect, checked against the in-memory issuer and the state of its tokens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const DELAY: Duration = Duration::from_mins(1);
 const NEVER: Fault = Fault::Delay { by: DELAY, late: Late::Never };
 const LANDS: Fault = Fault::Delay { by: DELAY, late: Late::Lands };
 
-/// An issuer with one live token, as it is and as a caller sees it.
+/// An issuer with one live token, bare and wrapped.
 struct Bench {
     truth: MemoryTokens,
     faults: Faults,
@@ -37,7 +37,7 @@ impl Bench {
         Self { truth, faults, issuer, resource, token }
     }
 
-    /// The first call of a method goes wrong.
+    /// A fault in the first call of a method.
     async fn first(method: &'static str, fault: Fault) -> Self {
         Self::with(FaultPlan::none().on(PortName::TokenIssuer, method, 1, fault)).await
     }
@@ -57,9 +57,9 @@ async fn issued(issuer: &dyn TokenIssuer, resource: ProvisionedResourceId) -> Bo
 }
 
 #[tokio::test(start_paused = true)]
-async fn fault_of_a_write_or_a_read_does_what_it_says() {
+async fn each_fault_has_its_documented_effect() {
     let twice = Fault::Duplicate { answered: Answered::First };
-    // What a patient caller is told of a write, whether the token lives after it, and what is told of a read.
+    // The result of a patient caller's write, whether the token is live afterwards, and the result of a read.
     for (fault, write, lives, read) in [
         (Fault::BeforeEffect, Some(FailureClass::Transient), true, Some(FailureClass::Transient)),
         (Fault::AfterEffect, Some(FailureClass::Unknown), false, Some(FailureClass::Transient)),
@@ -82,7 +82,7 @@ async fn fault_of_a_write_or_a_read_does_what_it_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn delayed_call_whose_caller_gives_up_lands_late_if_it_is_a_write() {
+async fn dropped_delayed_write_lands_late() {
     for (method, fault, adrift) in [("close", LANDS, 1), ("close", NEVER, 0), ("state", LANDS, 0)] {
         let bench = Bench::first(method, fault).await;
         let gives_up = async {
@@ -99,7 +99,7 @@ async fn delayed_call_whose_caller_gives_up_lands_late_if_it_is_a_write() {
 }
 
 #[tokio::test]
-async fn stale_read_answers_what_was_true_before_a_change_until_it_is_healed() {
+async fn stale_read_returns_the_previous_answer_until_healed() {
     let plan = FaultPlan::none().from_call(PortName::TokenIssuer, "state", 1, Fault::StaleRead);
     for (plan, fires) in [(plan, true), (FaultPlan::none().remembering(), false)] {
         let bench = Bench::with(plan).await;
@@ -120,6 +120,6 @@ async fn stale_read_answers_what_was_true_before_a_change_until_it_is_healed() {
 
 #[test]
 #[should_panic(expected = "token_issuer has no method \"isue\" that can fail; use issue, close")]
-fn a_script_that_names_no_method_is_refused() {
+fn a_script_with_an_unknown_method_panics() {
     let _ = FaultPlan::none().on(PortName::TokenIssuer, "isue", 1, Fault::BeforeEffect);
 }

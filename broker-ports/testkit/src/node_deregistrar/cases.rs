@@ -1,4 +1,4 @@
-//! What the broker relies on when it observes and drains a Node.
+//! Cases for observing and draining a Node.
 
 use broker_domain::BootstrapTokenId;
 use futures_util::future::join;
@@ -11,13 +11,13 @@ type World = dyn NodeDeregistrarUnderTest;
 pub(super) fn cases<W: NodeDeregistrarUnderTest + 'static>() -> Vec<Case<W>> {
     let mut cases = suite_of![
         a_node_is_registered_with_and_without_a_peer,
-        a_deregistered_node_has_no_peer_and_gets_none,
+        a_deregistered_node_can_never_have_a_peer,
         deregister_of_a_token_without_a_node_is_success,
         join_against_deregister_leaves_no_peer,
-        nodes_do_not_disturb_each_other,
-        a_batch_equals_its_questions_in_order,
+        a_deregister_affects_no_other_node,
+        a_batch_equals_single_calls_in_order,
     ];
-    cases.extend(dropping_suite_of![deregister_that_was_dropped_is_finished_by_the_next]);
+    cases.extend(dropping_suite_of![a_dropped_deregister_is_finished_by_the_next]);
     cases
 }
 
@@ -27,21 +27,21 @@ async fn a_node_is_registered_with_and_without_a_peer(world: &World) -> Outcome 
     joins(world, token).await?;
     registered(world, token, true, "a Node with a Peer").await?;
     world.leave(token).await?;
-    registered(world, token, true, "a Node whose Peer went away by itself").await
+    registered(world, token, true, "a Node whose Peer left").await
 }
 
-async fn deregister_that_was_dropped_is_finished_by_the_next(world: &World, polls: u32) -> Dropped {
+async fn a_dropped_deregister_is_finished_by_the_next(world: &World, polls: u32) -> Dropped {
     let token = world.enrolled_token().await?;
     joins(world, token).await?;
     let answer = dropped_after(polls, world.deregistrar().deregister(token)).await;
-    // Somewhere on its way, with a Peer or without one; the next call brings it to the end.
+    // Dropped halfway, with or without a Peer; the next call finishes it.
     world.deregistrar().deregister(token).await?;
     is_gone(world, token).await?;
     Ok(answer.is_some())
 }
 
-/// Whether its Node had a Peer or not, once and once more.
-async fn a_deregistered_node_has_no_peer_and_gets_none(world: &World) -> Outcome {
+/// With and without a Peer, and repeated.
+async fn a_deregistered_node_can_never_have_a_peer(world: &World) -> Outcome {
     for joined_before in [false, true] {
         let token = world.enrolled_token().await?;
         if joined_before {
@@ -57,19 +57,19 @@ async fn a_deregistered_node_has_no_peer_and_gets_none(world: &World) -> Outcome
 
 async fn deregister_of_a_token_without_a_node_is_success(world: &World) -> Outcome {
     for token in [world.issued_token().await?, unknown_token()?] {
-        registered(world, token, false, "a token that nobody consumed").await?;
+        registered(world, token, false, "an unconsumed token").await?;
         world.deregistrar().deregister(token).await?;
-        registered(world, token, false, "a token that nobody consumed").await?;
+        registered(world, token, false, "an unconsumed token").await?;
     }
     Ok(())
 }
 
-/// The Node of a token brings up a Peer, as it may.
+/// The token's Node brings up a Peer.
 async fn joins(world: &World, token: BootstrapTokenId) -> Outcome {
     require(world.join(token).await?, "a Node that enrolled may not join")
 }
 
-/// It has no Peer, is not registered, and gets no Peer any more.
+/// It has no Peer, is not registered, and gets no new Peer.
 async fn is_gone(world: &World, token: BootstrapTokenId) -> Outcome {
     require(!world.has_peer(token).await?, "a deregistered Node has a live Peer")?;
     registered(world, token, false, "a deregistered Node").await?;
@@ -91,7 +91,7 @@ async fn join_against_deregister_leaves_no_peer(world: &World) -> Outcome {
             let (left, joined) = join(leave, agent).await;
             (joined, left)
         };
-        // The agent may win or lose; its Peer does not outlive the answer to the other.
+        // The agent may win or lose the race; its Peer does not outlive a successful deregister.
         joined?;
         left?;
         is_gone(world, token).await?;
@@ -99,7 +99,7 @@ async fn join_against_deregister_leaves_no_peer(world: &World) -> Outcome {
     Ok(())
 }
 
-async fn nodes_do_not_disturb_each_other(world: &World) -> Outcome {
+async fn a_deregister_affects_no_other_node(world: &World) -> Outcome {
     let (one, other) = (world.enrolled_token().await?, world.enrolled_token().await?);
     for token in [one, other] {
         joins(world, token).await?;
@@ -109,16 +109,16 @@ async fn nodes_do_not_disturb_each_other(world: &World) -> Outcome {
     require(world.has_peer(other).await?, "a neighbour lost its Peer")
 }
 
-async fn a_batch_equals_its_questions_in_order(world: &World) -> Outcome {
+async fn a_batch_equals_single_calls_in_order(world: &World) -> Outcome {
     let enrolled = world.enrolled_token().await?;
     let gone = world.enrolled_token().await?;
     world.deregistrar().deregister(gone).await?;
     let unconsumed = world.issued_token().await?;
     let unknown = unknown_token()?;
-    // No order by id, and one token twice: neither sorting nor a set on the way gives these answers.
+    // Not ordered by id, with one token twice, so that sorting or a set would fail.
     let tokens = [unconsumed, enrolled, gone, enrolled, unknown, unconsumed];
     let batch = world.deregistrar().nodes_registered(&tokens).await?;
-    require(batch.len() == tokens.len(), "a batch has not one answer for each question")?;
+    require(batch.len() == tokens.len(), "a batch has not one result per token")?;
     for (token, answer) in tokens.into_iter().zip(batch) {
         let single = world.deregistrar().node_registered(token).await?;
         require(
@@ -127,10 +127,10 @@ async fn a_batch_equals_its_questions_in_order(world: &World) -> Outcome {
         )?;
     }
     let none = world.deregistrar().nodes_registered(&[]).await?;
-    require(none.is_empty(), "no question got an answer")
+    require(none.is_empty(), "an empty batch has results")
 }
 
 async fn registered(world: &World, token: BootstrapTokenId, expected: bool, what: &str) -> Outcome {
     let answer = world.deregistrar().node_registered(token).await?;
-    require(answer == expected, &format!("whether it is registered is {answer} of {what}"))
+    require(answer == expected, &format!("{what} is registered: {answer}"))
 }

@@ -1,24 +1,24 @@
-//! Promises about failure: a mesh that cannot be reached says so. A Node that is only believed to be gone
-//! stays in the mesh while its machine is torn down.
+//! Cases for outages: an unreachable mesh is an error. A Node that wrongly counts as gone would stay in the mesh while
+//! its machine is torn down.
 
 use super::seams::{World, join, node_of};
 use super::{NodeDeregistrarUnderTest, SeamsUnderTest, unknown_token};
 use crate::prelude::*;
 
 pub(super) fn cases<W: NodeDeregistrarUnderTest + 'static>() -> Vec<Case<W>> {
-    suite_of![a_deregistrar_that_is_cut_off_never_answers_with_absence,]
+    suite_of![an_unreachable_deregistrar_never_reports_absence,]
 }
 
 pub(super) fn seams_cases<W: SeamsUnderTest + 'static>() -> Vec<Case<W>> {
-    suite_of![seams_that_are_cut_off_never_answer_with_absence,]
+    suite_of![unreachable_seams_never_report_absence,]
 }
 
-async fn a_deregistrar_that_is_cut_off_never_answers_with_absence(
+async fn an_unreachable_deregistrar_never_reports_absence(
     world: &dyn NodeDeregistrarUnderTest,
 ) -> Outcome {
     let joined = world.enrolled_token().await?;
     require(world.join(joined).await?, "a Node that enrolled may not join")?;
-    // Nothing would be left to do for the last two, which only the mesh can tell.
+    // The last two need no work, but only the mesh knows that.
     let tokens = [joined, world.issued_token().await?, unknown_token()?];
     let deregistrar = world.deregistrar();
     world.cut_off().await?;
@@ -28,14 +28,14 @@ async fn a_deregistrar_that_is_cut_off_never_answers_with_absence(
     }
     match deregistrar.nodes_registered(&tokens).await {
         Ok(answers) => {
-            require(answers.len() == tokens.len(), "a batch has not one answer for each question")?;
+            require(answers.len() == tokens.len(), "a batch has not one result per token")?;
             answers.into_iter().try_for_each(|answer| require_outage(answer, "nodes_registered"))
         }
         failed @ Err(_) => require_outage(failed, "nodes_registered"),
     }
 }
 
-async fn seams_that_are_cut_off_never_answer_with_absence(world: &World) -> Outcome {
+async fn unreachable_seams_never_report_absence(world: &World) -> Outcome {
     let token = world.enrolled_token().await?;
     let node = node_of(world, token).await?;
     let peer = join(world, token, node).await?;

@@ -1,4 +1,4 @@
-//! What the chained deregistrar relies on: one seam after the other.
+//! Cases for the three seams of the chained deregistrar.
 
 use broker_domain::BootstrapTokenId;
 use broker_ports::{Consumer, NodeId, PeerId, Retired};
@@ -12,15 +12,15 @@ pub(super) type World = dyn SeamsUnderTest;
 
 pub(super) fn cases<W: SeamsUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
-        consumers_answer_in_order,
+        consumers_keep_the_order_of_tokens,
         a_live_peer_is_found,
         retire_drains_the_named_peer_and_marks,
         join_against_retire_has_one_winner,
-        retire_leaves_a_node_whose_peer_is_another,
+        retire_marks_no_node_with_another_live_peer,
     ]
 }
 
-async fn consumers_answer_in_order(world: &World) -> Outcome {
+async fn consumers_keep_the_order_of_tokens(world: &World) -> Outcome {
     let (one, gone) = (world.enrolled_token().await?, world.enrolled_token().await?);
     let gone_node = node_of(world, gone).await?;
     retired(world, gone_node, None, Retired::Done).await?;
@@ -45,10 +45,10 @@ async fn a_live_peer_is_found(world: &World) -> Outcome {
         "the same Peer has another id the second time",
     )?;
     world.leave(token).await?;
-    require(world.peers().live_peer(node).await?.is_none(), "a Peer that went away is live")
+    require(world.peers().live_peer(node).await?.is_none(), "a removed Peer is still live")
 }
 
-/// Also where there never was a Peer, or where the named one is gone.
+/// Also without a Peer, and after the named Peer is gone.
 async fn retire_drains_the_named_peer_and_marks(world: &World) -> Outcome {
     for (joins, leaves) in [(true, false), (false, false), (true, true)] {
         let token = world.enrolled_token().await?;
@@ -57,7 +57,7 @@ async fn retire_drains_the_named_peer_and_marks(world: &World) -> Outcome {
         if leaves {
             world.leave(token).await?;
         }
-        // Twice is once, also when nobody names the Peer any more.
+        // Idempotent, also without a named Peer.
         for named in [peer, peer, None] {
             retired(world, node, named, Retired::Done).await?;
             require(!world.has_peer(token).await?, "the named Peer is live after its Node left")?;
@@ -83,22 +83,22 @@ async fn join_against_retire_has_one_winner(world: &World) -> Outcome {
             (joined, left)
         };
         let (joined, left) = (joined?, left?);
-        require(joined == (left == Retired::PeerAppeared), "both won, or both lost")?;
+        require(joined == (left == Retired::PeerAppeared), "the race has two winners or none")?;
         marked(world, token, !joined).await?;
-        require(world.has_peer(token).await? == joined, "the loser's word holds")?;
+        require(world.has_peer(token).await? == joined, "the loser of the race took effect")?;
     }
     Ok(())
 }
 
-async fn retire_leaves_a_node_whose_peer_is_another(world: &World) -> Outcome {
+async fn retire_marks_no_node_with_another_live_peer(world: &World) -> Outcome {
     let token = world.enrolled_token().await?;
     let node = node_of(world, token).await?;
     let seen = join(world, token, node).await?;
     world.leave(token).await?;
     let now = join(world, token, node).await?;
-    // A mesh that keeps a Node's Peer over a reboot has no other one to appear; somebody else's will do.
+    // A mesh that keeps a Peer over a reboot has no second one, so a foreign Peer serves.
     let other = if seen == now { PeerId::new(Uuid::from_u128(0x00dd))? } else { seen };
-    // Nor does it touch a Node of which nobody saw a Peer: it appeared before the command.
+    // It also keeps a Node whose Peer appeared before the command unobserved.
     for named in [Some(other), None] {
         retired(world, node, named, Retired::PeerAppeared).await?;
         marked(world, token, false).await?;
@@ -132,5 +132,5 @@ pub(super) async fn join(world: &World, token: BootstrapTokenId, node: NodeId) -
 
 async fn retired(world: &World, node: NodeId, peer: Option<PeerId>, expected: Retired) -> Outcome {
     let retired = world.commander().retire(node, peer).await?;
-    require(retired == expected, &format!("retire answered {retired:?}, not {expected:?}"))
+    require(retired == expected, &format!("retire returned {retired:?} instead of {expected:?}"))
 }

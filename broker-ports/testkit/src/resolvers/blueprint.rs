@@ -1,4 +1,4 @@
-//! What admission and every pass rely on when they look up a blueprint.
+//! Cases for the lookup of blueprint versions.
 
 use std::fmt::Debug;
 
@@ -6,15 +6,15 @@ use broker_domain::MeshRole;
 use broker_ports::BlueprintVersionView;
 use broker_render::InjectionStrategy;
 
-use super::{BlueprintResolverUnderTest, RawBlueprint, nobodys};
+use super::{BlueprintResolverUnderTest, RawBlueprint, unused_id};
 use crate::prelude::*;
 
 pub(super) fn cases<W: BlueprintResolverUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
         a_published_version_is_found,
-        a_version_that_was_not_published_is_none,
-        a_version_that_does_not_parse_is_rejected,
-        a_catalog_that_is_cut_off_never_answers_with_absence,
+        an_unpublished_version_is_none,
+        an_invalid_version_is_rejected,
+        an_unreachable_catalog_never_reports_absence,
     ]
 }
 
@@ -65,18 +65,14 @@ async fn a_published_version_is_found(world: &dyn BlueprintResolverUnderTest) ->
     Ok(())
 }
 
-async fn a_version_that_was_not_published_is_none(
-    world: &dyn BlueprintResolverUnderTest,
-) -> Outcome {
-    let found = world.resolver().resolve(nobodys()?).await?;
+async fn an_unpublished_version_is_none(world: &dyn BlueprintResolverUnderTest) -> Outcome {
+    let found = world.resolver().resolve(unused_id()?).await?;
     require(found.is_none(), "a version that was not published is found")
 }
 
-/// It exists, so it is not absent; it will not get better, so it is not transient; the reason is in the domain's own
-/// words; and it concerns no other version.
-async fn a_version_that_does_not_parse_is_rejected(
-    world: &dyn BlueprintResolverUnderTest,
-) -> Outcome {
+/// It exists, so it is not absent. A retry fails, so it is not transient. The source is the domain error, and other
+/// versions are not affected.
+async fn an_invalid_version_is_rejected(world: &dyn BlueprintResolverUnderTest) -> Outcome {
     let unreadable = [
         RawBlueprint {
             xrd: "apiVersion: apiextensions.crossplane.io/v2\nkind: CompositeResourceDefinition\n",
@@ -94,29 +90,29 @@ async fn a_version_that_does_not_parse_is_rejected(
         for _ in 0..2 {
             rejected(world.resolver().resolve(id).await)?;
             let found = world.resolver().resolve(sound).await?;
-            require(found.is_some(), "a readable version is not found beside an unreadable one")?;
+            require(found.is_some(), "a valid version is not found next to an invalid one")?;
         }
     }
     Ok(())
 }
 
-async fn a_catalog_that_is_cut_off_never_answers_with_absence(
+async fn an_unreachable_catalog_never_reports_absence(
     world: &dyn BlueprintResolverUnderTest,
 ) -> Outcome {
     let id = world.publish(&READABLE).await?;
     world.cut_off().await?;
-    // Nobody asked for it before: a version does not change, so one that was read may be remembered.
-    require_outage(world.resolver().resolve(id).await, "a version that nobody read yet")
+    // Not read before, because an adapter may cache an immutable version.
+    require_outage(world.resolver().resolve(id).await, "a version that was not read before")
 }
 
-/// What cannot be read is rejected, with the domain's own reason.
+/// An invalid document is rejected with the domain error.
 pub(super) fn rejected<T: Debug>(answer: Result<T, PortError>) -> Outcome {
     let Err(error) = answer else {
-        return Err(Violation::new(format!("what cannot be read is {answer:?}")));
+        return Err(Violation::new(format!("an invalid document resolves to {answer:?}")));
     };
     let reason = error.domain().map(broker_domain::Error::reason);
     require(
         error.class() == FailureClass::Rejected && reason == Some("invalid_input"),
-        &format!("what cannot be read is {}, for {reason:?}", error.class()),
+        &format!("an invalid document is {}, for {reason:?}", error.class()),
     )
 }

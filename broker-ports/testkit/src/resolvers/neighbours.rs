@@ -1,4 +1,4 @@
-//! What the broker relies on when it looks up clouds, credentials, assignments and labels.
+//! Cases for the lookup of clouds, credentials, assignments and labels.
 
 use std::collections::BTreeMap;
 
@@ -9,34 +9,31 @@ use broker_render::Provider;
 use super::blueprint::rejected;
 use super::{
     AssignmentReaderUnderTest, CloudResolverUnderTest, CredentialResolverUnderTest,
-    LabelTagResolverUnderTest, nobodys,
+    LabelTagResolverUnderTest, unused_id,
 };
 use crate::prelude::*;
 
 pub(super) fn cloud_cases<W: CloudResolverUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
         a_cloud_is_found,
-        a_cloud_that_cannot_be_read_is_rejected,
-        an_inventory_that_is_cut_off_never_answers_with_absence,
+        an_invalid_cloud_is_rejected,
+        an_unreachable_inventory_never_reports_absence,
     ]
 }
 
 pub(super) fn credential_cases<W: CredentialResolverUnderTest + 'static>() -> Vec<Case<W>> {
-    suite_of![
-        a_credential_is_found_while_it_is_assigned,
-        credentials_that_are_cut_off_are_never_absent,
-    ]
+    suite_of![a_credential_is_found_only_while_assigned, unreachable_credentials_are_never_absent,]
 }
 
 pub(super) fn assignment_cases<W: AssignmentReaderUnderTest + 'static>() -> Vec<Case<W>> {
-    suite_of![assignment_is_read_as_it_is_now, an_assignment_that_is_cut_off_is_never_absent,]
+    suite_of![an_assignment_is_read_without_a_cache, an_unreachable_assignment_is_never_absent,]
 }
 
 pub(super) fn label_cases<W: LabelTagResolverUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
-        labels_are_found,
-        many_are_answered_as_one_is,
-        labels_that_are_cut_off_are_never_empty,
+        propagating_labels_are_found,
+        resolve_many_equals_single_calls,
+        unreachable_labels_are_never_empty,
     ]
 }
 
@@ -55,16 +52,16 @@ async fn a_cloud_is_found(world: &dyn CloudResolverUnderTest) -> Outcome {
         });
         require(same, &format!("instead of {cloud:?}, {found:?} is found"))?;
     }
-    let found = world.resolver().resolve(nobodys()?).await?;
+    let found = world.resolver().resolve(unused_id()?).await?;
     require(found.is_none(), "a cloud that does not exist is found")
 }
 
-/// A store may keep a document and not its text.
+/// A store may keep the document instead of its text.
 fn json(text: &str) -> Option<serde_json::Value> {
     serde_json::from_str(text).ok()
 }
 
-async fn a_cloud_that_cannot_be_read_is_rejected(world: &dyn CloudResolverUnderTest) -> Outcome {
+async fn an_invalid_cloud_is_rejected(world: &dyn CloudResolverUnderTest) -> Outcome {
     let provider = Provider::new("hetzner")?;
     let (broken, sound) = (world.add(&provider, "{}").await?, world.add(&provider, "{}").await?);
     if !world.spoil(broken.id).await? {
@@ -73,12 +70,12 @@ async fn a_cloud_that_cannot_be_read_is_rejected(world: &dyn CloudResolverUnderT
     for _ in 0..2 {
         rejected(world.resolver().resolve(broken.id).await)?;
         let found = world.resolver().resolve(sound.id).await?;
-        require(found.is_some(), "a readable cloud is not found beside an unreadable one")?;
+        require(found.is_some(), "a valid cloud is not found next to an invalid one")?;
     }
     Ok(())
 }
 
-async fn an_inventory_that_is_cut_off_never_answers_with_absence(
+async fn an_unreachable_inventory_never_reports_absence(
     world: &dyn CloudResolverUnderTest,
 ) -> Outcome {
     let cloud = world.add(&Provider::new("hetzner")?, "{}").await?;
@@ -86,7 +83,7 @@ async fn an_inventory_that_is_cut_off_never_answers_with_absence(
     require_outage(world.resolver().resolve(cloud.id).await, "a cloud")
 }
 
-async fn a_credential_is_found_while_it_is_assigned(
+async fn a_credential_is_found_only_while_assigned(
     world: &dyn CredentialResolverUnderTest,
 ) -> Outcome {
     let (one, other) = (world.project().await?, world.project().await?);
@@ -100,18 +97,18 @@ async fn a_credential_is_found_while_it_is_assigned(
             found.as_ref() == Some(&credential),
             &format!("instead of {credential:?}, {found:?} is found"),
         )?;
-        // Its owner asked for it before, so that whoever caches by credential alone is found out.
+        // The owner's lookup comes first, to expose a cache keyed by credential only.
         let stranger = world.project().await?;
         let leaked = world.resolver().resolve(stranger, credential.id).await?;
         require(leaked.is_none(), "a credential leaks into a project that was not assigned it")?;
         world.withdraw(project, credential.id).await?;
         require(resolve().await?.is_none(), "a credential that was withdrawn is found")?;
     }
-    let found = world.resolver().resolve(one, nobodys()?).await?;
+    let found = world.resolver().resolve(one, unused_id()?).await?;
     require(found.is_none(), "a credential that does not exist is found")
 }
 
-async fn credentials_that_are_cut_off_are_never_absent(
+async fn unreachable_credentials_are_never_absent(
     world: &dyn CredentialResolverUnderTest,
 ) -> Outcome {
     let project = world.project().await?;
@@ -121,11 +118,10 @@ async fn credentials_that_are_cut_off_are_never_absent(
     require_outage(world.resolver().resolve(project, credential.id).await, "a credential")
 }
 
-/// Also when it becomes ready, or no longer is, and when the Project moves to another cluster or to a platform that
-/// names none.
-async fn assignment_is_read_as_it_is_now(world: &dyn AssignmentReaderUnderTest) -> Outcome {
+/// Includes changes of readiness, of the cluster, and to an unnamed cluster.
+async fn an_assignment_is_read_without_a_cache(world: &dyn AssignmentReaderUnderTest) -> Outcome {
     let project = world.project().await?;
-    for nowhere in [project, nobodys()?] {
+    for nowhere in [project, unused_id()?] {
         let found = world.reader().read(nowhere).await?;
         require(found.is_none(), "a project that was not placed has a namespace")?;
     }
@@ -143,7 +139,7 @@ async fn assignment_is_read_as_it_is_now(world: &dyn AssignmentReaderUnderTest) 
     Ok(())
 }
 
-async fn an_assignment_that_is_cut_off_is_never_absent(
+async fn an_unreachable_assignment_is_never_absent(
     world: &dyn AssignmentReaderUnderTest,
 ) -> Outcome {
     let project = world.project().await?;
@@ -153,8 +149,8 @@ async fn an_assignment_that_is_cut_off_is_never_absent(
     require_outage(world.reader().read(project).await, "an assignment")
 }
 
-/// Those that propagate, of its own Resource.
-async fn labels_are_found(world: &dyn LabelTagResolverUnderTest) -> Outcome {
+/// Propagating labels, in the Resource's own Project only.
+async fn propagating_labels_are_found(world: &dyn LabelTagResolverUnderTest) -> Outcome {
     let kept = labels(&[("cost-centre", "4711")]);
     let rows = [
         (labels(&[("team", "payments"), ("tier", "gold")]), false),
@@ -174,8 +170,8 @@ async fn labels_are_found(world: &dyn LabelTagResolverUnderTest) -> Outcome {
         let found = world.resolver().resolve(project, resource).await?;
         let expected = Some(ResourceView::new(labels));
         require(found == expected, &format!("instead of {expected:?}, {found:?} is found"))?;
-        // The answer is the same for one that does not exist, and for one of another Project.
-        for (project, resource) in [(project, nobodys()?), (nobodys()?, resource)] {
+        // A missing Resource and one of another Project have the same answer.
+        for (project, resource) in [(project, unused_id()?), (unused_id()?, resource)] {
             let found = world.resolver().resolve(project, resource).await?;
             require(found.is_none(), &format!("another project finds {found:?}"))?;
         }
@@ -183,35 +179,35 @@ async fn labels_are_found(world: &dyn LabelTagResolverUnderTest) -> Outcome {
     Ok(())
 }
 
-/// Many questions get one answer each, in their order, also for a Resource that occurs twice, has no labels, belongs
-/// to another Project or does not exist.
-async fn many_are_answered_as_one_is(world: &dyn LabelTagResolverUnderTest) -> Outcome {
+/// One result per question, in order, including a repeated Resource, one without labels, one of another Project, and a
+/// missing one.
+async fn resolve_many_equals_single_calls(world: &dyn LabelTagResolverUnderTest) -> Outcome {
     let one = world.resource(&labels(&[("team", "payments"), ("tier", "gold")])).await?;
     let other = world.resource(&labels(&[("team", "search")])).await?;
     let bare = world.resource(&BTreeMap::new()).await?;
     world.keep(other.1, &labels(&[("cost-centre", "4711")])).await?;
-    let asked = [other, bare, one, (one.0, nobodys()?), (one.0, other.1), other];
+    let asked = [other, bare, one, (one.0, unused_id()?), (one.0, other.1), other];
     let answers = world.resolver().resolve_many(&asked).await?;
-    require(answers.len() == asked.len(), &format!("{} answers to six questions", answers.len()))?;
+    require(answers.len() == asked.len(), &format!("{} results for six questions", answers.len()))?;
     for ((project, resource), answer) in asked.into_iter().zip(answers) {
         let (alone, answer) = (world.resolver().resolve(project, resource).await?, answer?);
         require(answer == alone, &format!("{answer:?} among many, {alone:?} alone"))?;
     }
     let none = world.resolver().resolve_many(&[]).await?;
-    require(none.is_empty(), "no question has answers")
+    require(none.is_empty(), "an empty batch has results")
 }
 
-async fn labels_that_are_cut_off_are_never_empty(world: &dyn LabelTagResolverUnderTest) -> Outcome {
+async fn unreachable_labels_are_never_empty(world: &dyn LabelTagResolverUnderTest) -> Outcome {
     let (project, resource) = world.resource(&labels(&[("team", "payments")])).await?;
     world.cut_off().await?;
-    require_outage(world.resolver().resolve(project, resource).await, "a look at labels")?;
+    require_outage(world.resolver().resolve(project, resource).await, "a lookup of labels")?;
     match world.resolver().resolve_many(&[(project, resource)]).await {
         Ok(answers) => {
-            require(!answers.is_empty(), "nobody could be asked, and there is no answer")?;
-            let what = "a look at the labels of many";
+            require(!answers.is_empty(), "the batch of an unreachable source is empty")?;
+            let what = "a lookup of labels of many Resources";
             answers.into_iter().try_for_each(|answer| require_outage(answer, what))
         }
-        failed @ Err(_) => require_outage(failed, "a look at the labels of many"),
+        failed @ Err(_) => require_outage(failed, "a lookup of labels of many Resources"),
     }
 }
 

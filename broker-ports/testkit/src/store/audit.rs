@@ -1,16 +1,16 @@
-//! Promises of `record`.
+//! Cases for `record`.
 
 use super::prelude::*;
 
 pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
-    suite_of![every_line_is_kept, an_audit_that_is_cut_off_says_so,]
+    suite_of![every_line_is_kept, an_unreachable_audit_is_an_error,]
 }
 
 fn entry(action: AuditAction) -> AuditEntry {
     AuditEntry::new(action, attribution()).in_project(project(1)).about(id(1))
 }
 
-/// Also what is recorded twice, and what is about a resource that nobody stored or about none.
+/// Includes repeated lines, and lines about an unknown resource or none.
 async fn every_line_is_kept(world: &World) -> Outcome {
     let refused = AuditEntry::new(AuditAction::DeclarationRefused, attribution());
     let of_project = refused.clone().in_project(project(1));
@@ -30,10 +30,10 @@ async fn every_line_is_kept(world: &World) -> Outcome {
     require(!of_a_write, "a line that is of no write names a version or an epoch")?;
     let kept: Vec<_> = kept.into_iter().map(|line| line.entry).collect();
     same("the audit is", &kept, &lines)?;
-    same("the audit of the resource says", &world.actions(id(1)).await?, &about_one)
+    same("the audited actions of the resource", &world.actions(id(1)).await?, &about_one)
 }
 
-async fn an_audit_that_is_cut_off_says_so(world: &World) -> Outcome {
+async fn an_unreachable_audit_is_an_error(world: &World) -> Outcome {
     world.cut_off().await?;
     require_outage(world.audit().record(&entry(AuditAction::TokenIssue)).await, "record")
 }

@@ -1,4 +1,4 @@
-//! What the cases do again and again, in words of their own.
+//! Shared helpers of the store cases.
 
 use std::fmt::Debug;
 
@@ -9,15 +9,15 @@ use time::OffsetDateTime;
 use super::prelude::*;
 use crate::builders::stamp;
 
-/// Longer than any back-off, and short against [`LONG`].
+/// Longer than any back-off, and short compared with [`LONG`].
 pub(super) const HOUR: Duration = Duration::from_hours(1);
-/// Longer than any lease or claim that a case takes.
+/// Longer than any lease or claim of a case.
 pub(super) const LONG: Duration = Duration::from_hours(1_000);
 
-/// A purge of what was Deleted for more than an hour.
+/// A purge of resources that were deleted more than an hour ago.
 pub(super) const AFTER_AN_HOUR: PurgeRequest = PurgeRequest::new(HOUR, PageSize::MAX);
 
-/// A node that was just declared, under a number.
+/// A newly declared node with a number.
 pub(super) fn numbered(number: u128) -> ResourceBuilder {
     resource().numbered(number)
 }
@@ -27,7 +27,7 @@ pub(super) fn ids(numbers: impl IntoIterator<Item = u128>) -> Vec<ProvisionedRes
     numbers.into_iter().map(id).collect()
 }
 
-/// Two answers are the same, or the violation shows both.
+/// Compares two values; the violation shows both.
 pub(super) fn same<T: PartialEq + Debug>(what: &str, found: &T, expected: &T) -> Outcome {
     if found == expected {
         return Ok(());
@@ -35,14 +35,14 @@ pub(super) fn same<T: PartialEq + Debug>(what: &str, found: &T, expected: &T) ->
     Err(Violation::new(format!("{what}: {found:?} instead of {expected:?}")))
 }
 
-/// It was rejected with a domain error of that reason: of that field, or whose message names that word.
+/// The call was rejected with a domain error of that reason, for that field or with that word in its message.
 pub(super) fn require_refused<T>(
     answer: Result<T, PortError>,
     reason: &str,
     word: &str,
 ) -> Outcome {
     let Err(error) = answer else {
-        return Err(Violation::new(format!("{reason} was expected, and it went through")));
+        return Err(Violation::new(format!("expected {reason}, but the call succeeded")));
     };
     let class = error.class();
     let is_about = |domain: &Error| {
@@ -55,10 +55,10 @@ pub(super) fn require_refused<T>(
     let named = error.domain();
     let right = class == FailureClass::Rejected
         && named.is_some_and(|domain| domain.reason() == reason && is_about(domain));
-    require(right, &format!("{reason} naming {word} was expected, and it is {class} {named:?}"))
+    require(right, &format!("expected {reason} naming {word}, but it is {class} {named:?}"))
 }
 
-/// The same resource but for the time of its last change, which is the store's.
+/// Compares two resources except for the time of the last change, which the store sets.
 pub(super) fn same_resource(
     found: &ProvisionedResource,
     expected: &ProvisionedResource,
@@ -70,7 +70,7 @@ pub(super) fn same_resource(
     same("the resource reads back as", &row(found), &row(expected))
 }
 
-/// An audit line tells of a resource as it was written: its version, its Project, by whom, and between which phases.
+/// An audit line has the version, Project, actor and phases of the written resource.
 pub(super) fn same_line(
     line: &AuditRecord,
     written: &ProvisionedResource,
@@ -78,53 +78,53 @@ pub(super) fn same_line(
 ) -> Outcome {
     let AuditRecord { version, entry, .. } = line;
     same("the line tells of version", version, &Some(written.version()))?;
-    same("the line came by", &entry.attribution, &attribution())?;
+    same("the attribution of the line", &entry.attribution, &attribution())?;
     same("the line tells of project", &entry.project, &Some(written.project_id()))?;
     same("the line tells of phases", &(entry.previous_phase, entry.new_phase), &phases)
 }
 
-/// Each line has a place of its own, behind those before it.
+/// Positions are unique and increasing.
 pub(super) fn in_order(trail: &[AuditRecord]) -> Outcome {
     let ordered = trail.windows(2).all(|pair| pair[0].sequence < pair[1].sequence);
     require(ordered, "two audit lines have one place, or they are out of order")
 }
 
-/// The numbers of events.
+/// The event sequences.
 pub(super) fn sequences(events: &[ClaimedEvent]) -> Vec<u64> {
     events.iter().map(|event| event.sequence).collect()
 }
 
-/// A fresh stamp: event ids above those of the builders.
+/// A new stamp: event ids above those of the builders.
 pub(super) fn fresh_stamp(number: u128) -> Stamp {
     stamp(1_000_000_000 + number, 1_000)
 }
 
-/// The resource's next phase as a change, with an event id of its own.
+/// The change to the next phase, with a new event id.
 pub(super) fn to(resource: &ProvisionedResource, phase: Phase, number: u128) -> Checked<Change> {
     resource.advance(phase, fresh_stamp(number))?.ok_or(Violation::new("it is there already"))
 }
 
-/// A deletion request as a change, with an event id of its own.
+/// A deletion request with a new event id.
 pub(super) fn deletion(resource: &ProvisionedResource, number: u128) -> Checked<Change> {
     resource.request_deletion(fresh_stamp(number)).ok_or(Violation::new("it is leaving already"))
 }
 
-/// A pass that went well and leaves the rest to the sweep.
-pub(super) const fn went_well() -> PassOutcome {
+/// A success that leaves the resource to the sweep.
+pub(super) const fn succeeded() -> PassOutcome {
     PassOutcome::Succeeded { due_in: None }
 }
 
-/// A pass that failed.
-pub(super) fn went_wrong() -> PassOutcome {
+/// A failed pass.
+pub(super) fn failed_pass() -> PassOutcome {
     PassOutcome::Failed {
         reason: "cluster_transient".to_owned(),
-        message: "the API server is away".to_owned(),
+        message: "the API server is down".to_owned(),
         retry_after: None,
     }
 }
 
-/// A pass that failed, and that was asked to come back after a while.
-pub(super) fn asked_to_wait(wait: Duration) -> PassOutcome {
+/// A failed pass with a requested back-off.
+pub(super) fn failed_with_retry_after(wait: Duration) -> PassOutcome {
     PassOutcome::Failed {
         reason: "cluster_transient".to_owned(),
         message: "too many requests".to_owned(),
@@ -132,25 +132,25 @@ pub(super) fn asked_to_wait(wait: Duration) -> PassOutcome {
     }
 }
 
-/// Due by the store's own clock.
+/// Whether it is due by the store's clock.
 pub(super) fn is_due(entry: &ScheduleEntry) -> bool {
     entry.due_at.is_some_and(|due_at| due_at <= entry.now)
 }
 
-/// How long it is until something is due.
+/// The time until it is due.
 pub(super) fn wait(entry: &ScheduleEntry) -> Checked<Duration> {
     let due_at = entry.due_at.ok_or(Violation::new("it is left to the sweep"))?;
     Ok((due_at - entry.now).max(time::Duration::ZERO).try_into()?)
 }
 
-/// It is due after this while, of which no more than half has gone by since.
+/// It is due after this delay, of which at most half has passed.
 pub(super) fn due_in(entry: &ScheduleEntry, expected: Duration) -> Outcome {
     let left = wait(entry)?;
     let right = left <= expected && left > expected / 2;
     require(right, &format!("it is due in {left:?} instead of in {expected:?}"))
 }
 
-/// Everything that a refused write could have left behind.
+/// Everything that a refused write could have changed.
 #[derive(Debug, PartialEq)]
 pub(super) struct Facts {
     pub(super) resource: Option<ProvisionedResource>,

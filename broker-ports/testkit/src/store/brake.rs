@@ -1,4 +1,4 @@
-//! Promises of brakes and permits: how much is destroyed automatically, at the most.
+//! Cases for brakes and permits, which bound automatic destruction.
 
 use broker_ports::{Loss, Permit};
 
@@ -7,13 +7,13 @@ use super::prelude::*;
 pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
         a_brake_holds_until_it_is_released,
-        permits_at_once_stay_within_the_allowance,
-        the_allowance_grows_with_what_was_applied,
-        a_loss_is_permitted_once_and_reused,
-        a_brake_grants_nothing_in_its_reach,
+        concurrent_permits_stay_within_the_allowance,
+        the_allowance_grows_with_the_applied_fleet,
+        a_permit_of_a_loss_is_reused_by_retries,
+        a_brake_denies_permits_in_its_scope,
         an_accepted_loss_is_due_and_needs_no_permit,
         a_permit_needs_lease_and_version,
-        acceptance_ends_when_the_composite_stands,
+        acceptance_ends_when_the_composite_exists_again,
         permit_of_a_purged_resource_stays_spent,
     ]
 }
@@ -38,7 +38,7 @@ fn release(accepted: Vec<Loss>) -> BrakeRelease {
     BrakeRelease::new(cluster(1), None, accepted, attribution())
 }
 
-/// A resource that was applied and is held by a worker.
+/// An applied resource that a worker holds.
 struct Held {
     stored: ProvisionedResource,
     lease: Lease,
@@ -63,7 +63,7 @@ async fn a_brake_holds_until_it_is_released(world: &World) -> Outcome {
     let of_project = brake(7).of_project(project(2));
     schedule.set_brake(&cluster(1), &of_project, &attribution()).await?;
     for absent in [11, 99] {
-        // The first one stays.
+        // The first brake stays.
         schedule.set_brake(&cluster(1), &brake(absent), &attribution()).await?;
     }
     let both = vec![brake(11), of_project];
@@ -85,10 +85,10 @@ async fn a_brake_holds_until_it_is_released(world: &World) -> Outcome {
         (None, AuditAction::BrakeSet),
         (None, AuditAction::BrakeReleased),
     ];
-    same("the audit says what changed", &said, &expected)
+    same("the audited actions", &said, &expected)
 }
 
-async fn permits_at_once_stay_within_the_allowance(world: &World) -> Outcome {
+async fn concurrent_permits_stay_within_the_allowance(world: &World) -> Outcome {
     let mut requests = Vec::new();
     for number in 1..=12 {
         let Held { stored, lease } = Held::numbered(world, number).await?;
@@ -97,11 +97,11 @@ async fn permits_at_once_stay_within_the_allowance(world: &World) -> Outcome {
     let asked = requests.iter().map(|request| world.schedule().permit(request));
     let answers = try_join_all(asked).await?;
     let granted = answers.iter().filter(|permit| **permit == Permit::Granted).count();
-    same("so many permits were handed out", &granted, &2)
+    same("the number of permits", &granted, &2)
 }
 
-async fn the_allowance_grows_with_what_was_applied(world: &World) -> Outcome {
-    // Half of the fleet. One that was never applied and one on its way down do not count.
+async fn the_allowance_grows_with_the_applied_fleet(world: &World) -> Outcome {
+    // Half of the fleet. A resource that was never applied and one in teardown do not count.
     let half = Allowance { least: 0, percent: 50, most: 20, within: HOUR };
     world.stored(&numbered(8)).await?;
     world.stored(&numbered(9).with_substrate().deregistering()).await?;
@@ -119,17 +119,17 @@ async fn the_allowance_grows_with_what_was_applied(world: &World) -> Outcome {
     same("permits", &answers, &expected)
 }
 
-async fn a_loss_is_permitted_once_and_reused(world: &World) -> Outcome {
+async fn a_permit_of_a_loss_is_reused_by_retries(world: &World) -> Outcome {
     let one = Held::numbered(world, 1).await?;
     for _ in 0..3 {
         same("a retry", &one.permit(world, lost(1)).await?, &Permit::Granted)?;
     }
     let actions = world.actions(one.stored.id()).await?;
     let lines = actions.iter().filter(|action| **action == AuditAction::PermitTaken).count();
-    same("so many lines tell of it", &lines, &1)?;
+    same("the number of audit lines", &lines, &1)?;
     same("the next loss", &one.permit(world, lost(2)).await?, &Permit::Granted)?;
     same("and one more", &one.permit(world, lost(3)).await?, &Permit::OverBudget)?;
-    // A permit that was not used leaves the budget, and is charged again when it is asked for.
+    // An unused permit leaves the budget, and a new request is charged again.
     world.advance(HOUR * 2).await?;
     let answers = [
         one.permit(world, lost(1)).await?,
@@ -140,25 +140,25 @@ async fn a_loss_is_permitted_once_and_reused(world: &World) -> Outcome {
     same("a window later, permits", &answers, &expected)
 }
 
-/// What came back after its loss was accepted counts when it is lost again.
-async fn acceptance_ends_when_the_composite_stands(world: &World) -> Outcome {
+/// A resource that came back after an accepted loss counts when it is lost again.
+async fn acceptance_ends_when_the_composite_exists_again(world: &World) -> Outcome {
     let schedule = world.schedule();
     let Held { stored, lease } = Held::numbered(world, 1).await?;
     let loss = Loss { resource: stored.id(), lost: lost(1) };
     let accepted = async || schedule.accepted_losses(&cluster(1)).await.map(|all| all.len());
     let stands = PassOutcome::Stands { due_in: None };
     schedule.release_brake(&release(vec![loss])).await?;
-    world.give_back(&lease, stored.version(), &stands).await?;
+    world.release_lease(&lease, stored.version(), &stands).await?;
     same("accepted since the claim are", &accepted().await?, &1)?;
-    for (outcome, left) in [(went_well(), 1), (went_wrong(), 1), (stands, 0)] {
+    for (outcome, left) in [(succeeded(), 1), (failed_pass(), 1), (stands, 0)] {
         let lease = world.hold("b", stored.id()).await?;
-        world.give_back(&lease, stored.version(), &outcome).await?;
+        world.release_lease(&lease, stored.version(), &outcome).await?;
         same("accepted losses are", &accepted().await?, &left)?;
     }
     Ok(())
 }
 
-async fn a_brake_grants_nothing_in_its_reach(world: &World) -> Outcome {
+async fn a_brake_denies_permits_in_its_scope(world: &World) -> Outcome {
     let schedule = world.schedule();
     let (first, second) = (Held::numbered(world, 1).await?, Held::numbered(world, 2).await?);
     same("before", &first.permit(world, lost(1)).await?, &Permit::Granted)?;
@@ -179,7 +179,7 @@ async fn an_accepted_loss_is_due_and_needs_no_permit(world: &World) -> Outcome {
     let mut accepted = Vec::new();
     for number in 1..=4 {
         let Held { stored, lease } = Held::numbered(world, number).await?;
-        world.give_back(&lease, stored.version(), &went_wrong()).await?;
+        world.release_lease(&lease, stored.version(), &failed_pass()).await?;
         accepted.push(Loss { resource: stored.id(), lost: lost(number) });
     }
     schedule.release_brake(&release(accepted.clone())).await?;
@@ -210,7 +210,7 @@ async fn a_permit_needs_lease_and_version(world: &World) -> Outcome {
     stale.seen = Version::FIRST;
     same("another version", &schedule.permit(&stale).await?, &Permit::Stale)?;
     let mut late = request(&one.stored, &one.lease, lost(1));
-    world.give_back(&one.lease, one.stored.version(), &went_wrong()).await?;
+    world.release_lease(&one.lease, one.stored.version(), &failed_pass()).await?;
     world.hold("b", one.stored.id()).await?;
     same("a lost lease", &schedule.permit(&late).await?, &Permit::LeaseLost)?;
     late.lease.resource = numbered(99).id();
@@ -219,7 +219,7 @@ async fn a_permit_needs_lease_and_version(world: &World) -> Outcome {
     require(!actions.contains(&AuditAction::PermitTaken), "a refused permit is audited")
 }
 
-/// What was destroyed counts for as long as the window lasts, also when its row is gone.
+/// Destroyed resources count during the whole window, even after a purge.
 async fn permit_of_a_purged_resource_stays_spent(world: &World) -> Outcome {
     let (first, second) = (Held::numbered(world, 1).await?, Held::numbered(world, 2).await?);
     for (one, number) in [(&first, 1), (&second, 2)] {

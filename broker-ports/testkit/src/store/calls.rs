@@ -1,15 +1,15 @@
-//! Calls of the four ports as the cases make them, which have to work.
+//! Port calls of the store cases; a failure is a violation.
 
 use time::OffsetDateTime;
 
 use super::prelude::*;
 
 impl World {
-    /// Stores a resource with everything that led it to where it stands, and reads it back.
+    /// Stores a resource with all its changes and reads it back.
     pub(super) async fn stored(&self, builder: &ResourceBuilder) -> Checked<ProvisionedResource> {
         self.know(&builder.declaration()).await?;
         let created = self.repository().create(&builder.admitted()).await?;
-        same("a new declaration is answered", &created, &Created::Stored)?;
+        same("the result of a creation", &created, &Created::Stored)?;
         for (kind, change) in &builder.life().then {
             self.commit(*kind, change).await?;
         }
@@ -29,8 +29,8 @@ impl World {
         Ok(stored)
     }
 
-    /// Stores several that were Deleted long ago, and of which every event was delivered.
-    pub(super) async fn gone_for_long(
+    /// Stores several that were deleted long ago, with every event delivered.
+    pub(super) async fn long_deleted(
         &self,
         builders: impl Iterator<Item = ResourceBuilder>,
     ) -> Checked<Vec<ProvisionedResource>> {
@@ -45,7 +45,7 @@ impl World {
         found.ok_or_else(|| Violation::new(format!("{id} is not there")))
     }
 
-    /// A write of that kind: a worker's under an epoch, a caller's without.
+    /// A write of this kind: a worker's with an epoch, a caller's without.
     pub(super) async fn attempt(
         &self,
         kind: WriteKind,
@@ -58,13 +58,13 @@ impl World {
         self.repository().write(kind, &write).await
     }
 
-    /// A caller's write, which has to go through.
+    /// A caller's write, which must commit.
     pub(super) async fn commit(&self, kind: WriteKind, change: &Change) -> Outcome {
         let written = self.attempt(kind, change, None).await?;
-        same("a write from the stored version is answered", &written, &Written::Committed)
+        same("the result of a write from the stored version", &written, &Written::Committed)
     }
 
-    /// A write that is answered like this and changes nothing.
+    /// A write with this result and no effect.
     pub(super) async fn loses(
         &self,
         kind: WriteKind,
@@ -74,14 +74,14 @@ impl World {
     ) -> Outcome {
         let before = self.facts(change.resource().id()).await?;
         let written = self.attempt(kind, change, epoch).await?;
-        same("a write that lost its race is answered", &written, &expected)?;
+        same("the result of a write that lost its race", &written, &expected)?;
         self.require_untouched(change.resource().id(), &before).await
     }
 
-    /// A change of phase by the holder of a lease, which has to go through.
+    /// A phase change by the holder of a lease, which must commit.
     pub(super) async fn commit_as(&self, lease: &Lease, change: &Change) -> Outcome {
         let written = self.attempt(WriteKind::Phase, change, Some(lease.epoch)).await?;
-        same("the holder's write is answered", &written, &Written::Committed)
+        same("the result of the holder's write", &written, &Written::Committed)
     }
 
     pub(super) async fn entry(&self, id: ProvisionedResourceId) -> Checked<ScheduleEntry> {
@@ -94,7 +94,7 @@ impl World {
         Ok(self.schedule().claim(&ClaimRequest::new(worker(name), target, HOUR)).await?)
     }
 
-    /// Claims one resource for an hour, if it can be had.
+    /// Claims one resource for an hour, if it is free.
     pub(super) async fn claim_one(
         &self,
         name: &str,
@@ -105,18 +105,18 @@ impl World {
         Ok(leases.pop())
     }
 
-    /// Claims one resource for an hour, which has to work.
+    /// Claims one resource for an hour, which must succeed.
     pub(super) async fn hold(&self, name: &str, id: ProvisionedResourceId) -> Checked<Lease> {
         let lease = self.claim_one(name, id).await?;
         lease.ok_or_else(|| Violation::new(format!("{id} cannot be claimed")))
     }
 
-    /// Claims what is due in a lane, for an hour.
+    /// Claims the due resources of a lane for an hour.
     pub(super) async fn claim_due(&self, lane: Lane, limit: u16) -> Checked<Vec<Lease>> {
         self.claim("due", ClaimTarget::Due { lane, limit: rows(limit) }).await
     }
 
-    /// The ids of what is due in a lane.
+    /// The ids of the due resources of a lane.
     pub(super) async fn due_in(&self, lane: Lane) -> Checked<Vec<ProvisionedResourceId>> {
         let mut ids: Vec<_> =
             self.claim_due(lane, 100).await?.into_iter().map(|lease| lease.resource).collect();
@@ -124,15 +124,15 @@ impl World {
         Ok(ids)
     }
 
-    /// Gives a lease back, which has to work.
-    pub(super) async fn give_back(
+    /// Releases a lease, which must succeed.
+    pub(super) async fn release_lease(
         &self,
         lease: &Lease,
         seen: Version,
         outcome: &PassOutcome,
     ) -> Outcome {
         let released = self.schedule().release(lease, seen, outcome).await?;
-        same("a lease that is held is given back", &released, &Released::Done)
+        same("the release of a held lease", &released, &Released::Done)
     }
 
     /// One pass over a resource, from claim to release.
@@ -142,15 +142,15 @@ impl World {
         outcome: &PassOutcome,
     ) -> Outcome {
         let lease = self.hold("pass", resource.id()).await?;
-        self.give_back(&lease, resource.version(), outcome).await
+        self.release_lease(&lease, resource.version(), outcome).await
     }
 
-    /// Pauses or resumes a resource: whether it is there.
+    /// Pauses or resumes a resource; returns whether it exists.
     pub(super) async fn pause(&self, id: ProvisionedResourceId, paused: bool) -> Checked<bool> {
         Ok(self.schedule().set_paused(id, paused, &attribution()).await?)
     }
 
-    /// Purges what was Deleted for more than an hour.
+    /// Purges resources that were deleted more than an hour ago.
     pub(super) async fn purge(&self) -> Checked<Vec<ProvisionedResourceId>> {
         Ok(self.repository().purge_deleted(&AFTER_AN_HOUR).await?)
     }
@@ -161,7 +161,7 @@ impl World {
         Ok(self.outbox().claim_events(&request).await?)
     }
 
-    /// Claims the one event that can be claimed.
+    /// Claims the only claimable event.
     pub(super) async fn claim_event(&self, name: &str) -> Checked<ClaimedEvent> {
         let mut events = self.claim_events(name, 100).await?;
         let event = events.pop().ok_or(Violation::new("no event can be claimed"))?;
@@ -171,18 +171,18 @@ impl World {
 
     pub(super) async fn acknowledge(&self, event: &ClaimedEvent) -> Outcome {
         let taken = self.outbox().acknowledge_event(&event.claim).await?;
-        same("an acknowledgement under a claim is answered", &taken, &Acknowledged::Done)
+        same("the result of an acknowledgement under a claim", &taken, &Acknowledged::Done)
     }
 
-    /// Claims the one event that can be claimed, and sets it aside.
+    /// Claims the only claimable event and dead-letters it.
     pub(super) async fn dead_letter(&self, reason: &str) -> Checked<ClaimedEvent> {
         let event = self.claim_event("relay").await?;
         let answer = self.outbox().dead_letter_event(&event.claim, reason).await?;
-        same("setting aside is answered", &answer, &Acknowledged::Done)?;
+        same("the result of a dead-lettering", &answer, &Acknowledged::Done)?;
         Ok(event)
     }
 
-    /// Takes up the events of a resource.
+    /// Redrives the events of a resource.
     pub(super) async fn resume(
         &self,
         id: ProvisionedResourceId,
@@ -191,7 +191,7 @@ impl World {
         Ok(self.outbox().redrive_events(id, how, &attribution()).await?)
     }
 
-    /// Whatever is done under its claim is answered that the claim is lost, and changes nothing.
+    /// Every operation under the claim returns `ClaimLost` and changes nothing.
     pub(super) async fn claim_is_lost(&self, event: &ClaimedEvent) -> Outcome {
         let before = self.facts(event.resource).await?;
         for answer in [
@@ -199,18 +199,18 @@ impl World {
             self.outbox().delay_event(&event.claim, HOUR * 9, DeliveryFailure::Rejected).await?,
             self.outbox().dead_letter_event(&event.claim, "again").await?,
         ] {
-            same("a claim from before is answered", &answer, &Acknowledged::ClaimLost)?;
+            same("the result under an earlier claim", &answer, &Acknowledged::ClaimLost)?;
         }
         self.require_untouched(event.resource, &before).await
     }
 
-    /// How many events wait, and how many of them were set aside.
+    /// The number of waiting events, and of dead-lettered ones among them.
     pub(super) async fn backlog(&self) -> Checked<(u64, u64)> {
         let backlog = self.outbox().backlog().await?;
         Ok((backlog.depth, backlog.dead_letter))
     }
 
-    /// Delivers everything that can be delivered, and answers it in the order of delivery.
+    /// Delivers all deliverable events and returns them in order of delivery.
     pub(super) async fn deliver_all(&self) -> Checked<Vec<ClaimedEvent>> {
         let mut delivered = Vec::new();
         loop {
@@ -225,7 +225,7 @@ impl World {
         }
     }
 
-    /// What the audit says was done with a resource, oldest first.
+    /// The audited actions of a resource, oldest first.
     pub(super) async fn actions(&self, id: ProvisionedResourceId) -> Checked<Vec<AuditAction>> {
         let history = self.repository().history(id).await?;
         Ok(history.into_iter().map(|line| line.entry.action).collect())
@@ -237,7 +237,7 @@ impl World {
         line.ok_or_else(|| Violation::new(format!("nothing was audited of {id}")))
     }
 
-    /// Everything that a refused write could have left behind.
+    /// Everything that a refused write could have changed.
     pub(super) async fn facts(&self, id: ProvisionedResourceId) -> Checked<Facts> {
         let schedule = self.schedule().entry(id).await?;
         Ok(Facts {
@@ -251,12 +251,12 @@ impl World {
         })
     }
 
-    /// Nothing is other than it was.
+    /// Nothing changed.
     pub(super) async fn require_untouched(
         &self,
         id: ProvisionedResourceId,
         before: &Facts,
     ) -> Outcome {
-        same("nothing was to change, and there is", &self.facts(id).await?, before)
+        same("the facts after a refused write", &self.facts(id).await?, before)
     }
 }

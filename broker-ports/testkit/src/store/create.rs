@@ -1,4 +1,4 @@
-//! Promises of `create`, `get_by_id` and `get_by_request`.
+//! Cases for `create`, `get_by_id` and `get_by_request`.
 
 use broker_ports::{Admitted, RequestHash};
 
@@ -7,22 +7,22 @@ use super::prelude::*;
 pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
         a_declaration_is_stored_with_event_audit_line_and_schedule,
-        a_declaration_reads_back_as_it_was_made,
-        of_16_creations_with_one_request_id_one_stores,
-        a_used_request_id_is_answered_without_a_trace,
+        a_declaration_reads_back_unchanged,
+        concurrent_creations_with_one_request_id_store_one,
+        a_used_request_id_stores_nothing,
         a_request_id_finds_its_resource_in_its_own_project,
         declarations_without_a_request_id_are_all_stored,
-        what_a_declaration_refers_to_has_to_exist,
-        an_id_or_an_event_id_that_is_taken_is_refused,
+        a_declaration_with_a_missing_reference_is_rejected,
+        a_used_id_or_event_id_is_rejected,
         resource_is_found_in_its_own_project_only,
-        creations_at_once_do_not_disturb_each_other,
+        concurrent_creations_are_independent,
     ]
 }
 
 async fn a_declaration_is_stored_with_event_audit_line_and_schedule(world: &World) -> Outcome {
     let builder = resource();
     let stored = world.stored(&builder).await?;
-    same("the audit says", &world.actions(stored.id()).await?, &vec![AuditAction::Declared])?;
+    same("the audited actions", &world.actions(stored.id()).await?, &vec![AuditAction::Declared])?;
     let line = world.last_line(stored.id()).await?;
     same_line(&line, &stored, (None, Some(stored.phase())))?;
     let event = world.claim_event("relay").await?;
@@ -31,11 +31,11 @@ async fn a_declaration_is_stored_with_event_audit_line_and_schedule(world: &Worl
 
     let entry = world.entry(stored.id()).await?;
     require(is_due(&entry), "a new resource is not due")?;
-    same("nobody has claimed it, its epoch is", &entry.epoch, &LeaseEpoch::ZERO)?;
-    same("nothing has failed, attempts are", &entry.attempts, &0)
+    same("the epoch before the first claim", &entry.epoch, &LeaseEpoch::ZERO)?;
+    same("the attempts before the first pass", &entry.attempts, &0)
 }
 
-async fn a_declaration_reads_back_as_it_was_made(world: &World) -> Outcome {
+async fn a_declaration_reads_back_unchanged(world: &World) -> Outcome {
     let builder = resource().standalone().declared_as(
         declaration()
             .in_project(project(7))
@@ -48,7 +48,7 @@ async fn a_declaration_reads_back_as_it_was_made(world: &World) -> Outcome {
     same_resource(&world.stored(&builder).await?, &builder.build())
 }
 
-async fn of_16_creations_with_one_request_id_one_stores(world: &World) -> Outcome {
+async fn concurrent_creations_with_one_request_id_store_one(world: &World) -> Outcome {
     let shared = declaration().requested_as("order-1");
     world.know(&shared.clone().build()).await?;
     let admitted: Vec<Admitted> =
@@ -67,16 +67,16 @@ async fn of_16_creations_with_one_request_id_one_stores(world: &World) -> Outcom
     for answer in &answers {
         match answer {
             Created::Stored => {}
-            Created::Replayed(first) => same("the others are answered", &first.id(), &winner)?,
+            Created::Replayed(first) => same("the replayed resource", &first.id(), &winner)?,
             Created::Conflict => return Err(Violation::new("an equal declaration conflicts")),
         }
     }
-    same("there are events", &world.backlog().await?.0, &1)?;
-    same("there are audit lines", &world.audit_trail().await?.len(), &1)
+    same("the number of events", &world.backlog().await?.0, &1)?;
+    same("the number of audit lines", &world.audit_trail().await?.len(), &1)
 }
 
-/// An equal declaration in another spelling is answered with the first resource, another one is a conflict.
-async fn a_used_request_id_is_answered_without_a_trace(world: &World) -> Outcome {
+/// An equal declaration in another spelling is a replay of the first resource; a different one is a conflict.
+async fn a_used_request_id_stores_nothing(world: &World) -> Outcome {
     let shared = declaration().requested_as("order-1").with_parameters(r#"{"a":1,"b":2}"#);
     let first = world.stored(&resource().declared_as(shared.clone()).ready()).await?;
     let before = world.facts(first.id()).await?;
@@ -86,7 +86,7 @@ async fn a_used_request_id_is_answered_without_a_trace(world: &World) -> Outcome
     ] {
         let second = numbered(2).declared_as(shared.clone().with_parameters(parameters));
         let answer = world.repository().create(&second.admitted()).await?;
-        same("a used request id is answered", &answer, &expected)?;
+        same("the result of a used request id", &answer, &expected)?;
         world.require_untouched(first.id(), &before).await?;
         same("a second resource is", &world.repository().get_by_id(second.id()).await?, &None)?;
     }
@@ -103,7 +103,7 @@ async fn a_request_id_finds_its_resource_in_its_own_project(world: &World) -> Ou
         let stored = world.stored(&builder.clone().enrolling()).await?;
         let found = find(number, "order-1").await?;
         let found = found.ok_or(Violation::new("the request id finds nothing"))?;
-        same("the request id stands for", &found.resource, &stored)?;
+        same("the resource of the request id", &found.resource, &stored)?;
         same("the digest is", &found.hash, &RequestHash::of(&builder.declaration()))?;
     }
     for (number, request) in [(1, "order-2"), (3, "order-1")] {
@@ -115,10 +115,10 @@ async fn a_request_id_finds_its_resource_in_its_own_project(world: &World) -> Ou
 async fn declarations_without_a_request_id_are_all_stored(world: &World) -> Outcome {
     let builders = (1..=3).map(|number| numbered(number).declared_as(declaration()));
     world.store_all(builders).await?;
-    same("there are events", &world.backlog().await?.0, &3)
+    same("the number of events", &world.backlog().await?.0, &3)
 }
 
-async fn what_a_declaration_refers_to_has_to_exist(world: &World) -> Outcome {
+async fn a_declaration_with_a_missing_reference_is_rejected(world: &World) -> Outcome {
     world.know(&declaration().build()).await?;
     for (absent, reason, word) in [
         (declaration().from_blueprint(99), "blueprint_not_found", ""),
@@ -129,14 +129,14 @@ async fn what_a_declaration_refers_to_has_to_exist(world: &World) -> Outcome {
         let refused = resource().declared_as(absent.requested_as("order-1")).admitted();
         require_refused(world.repository().create(&refused).await, reason, word)?;
         require(world.audit_trail().await?.is_empty(), "a refused declaration left an audit line")?;
-        same("there are events", &world.backlog().await?.0, &0)?;
+        same("the number of events", &world.backlog().await?.0, &0)?;
     }
     // A refusal leaves nothing behind: id and request id are still free.
     world.stored(&resource().requested_as("order-1")).await?;
     Ok(())
 }
 
-async fn an_id_or_an_event_id_that_is_taken_is_refused(world: &World) -> Outcome {
+async fn a_used_id_or_event_id_is_rejected(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let before = world.facts(stored.id()).await?;
     let other = numbered(2);
@@ -174,7 +174,7 @@ async fn resource_is_found_in_its_own_project_only(world: &World) -> Outcome {
     same("an unknown id finds", &world.repository().get_by_id(id(2)).await?, &None)
 }
 
-async fn creations_at_once_do_not_disturb_each_other(world: &World) -> Outcome {
+async fn concurrent_creations_are_independent(world: &World) -> Outcome {
     let builders: Vec<_> =
         (1..=16).map(|number| numbered(number).requested_as(&number.to_string())).collect();
     for builder in &builders {
@@ -183,10 +183,10 @@ async fn creations_at_once_do_not_disturb_each_other(world: &World) -> Outcome {
     let admitted: Vec<_> = builders.iter().map(ResourceBuilder::admitted).collect();
     let creations = admitted.iter().map(|admitted| world.repository().create(admitted));
     for (answer, builder) in try_join_all(creations).await?.into_iter().zip(&builders) {
-        same("a request id of its own is answered", &answer, &Created::Stored)?;
+        same("the result of a new request id", &answer, &Created::Stored)?;
         same_resource(&world.get(builder.id()).await?, &builder.build())?;
     }
     let trail = world.audit_trail().await?;
-    same("there are audit lines", &trail.len(), &16)?;
+    same("the number of audit lines", &trail.len(), &16)?;
     in_order(&trail)
 }

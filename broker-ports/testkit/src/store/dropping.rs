@@ -1,29 +1,29 @@
-//! Promises about patience: a call that its caller drops half way happened wholly or not at all, and asking
-//! again leads to where one call would have led.
+//! Cases for dropped calls: a call that its caller drops halfway happened completely or not at all, and a retry leads
+//! to the result of one call.
 //!
-//! A call that was dropped may still be under way in the store. The second one waits for it there, or is repeated, so
-//! that what both left behind can be compared with what one call leaves behind.
+//! A dropped call may still run in the store. The second call waits for it or is repeated, so that the result is
+//! comparable with that of one call.
 
 use broker_ports::{Admitted, EventClaim};
 
 use super::prelude::*;
 
 pub(super) fn repository_cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
-    suite_of![a_repository_call_that_was_dropped_is_whole_or_nothing]
+    suite_of![a_dropped_repository_call_is_atomic]
 }
 
 pub(super) fn schedule_cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
-    suite_of![a_schedule_call_that_was_dropped_counts_once]
+    suite_of![a_dropped_schedule_call_counts_once]
 }
 
 pub(super) fn outbox_cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
-    suite_of![an_outbox_call_that_was_dropped_is_taken_once]
+    suite_of![a_dropped_outbox_call_counts_once]
 }
 
-/// So often a call is repeated before a case gives up: a store may pass over what a dropped call still holds.
+/// The maximum number of repetitions: a store may skip rows that a dropped call still locks.
 const ROUNDS: u32 = 1_000;
 
-/// Which call is dropped.
+/// The dropped call.
 #[derive(Debug, Clone, Copy)]
 enum Call {
     Create,
@@ -39,7 +39,7 @@ enum Call {
     Retry,
 }
 
-/// A call, ready to be made.
+/// A prepared call.
 enum Ready {
     Create(Box<Admitted>),
     Write(WriteKind, Box<Change>),
@@ -53,33 +53,30 @@ enum Ready {
     Retry(ProvisionedResourceId),
 }
 
-async fn a_repository_call_that_was_dropped_is_whole_or_nothing(world: &World) -> Outcome {
-    leave_what_one_leaves(
-        world,
-        &[Call::Create, Call::Phase, Call::Deletion, Call::Replace, Call::Purge],
-    )
-    .await
+async fn a_dropped_repository_call_is_atomic(world: &World) -> Outcome {
+    equal_one_call(world, &[Call::Create, Call::Phase, Call::Deletion, Call::Replace, Call::Purge])
+        .await
 }
 
-async fn a_schedule_call_that_was_dropped_counts_once(world: &World) -> Outcome {
-    leave_what_one_leaves(world, &[Call::Claim, Call::Release, Call::Pause]).await
+async fn a_dropped_schedule_call_counts_once(world: &World) -> Outcome {
+    equal_one_call(world, &[Call::Claim, Call::Release, Call::Pause]).await
 }
 
-async fn an_outbox_call_that_was_dropped_is_taken_once(world: &World) -> Outcome {
-    leave_what_one_leaves(world, &[Call::Acknowledge, Call::Delay, Call::Retry]).await
+async fn a_dropped_outbox_call_counts_once(world: &World) -> Outcome {
+    equal_one_call(world, &[Call::Acknowledge, Call::Delay, Call::Retry]).await
 }
 
-async fn leave_what_one_leaves(world: &World, calls: &[Call]) -> Outcome {
+async fn equal_one_call(world: &World, calls: &[Call]) -> Outcome {
     for call in calls {
-        leaves_what_one_leaves(world, *call).await?;
+        equals_one_call(world, *call).await?;
     }
     Ok(())
 }
 
-async fn leaves_what_one_leaves(world: &World, call: Call) -> Outcome {
+async fn equals_one_call(world: &World, call: Call) -> Outcome {
     let first = 1_000 * (call as u128 + 1);
     make(world, &prepared(world, call, first).await?).await?;
-    let expected = (left(world, first).await?, told(world, first).await?);
+    let expected = (left(world, first).await?, undelivered(world, first).await?);
     for polls in 1..=MOST_POLLS {
         let number = first + 2 * u128::from(polls);
         let ready = prepared(world, call, number).await?;
@@ -90,7 +87,7 @@ async fn leaves_what_one_leaves(world: &World, call: Call) -> Outcome {
                 break;
             }
         }
-        let found = (left(world, number).await?, told(world, number).await?);
+        let found = (left(world, number).await?, undelivered(world, number).await?);
         same(&format!("{call:?} that was dropped and asked for again left"), &found, &expected)?;
         if let Some(answered) = answer {
             return answered;
@@ -99,7 +96,7 @@ async fn leaves_what_one_leaves(world: &World, call: Call) -> Outcome {
     Err(never_answered())
 }
 
-/// A call about the resource of a number. What it replaces it by has the next number.
+/// A call about the resource of a number. A replacement uses the next number.
 async fn prepared(world: &World, call: Call, number: u128) -> Checked<Ready> {
     let builder = numbered(number);
     let builder = match call {
@@ -120,7 +117,7 @@ async fn prepared(world: &World, call: Call, number: u128) -> Checked<Ready> {
         world.deliver_all().await?;
     }
     if let Call::Phase | Call::Deletion | Call::Replace = call {
-        world.pass(&stored, &asked_to_wait(HOUR)).await?;
+        world.pass(&stored, &failed_with_retry_after(HOUR)).await?;
     }
     Ok(match call {
         Call::Create | Call::Claim => Ready::Claim(id),
@@ -141,7 +138,11 @@ async fn prepared(world: &World, call: Call, number: u128) -> Checked<Ready> {
         }
         Call::Release => {
             let lease = world.hold("dropped", id).await?;
-            Ready::Release(lease, stored.version(), asked_to_wait(world.backoff().longest))
+            Ready::Release(
+                lease,
+                stored.version(),
+                failed_with_retry_after(world.backoff().longest),
+            )
         }
         Call::Pause => Ready::Pause(id),
         Call::Acknowledge => Ready::Acknowledge(world.claim_event("relay").await?.claim),
@@ -153,7 +154,7 @@ async fn prepared(world: &World, call: Call, number: u128) -> Checked<Ready> {
     })
 }
 
-/// Makes the call. It may be answered that it comes too late.
+/// Makes the call. It may lose its race.
 async fn make(world: &World, ready: &Ready) -> Outcome {
     let (repository, schedule, outbox) = (world.repository(), world.schedule(), world.outbox());
     let by = attribution();
@@ -181,7 +182,7 @@ async fn make(world: &World, ready: &Ready) -> Outcome {
     Ok(())
 }
 
-/// What can be seen of the resource of a number and of the next one, but for ids and times.
+/// The visible state of the resource of a number and of the next one, except for ids and times.
 async fn left(world: &World, number: u128) -> Checked<Vec<String>> {
     let mut seen = Vec::new();
     for id in ids([number, number + 1]) {
@@ -197,8 +198,8 @@ async fn left(world: &World, number: u128) -> Checked<Vec<String>> {
     Ok(seen)
 }
 
-/// The events of both that are still to be delivered: their numbers and attempts.
-async fn told(world: &World, number: u128) -> Checked<Vec<(u64, u32)>> {
+/// Sequence and attempts of the undelivered events of both.
+async fn undelivered(world: &World, number: u128) -> Checked<Vec<(u64, u32)>> {
     world.advance(HOUR * 2).await?;
     let about = ids([number, number + 1]);
     let events = world.deliver_all().await?;

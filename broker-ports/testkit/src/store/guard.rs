@@ -1,4 +1,4 @@
-//! Promises of the five writes: what they refuse, and that a refusal changes nothing.
+//! Cases for refused writes: which are refused, and that they change nothing.
 
 use broker_domain::{FailureReason, Snapshot};
 
@@ -7,17 +7,17 @@ use super::prelude::*;
 pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
         a_write_from_another_version_changes_nothing,
-        of_16_writers_of_one_version_one_commits,
-        a_write_to_a_resource_that_is_not_there_is_stale,
-        a_write_of_a_worker_that_lost_its_lease_changes_nothing,
-        an_epoch_that_was_never_given_writes_nothing,
-        illegal_edges_are_refused_from_the_stored_phase,
-        a_change_of_another_kind_is_refused,
-        a_write_with_an_event_id_that_is_taken_is_refused,
+        concurrent_writes_of_one_version_commit_one,
+        a_write_to_a_missing_resource_is_stale,
+        a_write_after_a_lost_lease_changes_nothing,
+        an_unknown_epoch_writes_nothing,
+        illegal_edges_from_the_stored_phase_are_rejected,
+        a_change_of_another_kind_is_rejected,
+        a_write_with_a_used_event_id_is_rejected,
     ]
 }
 
-/// A resource for each kind of write, and how the last change of its life is written.
+/// A resource for each kind of write, and how its last change is written.
 fn one_of_each_kind() -> [(WriteKind, ResourceBuilder); 5] {
     [
         (WriteKind::Phase, numbered(1).provisioning()),
@@ -28,8 +28,11 @@ fn one_of_each_kind() -> [(WriteKind, ResourceBuilder); 5] {
     ]
 }
 
-/// The last change of a life. Everything before it is stored.
-pub(super) async fn all_but_the_last(world: &World, builder: &ResourceBuilder) -> Checked<Change> {
+/// The last change of a life, with all earlier ones stored.
+pub(super) async fn store_all_but_last(
+    world: &World,
+    builder: &ResourceBuilder,
+) -> Checked<Change> {
     world.know(&builder.declaration()).await?;
     let _ = world.repository().create(&builder.admitted()).await?;
     let mut then = builder.life().then;
@@ -42,18 +45,18 @@ pub(super) async fn all_but_the_last(world: &World, builder: &ResourceBuilder) -
 
 async fn a_write_from_another_version_changes_nothing(world: &World) -> Outcome {
     for (kind, builder) in one_of_each_kind() {
-        let change = all_but_the_last(world, &builder).await?;
+        let change = store_all_but_last(world, &builder).await?;
         world.commit(kind, &change).await?;
         world.loses(kind, &change, None, Written::Stale).await?;
     }
-    // And from one that is yet to come.
+    // Also from a future version.
     let stored = world.stored(&numbered(6)).await?;
     let first = to(&stored, Phase::Provisioning, 1)?;
     let second = to(first.resource(), Phase::Enrolling, 2)?;
     world.loses(WriteKind::Phase, &second, None, Written::Stale).await
 }
 
-async fn of_16_writers_of_one_version_one_commits(world: &World) -> Outcome {
+async fn concurrent_writes_of_one_version_commit_one(world: &World) -> Outcome {
     let stored = world.stored(&resource().enrolling().with_token()).await?;
     world.deliver_all().await?;
     let changes =
@@ -65,10 +68,10 @@ async fn of_16_writers_of_one_version_one_commits(world: &World) -> Outcome {
         same(&format!("so many of 16 are {expected:?}"), &answered, &number)?;
     }
     same("the version is", &world.get(stored.id()).await?.version(), &stored.version().next())?;
-    same("there are events", &world.backlog().await?.0, &1)
+    same("the number of events", &world.backlog().await?.0, &1)
 }
 
-async fn a_write_to_a_resource_that_is_not_there_is_stale(world: &World) -> Outcome {
+async fn a_write_to_a_missing_resource_is_stale(world: &World) -> Outcome {
     for (kind, builder) in one_of_each_kind() {
         let life = builder.life();
         let (_, last) = life.then.last().ok_or(Violation::new("nothing happened to it"))?;
@@ -79,35 +82,34 @@ async fn a_write_to_a_resource_that_is_not_there_is_stale(world: &World) -> Outc
     require(world.audit_trail().await?.is_empty(), "a write to nothing left an audit line")
 }
 
-async fn a_write_of_a_worker_that_lost_its_lease_changes_nothing(world: &World) -> Outcome {
+async fn a_write_after_a_lost_lease_changes_nothing(world: &World) -> Outcome {
     for (kind, builder) in one_of_each_kind() {
-        let change = all_but_the_last(world, &builder).await?;
+        let change = store_all_but_last(world, &builder).await?;
         let lost = world.hold("cut-off", builder.id()).await?;
         world.advance(HOUR * 2).await?;
         let taken = world.hold("successor", builder.id()).await?;
         world.loses(kind, &change, Some(lost.epoch), Written::LeaseLost).await?;
         let written = world.attempt(kind, &change, Some(taken.epoch)).await?;
-        same("the successor's is answered", &written, &Written::Committed)?;
-        // By now the version is lost, too; the worker is told of the lease.
+        same("the result of the successor's write", &written, &Written::Committed)?;
+        // The version is stale by now, too; the lease is checked first.
         world.loses(kind, &change, Some(lost.epoch), Written::LeaseLost).await?;
     }
     Ok(())
 }
 
-async fn an_epoch_that_was_never_given_writes_nothing(world: &World) -> Outcome {
+async fn an_unknown_epoch_writes_nothing(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let lease = world.hold("a", stored.id()).await?;
     let change = to(&stored, Phase::Provisioning, 1)?;
     for epoch in [LeaseEpoch::ZERO, lease.epoch.next()] {
         world.loses(WriteKind::Phase, &change, Some(epoch), Written::LeaseLost).await?;
     }
-    // A lease that is over and that nobody took still writes.
+    // An expired lease that was not taken over still writes.
     world.advance(HOUR * 2).await?;
     world.commit_as(&lease, &change).await
 }
 
-/// A change of the resource of a number into a phase. It claims to be made from the stored version of the resource,
-/// which in truth stands elsewhere.
+/// A phase change of a resource, from its stored version but forged from another phase.
 fn forged(number: u128, version: Version, to: Phase, event: u128) -> Checked<Change> {
     let it = numbered(number);
     let from = match to {
@@ -134,9 +136,9 @@ fn forged(number: u128, version: Version, to: Phase, event: u128) -> Checked<Cha
     change.ok_or(Violation::new("it is there already"))
 }
 
-/// Every edge that the state machine does not have from a phase is refused there: teardown never turns back, a failed
-/// resource is left by deletion alone, and a deleted one stays deleted.
-async fn illegal_edges_are_refused_from_the_stored_phase(world: &World) -> Outcome {
+/// The store refuses every edge that the state machine does not have: teardown never reverses, only deletion leaves
+/// Failed, and Deleted is final.
+async fn illegal_edges_from_the_stored_phase_are_rejected(world: &World) -> Outcome {
     let phases = [Phase::Provisioning, Phase::Deregistering, Phase::Failed, Phase::Deleted];
     for (number, from) in (1..).zip(phases) {
         let stored = world.stored(&numbered(number).with_token().in_phase(from)).await?;
@@ -153,7 +155,7 @@ async fn illegal_edges_are_refused_from_the_stored_phase(world: &World) -> Outco
     Ok(())
 }
 
-async fn a_write_with_an_event_id_that_is_taken_is_refused(world: &World) -> Outcome {
+async fn a_write_with_a_used_event_id_is_rejected(world: &World) -> Outcome {
     let first = world.stored(&resource()).await?;
     let second = world.stored(&numbered(2)).await?;
     world.commit(WriteKind::DeletionIntent, &deletion(&first, 1)?).await?;
@@ -163,7 +165,7 @@ async fn a_write_with_an_event_id_that_is_taken_is_refused(world: &World) -> Out
     world.require_untouched(second.id(), &before).await
 }
 
-async fn a_change_of_another_kind_is_refused(world: &World) -> Outcome {
+async fn a_change_of_another_kind_is_rejected(world: &World) -> Outcome {
     let stored = world.stored(&resource().ready()).await?;
     let before = world.facts(stored.id()).await?;
     let pending = to(&stored, Phase::Pending, 1)?;

@@ -1,4 +1,4 @@
-//! Promises of `list` and `sweep_page`.
+//! Cases for `list` and `sweep_page`.
 
 use broker_domain::OnFailure;
 use broker_ports::{CompactRow, PageBytes};
@@ -7,22 +7,22 @@ use super::prelude::*;
 
 pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
-        pages_come_in_the_order_of_ids_and_visit_each_once,
-        filters_leave_out_the_others,
-        pages_do_not_drift_while_rows_leave_the_filter,
-        following_the_watermark_misses_no_change,
-        what_is_at_rest_is_not_swept,
+        pages_are_ordered_by_id_and_visit_each_row_once,
+        filters_exclude_other_rows,
+        pages_skip_nothing_while_rows_leave_the_filter,
+        a_follower_of_the_watermark_misses_no_change,
+        settled_resources_are_not_swept,
         list_pages_are_bounded_by_bytes,
         sweep_pages_are_bounded_by_bytes,
         sweep_pages_visit_each_row_of_their_project_once,
-        sweep_pages_do_not_drift_while_rows_come_to_rest,
-        a_compact_row_says_what_its_resource_says,
+        sweep_pages_skip_nothing_while_rows_settle,
+        a_compact_row_equals_its_resource,
     ]
 }
 
 type Ids = Vec<ProvisionedResourceId>;
 
-/// A page of a listing: which rows it has, how many bytes of parameters, and where the next one begins.
+/// A page of a listing: its rows, their bytes of parameters, and the next cursor.
 struct Page {
     ids: Ids,
     bytes: usize,
@@ -85,14 +85,14 @@ async fn advance(world: &World, number: u128, phase: Phase, event: u128) -> Outc
     world.commit(WriteKind::Phase, &to(&stored, phase, event)?).await
 }
 
-async fn pages_come_in_the_order_of_ids_and_visit_each_once(world: &World) -> Outcome {
+async fn pages_are_ordered_by_id_and_visit_each_row_once(world: &World) -> Outcome {
     same("at first there are", &listed(world, ListQuery::new(rows(10))).await?, &vec![])?;
     world.store_all([4, 2, 6, 1, 5, 3].map(numbered)).await?;
     for size in [1, 2, 3, 4, 5, 6, 7] {
         let seen = listed(world, ListQuery::new(rows(size))).await?;
         same(&format!("pages of {size} visit"), &seen, &ids(1..=6))?;
     }
-    // A full page that is the last one has no next.
+    // A full last page has no next cursor.
     for (size, next) in [(6, None), (5, Some(id(5)))] {
         let page = page(world, &ListQuery::new(rows(size))).await?;
         same("the next page begins after", &page.next, &next)?;
@@ -100,7 +100,7 @@ async fn pages_come_in_the_order_of_ids_and_visit_each_once(world: &World) -> Ou
     Ok(())
 }
 
-/// Stores rows with large parameters, two of which are beyond what a sweep needs them for.
+/// Stores rows with large parameters; a sweep does not need those of two rows.
 async fn stored_with_large_parameters(world: &World) -> Outcome {
     for (number, size) in (1..).zip([1_000, 1_500, 1_000, 5_000, 1_000, 1_000, 400]) {
         let parameters = format!(r#"{{"p":"{}"}}"#, "x".repeat(size - r#"{"p":""}"#.len()));
@@ -111,8 +111,7 @@ async fn stored_with_large_parameters(world: &World) -> Outcome {
     Ok(())
 }
 
-/// A page ends before the row whose parameters would be too much, and has at least one row. It is not cut short
-/// without need.
+/// A page ends before the row that exceeds its bytes, has at least one row, and is as full as possible.
 async fn list_pages_are_bounded_by_bytes(world: &World) -> Outcome {
     stored_with_large_parameters(world).await?;
     let mut query = ListQuery::new(rows(100)).within(PageBytes::new(2_500)?);
@@ -124,16 +123,16 @@ async fn list_pages_are_bounded_by_bytes(world: &World) -> Outcome {
         same("it is the last", &page.next.is_none(), &last)?;
         query.after = page.next;
     }
-    // Whichever bound is reached first ends the page, with every set of filters.
+    // The first bound ends the page, with every set of filters.
     let since = watermark(world).await?;
     for query in [
         ListQuery::new(rows(2)).in_phase(Phase::Pending),
         ListQuery::new(rows(2)).updated_since(Watermark::new(since.at() - HOUR)),
     ] {
         let full_of_bytes = page(world, &query.clone().within(PageBytes::new(100)?)).await?;
-        same("a page that is full of bytes goes on after", &full_of_bytes.next, &Some(id(1)))?;
+        same("the cursor after a page full of bytes", &full_of_bytes.next, &Some(id(1)))?;
         let full_of_rows = page(world, &query).await?;
-        same("a page that is full of rows goes on after", &full_of_rows.next, &Some(id(2)))?;
+        same("the cursor after a page full of rows", &full_of_rows.next, &Some(id(2)))?;
     }
     Ok(())
 }
@@ -146,12 +145,12 @@ async fn sweep_pages_are_bounded_by_bytes(world: &World) -> Outcome {
         rows.iter().flat_map(|row| &row.parameters).map(|text| text.as_json().len()).sum::<usize>()
     };
     let pages: Vec<_> = pages.iter().map(|rows| (ids_of(rows), bytes(rows))).collect();
-    // What is Ready has no parameters in a sweep.
+    // A Ready row has no parameters in a sweep.
     let expected = [(1..=2, 2_500), (3..=3, 1_000), (4..=4, 5_000), (5..=7, 1_000)];
     same("the pages are", &pages, &expected.map(|(numbers, bytes)| (ids(numbers), bytes)).into())
 }
 
-async fn filters_leave_out_the_others(world: &World) -> Outcome {
+async fn filters_exclude_other_rows(world: &World) -> Outcome {
     let builders = (1..=8).map(|number| {
         let phase = if number % 4 < 2 { Phase::Provisioning } else { Phase::Pending };
         numbered(number).in_project(project(1 + number % 2)).in_phase(phase)
@@ -166,15 +165,14 @@ async fn filters_leave_out_the_others(world: &World) -> Outcome {
             ("both", of_project.in_phase(Phase::Pending), ids([3, 7])),
         ];
         for (what, query, expected) in rows {
-            same(&format!("of {what} there are"), &listed(world, query).await?, &expected)?;
+            same(&format!("the rows of {what}"), &listed(world, query).await?, &expected)?;
         }
     }
     Ok(())
 }
 
-/// Whoever counts rows instead of remembering the last one visits too few when visited rows leave the filter,
-/// and too many when others come in behind.
-async fn pages_do_not_drift_while_rows_leave_the_filter(world: &World) -> Outcome {
+/// Offset-based paging would skip rows while visited rows leave the filter, and repeat rows while new ones enter it.
+async fn pages_skip_nothing_while_rows_leave_the_filter(world: &World) -> Outcome {
     let builders = (1..=9).map(|number| {
         numbered(number).in_phase(if number == 2 { Phase::Provisioning } else { Phase::Pending })
     });
@@ -195,7 +193,7 @@ async fn pages_do_not_drift_while_rows_leave_the_filter(world: &World) -> Outcom
     Ok(())
 }
 
-async fn sweep_pages_do_not_drift_while_rows_come_to_rest(world: &World) -> Outcome {
+async fn sweep_pages_skip_nothing_while_rows_settle(world: &World) -> Outcome {
     world.store_all((1..=7).map(|number| numbered(number).deprovisioning())).await?;
     let mut query = SweepQuery::new(rows(2));
     let mut seen = Vec::new();
@@ -209,7 +207,7 @@ async fn sweep_pages_do_not_drift_while_rows_come_to_rest(world: &World) -> Outc
     same("the pages visit", &seen, &ids(1..=7))
 }
 
-async fn following_the_watermark_misses_no_change(world: &World) -> Outcome {
+async fn a_follower_of_the_watermark_misses_no_change(world: &World) -> Outcome {
     world.store_all([2, 3].map(numbered)).await?;
     let mut stored = world.stored(&resource()).await?;
     world.advance(HOUR).await?;
@@ -228,7 +226,7 @@ async fn following_the_watermark_misses_no_change(world: &World) -> Outcome {
     Ok(())
 }
 
-async fn what_is_at_rest_is_not_swept(world: &World) -> Outcome {
+async fn settled_resources_are_not_swept(world: &World) -> Outcome {
     let of_phase = |(number, phase)| numbered(number).in_phase(phase);
     let rolling_back = numbered(9).rolling_back().failed();
     world.store_all((1..).zip(Phase::ALL).map(of_phase).chain([rolling_back])).await?;
@@ -243,7 +241,7 @@ async fn what_is_at_rest_is_not_swept(world: &World) -> Outcome {
     same("the sweep sees", &phases, &expected)
 }
 
-async fn a_compact_row_says_what_its_resource_says(world: &World) -> Outcome {
+async fn a_compact_row_equals_its_resource(world: &World) -> Outcome {
     for (number, phase) in (1..).zip(Phase::ALL) {
         let spoken = declaration().for_resource(number).with_parameters(r#"{"size":"small"}"#);
         let builder = numbered(number).declared_as(spoken.rolling_back());
@@ -251,7 +249,7 @@ async fn a_compact_row_says_what_its_resource_says(world: &World) -> Outcome {
     }
     world.hold("a", id(1)).await?;
     world.pause(id(2), true).await?;
-    world.pass(&world.get(id(3)).await?, &went_well()).await?;
+    world.pass(&world.get(id(3)).await?, &succeeded()).await?;
     for row in swept(world, SweepQuery::new(rows(100))).await? {
         let resource = world.get(row.id).await?;
         let mut expected = CompactRow::of(&resource);
@@ -264,7 +262,7 @@ async fn a_compact_row_says_what_its_resource_says(world: &World) -> Outcome {
     Ok(())
 }
 
-/// Rows of other Projects lie between those of the Project; no page and no position names them.
+/// Rows of other Projects lie between those of the Project; no page and no cursor names them.
 async fn sweep_pages_visit_each_row_of_their_project_once(world: &World) -> Outcome {
     let builders = (1..=9).map(|number| {
         let phase = if number % 4 == 0 { Phase::Deleted } else { Phase::Pending };

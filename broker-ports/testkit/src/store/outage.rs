@@ -1,26 +1,26 @@
-//! Promises about failure: a store that cannot be reached says so, and never that there is nothing.
+//! Cases for outages: an unreachable store is an error and never reports absence.
 
 use super::prelude::*;
 
 pub(super) fn repository_cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
-        a_store_that_is_cut_off_never_answers_with_absence,
-        a_store_that_is_cut_off_commits_nothing,
+        an_unreachable_repository_never_reports_absence,
+        an_unreachable_repository_commits_nothing,
     ]
 }
 
 pub(super) fn schedule_cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
-        a_schedule_that_is_cut_off_never_answers_with_absence,
-        a_schedule_that_is_cut_off_changes_nothing,
+        an_unreachable_schedule_never_reports_absence,
+        an_unreachable_schedule_changes_nothing,
     ]
 }
 
 pub(super) fn outbox_cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
-    suite_of![an_outbox_that_is_cut_off_never_answers_with_absence,]
+    suite_of![an_unreachable_outbox_never_reports_absence,]
 }
 
-async fn a_store_that_is_cut_off_never_answers_with_absence(world: &World) -> Outcome {
+async fn an_unreachable_repository_never_reports_absence(world: &World) -> Outcome {
     let stored = world.stored(&resource().requested_as("order-1")).await?;
     let repository = world.repository();
     let request = RequestId::new("order-1")?;
@@ -41,7 +41,7 @@ async fn a_store_that_is_cut_off_never_answers_with_absence(world: &World) -> Ou
     require_outage(repository.scrub_audit(stored.id(), &attribution()).await, "scrub_audit")
 }
 
-async fn a_store_that_is_cut_off_commits_nothing(world: &World) -> Outcome {
+async fn an_unreachable_repository_commits_nothing(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let change = to(&stored, Phase::Provisioning, 1)?;
     let admitted = numbered(2).admitted();
@@ -55,7 +55,7 @@ async fn a_store_that_is_cut_off_commits_nothing(world: &World) -> Outcome {
     Ok(())
 }
 
-async fn a_schedule_that_is_cut_off_never_answers_with_absence(world: &World) -> Outcome {
+async fn an_unreachable_schedule_never_reports_absence(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let schedule = world.schedule();
     world.cut_off().await?;
@@ -65,11 +65,11 @@ async fn a_schedule_that_is_cut_off_never_answers_with_absence(world: &World) ->
     require_outage(schedule.entry(stored.id()).await, "entry")?;
     require_outage(schedule.brakes(&cluster(1)).await, "brakes")?;
     require_outage(schedule.accepted_losses(&cluster(1)).await, "accepted_losses")?;
-    // A listener that nothing can reach would wait for ever and think that nothing happens.
+    // A silent subscription would look like a store without changes.
     require_outage(schedule.wakeups().await.map(drop), "wakeups")
 }
 
-async fn a_schedule_that_is_cut_off_changes_nothing(world: &World) -> Outcome {
+async fn an_unreachable_schedule_changes_nothing(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let (schedule, by) = (world.schedule(), attribution());
     let lease = world.hold("a", stored.id()).await?;
@@ -85,11 +85,11 @@ async fn a_schedule_that_is_cut_off_changes_nothing(world: &World) -> Outcome {
     let permit =
         PermitRequest::new(lease.clone(), stored.version(), cluster(1), lost, allowance, by);
     require_outage(schedule.permit(&permit).await, "permit")?;
-    let outcome = went_well();
+    let outcome = succeeded();
     require_outage(schedule.release(&lease, stored.version(), &outcome).await, "release")
 }
 
-async fn an_outbox_that_is_cut_off_never_answers_with_absence(world: &World) -> Outcome {
+async fn an_unreachable_outbox_never_reports_absence(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let event = world.claim_event("relay").await?;
     let outbox = world.outbox();

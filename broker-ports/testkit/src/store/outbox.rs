@@ -1,4 +1,4 @@
-//! Promises of `claim_events`, `acknowledge_event`, `purge_events` and `backlog`.
+//! Cases for `claim_events`, `acknowledge_event`, `purge_events` and `backlog`.
 
 use broker_domain::MeshRole;
 use broker_ports::{Admitted, TraceParent};
@@ -8,20 +8,20 @@ use crate::builders::valid_parameters;
 
 pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
-        events_come_as_they_were_committed,
-        of_each_resource_only_the_earliest_event_is_claimed,
-        of_16_claims_on_one_event_one_gets_it,
-        a_claim_that_is_over_makes_room_and_is_no_attempt,
-        a_lost_claim_acknowledges_nothing,
-        no_more_events_are_claimed_than_were_asked_for,
-        only_events_that_were_settled_for_long_are_purged,
-        the_backlog_counts_what_waits,
-        a_workers_event_is_in_the_trace_of_the_request_before_it,
-        a_purged_event_passes_no_trace_on,
+        events_are_claimed_as_committed,
+        only_the_earliest_event_of_a_resource_is_claimed,
+        concurrent_claims_of_one_event_have_one_winner,
+        an_expired_event_claim_is_not_an_attempt,
+        a_lost_event_claim_acknowledges_nothing,
+        an_event_claim_respects_its_limit,
+        only_long_settled_events_are_purged,
+        the_backlog_counts_unacknowledged_events,
+        a_workers_event_continues_the_trace_of_the_request,
+        a_purged_event_passes_on_no_trace,
     ]
 }
 
-async fn events_come_as_they_were_committed(world: &World) -> Outcome {
+async fn events_are_claimed_as_committed(world: &World) -> Outcome {
     let builder = resource().deleted();
     world.stored(&builder).await?;
     let life = builder.life();
@@ -29,7 +29,7 @@ async fn events_come_as_they_were_committed(world: &World) -> Outcome {
         .chain(life.then.iter().map(|(_, change)| change))
         .filter_map(|change| change.event());
     let delivered = world.deliver_all().await?;
-    same("there are events", &delivered.len(), &4)?;
+    same("the number of events", &delivered.len(), &4)?;
     for (claimed, event) in delivered.iter().zip(events) {
         same("the event's id is", &claimed.claim.event_id, &event.id())?;
         same("its resource is", &claimed.resource, &builder.id())?;
@@ -41,7 +41,7 @@ async fn events_come_as_they_were_committed(world: &World) -> Outcome {
     Ok(())
 }
 
-async fn of_each_resource_only_the_earliest_event_is_claimed(world: &World) -> Outcome {
+async fn only_the_earliest_event_of_a_resource_is_claimed(world: &World) -> Outcome {
     let of_project = |number| numbered(number).in_project(project(number)).deleted();
     world.store_all((1..=3).map(of_project)).await?;
     for sequence in 1..=4 {
@@ -55,18 +55,18 @@ async fn of_each_resource_only_the_earliest_event_is_claimed(world: &World) -> O
             world.acknowledge(event).await?;
         }
     }
-    // In order, without a gap, and nothing more.
-    same("there is left", &world.deliver_all().await?, &vec![])
+    // In order, without gaps or extra events.
+    same("the remaining events", &world.deliver_all().await?, &vec![])
 }
 
-async fn of_16_claims_on_one_event_one_gets_it(world: &World) -> Outcome {
+async fn concurrent_claims_of_one_event_have_one_winner(world: &World) -> Outcome {
     world.stored(&resource()).await?;
     let names: Vec<_> = (0..16).map(|number| format!("relay-{number}")).collect();
     let answers = try_join_all(names.iter().map(|name| world.claim_events(name, 10))).await?;
-    same("so many got it", &answers.iter().flatten().count(), &1)
+    same("the number of claims", &answers.iter().flatten().count(), &1)
 }
 
-async fn a_claim_that_is_over_makes_room_and_is_no_attempt(world: &World) -> Outcome {
+async fn an_expired_event_claim_is_not_an_attempt(world: &World) -> Outcome {
     world.stored(&resource()).await?;
     for _ in 0..3 {
         let event = world.claim_event("relay").await?;
@@ -74,14 +74,14 @@ async fn a_claim_that_is_over_makes_room_and_is_no_attempt(world: &World) -> Out
         same("while it lives, another gets", &world.claim_events("b", 10).await?, &vec![])?;
         world.advance(HOUR * 2).await?;
     }
-    // A late acknowledgement is taken if nobody claimed since.
+    // A late acknowledgement counts unless another relay claimed the event.
     let event = world.claim_event("slow").await?;
     world.advance(HOUR * 2).await?;
     world.acknowledge(&event).await?;
-    same("there is left", &world.claim_events("relay", 10).await?, &vec![])
+    same("the remaining events", &world.claim_events("relay", 10).await?, &vec![])
 }
 
-async fn a_lost_claim_acknowledges_nothing(world: &World) -> Outcome {
+async fn a_lost_event_claim_acknowledges_nothing(world: &World) -> Outcome {
     world.stored(&resource().ready()).await?;
     for successor in ["a", "b"] {
         let lost = world.claim_event("a").await?;
@@ -91,25 +91,25 @@ async fn a_lost_claim_acknowledges_nothing(world: &World) -> Outcome {
         same("the next event is held up", &world.claim_events("c", 10).await?, &vec![])?;
         world.advance(HOUR * 2).await?;
     }
-    // And an event is acknowledged once.
+    // An event is acknowledged once.
     let event = world.claim_event("relay").await?;
     world.acknowledge(&event).await?;
     world.claim_is_lost(&event).await
 }
 
-async fn no_more_events_are_claimed_than_were_asked_for(world: &World) -> Outcome {
+async fn an_event_claim_respects_its_limit(world: &World) -> Outcome {
     world.store_all((1..=5).map(numbered)).await?;
     let mut claimed = Vec::new();
     for expected in [2, 2, 1, 0] {
         let events = world.claim_events("relay", 2).await?;
-        same("so many were claimed", &events.len(), &expected)?;
+        same("the number of claimed events", &events.len(), &expected)?;
         claimed.extend(events.into_iter().map(|event| event.resource));
     }
     let distinct: BTreeSet<_> = claimed.into_iter().collect();
     same("in the end each was claimed", &distinct, &(1..=5).map(id).collect())
 }
 
-async fn only_events_that_were_settled_for_long_are_purged(world: &World) -> Outcome {
+async fn only_long_settled_events_are_purged(world: &World) -> Outcome {
     let purged = async |limit| world.outbox().purge_events(HOUR, rows(limit)).await;
     let stored = world.stored(&resource().deregistering()).await?;
     let first = world.claim_event("relay").await?;
@@ -122,21 +122,21 @@ async fn only_events_that_were_settled_for_long_are_purged(world: &World) -> Out
     same("later it purged", &purged(10).await?, &1)?;
     same("a second time it purged", &purged(10).await?, &0)?;
     world.advance(LONG).await?;
-    same("of what was set aside, it purged only the other", &purged(10).await?, &1)?;
+    same("the events purged besides a dead letter", &purged(10).await?, &1)?;
     world.resume(stored.id(), Redrive::Skip).await?;
-    same("of what was just skipped it purged", &purged(10).await?, &0)?;
+    same("the events purged right after a skip", &purged(10).await?, &0)?;
     world.store_all((2..=5).map(numbered)).await?;
     world.deliver_all().await?;
     world.stored(&numbered(6)).await?;
     world.advance(LONG).await?;
-    // Five by now, and no more at once than it was told.
+    // Five by now, at most two per call.
     for expected in [2, 2, 1, 0] {
-        same("so many were purged", &purged(2).await?, &expected)?;
+        same("the number of purged events", &purged(2).await?, &expected)?;
     }
-    same("there is left", &world.backlog().await?.0, &1)
+    same("the remaining events", &world.backlog().await?.0, &1)
 }
 
-async fn the_backlog_counts_what_waits(world: &World) -> Outcome {
+async fn the_backlog_counts_unacknowledged_events(world: &World) -> Outcome {
     let empty = world.outbox().backlog().await?;
     same("at first there is", &(empty.depth, empty.dead_letter, empty.oldest), &(0, 0, None))?;
     let early = world.stored(&resource()).await?;
@@ -180,7 +180,7 @@ async fn declared_in_a_trace(world: &World) -> Checked<ProvisionedResource> {
     world.get(builder.id()).await
 }
 
-/// A worker brings a Pending resource to Ready.
+/// A worker advances a Pending resource to Ready.
 async fn made_ready(world: &World, pending: &ProvisionedResource) -> Checked<ProvisionedResource> {
     let lease = world.hold("worker", pending.id()).await?;
     world.commit_as(&lease, &to(pending, Phase::Provisioning, 2)?).await?;
@@ -189,10 +189,10 @@ async fn made_ready(world: &World, pending: &ProvisionedResource) -> Checked<Pro
     world.get(pending.id()).await
 }
 
-async fn a_workers_event_is_in_the_trace_of_the_request_before_it(world: &World) -> Outcome {
+async fn a_workers_event_continues_the_trace_of_the_request(world: &World) -> Outcome {
     let pending = declared_in_a_trace(world).await?;
     let ready = made_ready(world, &pending).await?;
-    // This request is in no trace.
+    // This request has no trace.
     world.commit(WriteKind::DeletionIntent, &deletion(&ready, 4)?).await?;
     let delivered = world.deliver_all().await?;
     let traces: Vec<_> = delivered.into_iter().map(|event| event.traceparent).collect();
@@ -202,7 +202,7 @@ async fn a_workers_event_is_in_the_trace_of_the_request_before_it(world: &World)
     require(!kept, "the audit keeps a trace")
 }
 
-async fn a_purged_event_passes_no_trace_on(world: &World) -> Outcome {
+async fn a_purged_event_passes_on_no_trace(world: &World) -> Outcome {
     let pending = declared_in_a_trace(world).await?;
     world.deliver_all().await?;
     world.advance(LONG).await?;

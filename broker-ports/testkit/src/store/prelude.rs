@@ -1,4 +1,4 @@
-//! What the cases of a store are written with.
+//! Imports of the store cases.
 
 pub(super) use std::collections::BTreeSet;
 pub(super) use std::time::Duration;
@@ -16,9 +16,9 @@ pub(super) use broker_ports::{
 pub(super) use futures_util::future::try_join_all;
 
 pub(super) use super::bench::{
-    AFTER_AN_HOUR, Facts, HOUR, LONG, asked_to_wait, deletion, due_in, fresh_stamp, ids, in_order,
-    is_due, numbered, require_refused, same, same_line, same_resource, sequences, to, wait,
-    went_well, went_wrong,
+    AFTER_AN_HOUR, Facts, HOUR, LONG, deletion, due_in, failed_pass, failed_with_retry_after,
+    fresh_stamp, ids, in_order, is_due, numbered, require_refused, same, same_line, same_resource,
+    sequences, succeeded, to, wait,
 };
 pub(super) use super::{StoreUnderTest, World};
 pub(super) use crate::builders::{

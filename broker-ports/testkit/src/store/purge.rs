@@ -1,4 +1,4 @@
-//! Promises of `history`, `scrub_audit` and `purge_deleted`.
+//! Cases for `history`, `scrub_audit` and `purge_deleted`.
 
 use broker_ports::Actor;
 
@@ -7,11 +7,11 @@ use super::prelude::*;
 pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
         history_is_oldest_first,
-        scrubbing_blanks_what_people_wrote_and_nothing_else,
-        only_what_was_deleted_for_long_is_purged,
+        a_scrub_blanks_only_event_data,
+        only_long_deleted_resources_are_purged,
         a_purge_waits_until_every_event_is_settled,
-        a_purge_takes_no_more_than_it_was_told_and_is_audited,
-        a_purged_resource_is_gone_but_for_its_history,
+        a_purge_respects_its_limit_and_is_audited,
+        a_purged_resource_leaves_only_its_history,
     ]
 }
 
@@ -30,7 +30,7 @@ async fn history_is_oldest_first(world: &World) -> Outcome {
         AuditAction::PhaseChanged,
         AuditAction::PhaseChanged,
     ];
-    same("the audit says", &actions, &expected)?;
+    same("the audited actions", &actions, &expected)?;
     in_order(&history)?;
     let versions: Vec<_> = history.iter().filter_map(|line| line.version).collect();
     let every = std::iter::successors(Some(Version::FIRST), |last| Some(last.next()));
@@ -40,9 +40,9 @@ async fn history_is_oldest_first(world: &World) -> Outcome {
     require(no_earlier, "a later line has an earlier time")
 }
 
-async fn scrubbing_blanks_what_people_wrote_and_nothing_else(world: &World) -> Outcome {
+async fn a_scrub_blanks_only_event_data(world: &World) -> Outcome {
     let blanked = world.repository().scrub_audit(id(1), &attribution()).await?;
-    same("of nothing so many lines were blanked", &blanked, &0)?;
+    same("the blanked lines of an unknown resource", &blanked, &0)?;
     require(world.audit_trail().await?.is_empty(), "scrubbing nothing left a line")?;
     let stored = world.stored(&resource().ready()).await?;
     let other = world.stored(&numbered(2)).await?;
@@ -59,17 +59,17 @@ async fn scrubbing_blanks_what_people_wrote_and_nothing_else(world: &World) -> O
         line.entry.event_data = None;
     }
     let scrub = async || world.repository().scrub_audit(stored.id(), &attribution()).await;
-    same("so many lines were blanked", &scrub().await?, &2)?;
+    same("the number of blanked lines", &scrub().await?, &2)?;
     let mut after = world.audit_trail().await?;
     let last = after.pop().map(|line| line.entry);
     let last = last.map(|entry| (entry.resource, entry.project, entry.action));
     let scrubbed = (Some(stored.id()), Some(stored.project_id()), AuditAction::AuditScrubbed);
     same("scrubbing left the line", &last, &Some(scrubbed))?;
     same("the audit is", &after, &expected)?;
-    same("so many lines were blanked again", &scrub().await?, &0)
+    same("the lines blanked by a second scrub", &scrub().await?, &0)
 }
 
-async fn only_what_was_deleted_for_long_is_purged(world: &World) -> Outcome {
+async fn only_long_deleted_resources_are_purged(world: &World) -> Outcome {
     let builders = (1..).zip(Phase::ALL).map(|(number, phase)| numbered(number).in_phase(phase));
     world.store_all(builders).await?;
     world.advance(LONG).await?;
@@ -86,20 +86,20 @@ async fn a_purge_waits_until_every_event_is_settled(world: &World) -> Outcome {
     let stored = world.stored(&resource().deleted()).await?;
     world.advance(LONG).await?;
     for _ in 0..3 {
-        same("with an event that waits it purged", &world.purge().await?, &vec![])?;
+        same("the resources purged with a waiting event", &world.purge().await?, &vec![])?;
         let event = world.claim_event("relay").await?;
-        same("with an event under way it purged", &world.purge().await?, &vec![])?;
+        same("the resources purged with a claimed event", &world.purge().await?, &vec![])?;
         world.acknowledge(&event).await?;
     }
     world.dead_letter("refused").await?;
     world.advance(LONG).await?;
-    same("with an event set aside it purged", &world.purge().await?, &vec![])?;
+    same("the resources purged with a dead letter", &world.purge().await?, &vec![])?;
     world.resume(stored.id(), Redrive::Skip).await?;
-    same("with every event settled it purged", &world.purge().await?, &vec![stored.id()])
+    same("the resources purged with settled events", &world.purge().await?, &vec![stored.id()])
 }
 
-async fn a_purge_takes_no_more_than_it_was_told_and_is_audited(world: &World) -> Outcome {
-    world.gone_for_long((1..=5).map(numbered)).await?;
+async fn a_purge_respects_its_limit_and_is_audited(world: &World) -> Outcome {
+    world.long_deleted((1..=5).map(numbered)).await?;
     let before = world.audit_trail().await?.len();
     let mut counts = Vec::new();
     for _ in 0..4 {
@@ -112,14 +112,14 @@ async fn a_purge_takes_no_more_than_it_was_told_and_is_audited(world: &World) ->
         lines.iter().map(|line| (line.entry.resource, line.entry.action)).collect();
     said.sort_unstable();
     let expected = (1..=5).map(|number| (Some(id(number)), AuditAction::Purged)).collect();
-    same("the audit says", &said, &expected)?;
+    same("the audited actions", &said, &expected)?;
     let by_the_broker = lines.iter().all(|line| line.entry.attribution.actor == Actor::system());
-    require(by_the_broker, "a purge is attributed to somebody else than the broker")
+    require(by_the_broker, "a purge is not attributed to the broker")
 }
 
-async fn a_purged_resource_is_gone_but_for_its_history(world: &World) -> Outcome {
+async fn a_purged_resource_leaves_only_its_history(world: &World) -> Outcome {
     let stored =
-        world.gone_for_long([resource().requested_as("order-1")].into_iter()).await?.remove(0);
+        world.long_deleted([resource().requested_as("order-1")].into_iter()).await?.remove(0);
     let mut expected = world.actions(stored.id()).await?;
     same("it purged", &world.purge().await?, &vec![stored.id()])?;
     let repository = world.repository();
@@ -130,11 +130,11 @@ async fn a_purged_resource_is_gone_but_for_its_history(world: &World) -> Outcome
     same("the sweep has", &swept, &vec![])?;
     same("the schedule has", &world.schedule().entry(stored.id()).await?, &None)?;
     expected.push(AuditAction::Purged);
-    same("the audit says", &world.actions(stored.id()).await?, &expected)?;
+    same("the audited actions", &world.actions(stored.id()).await?, &expected)?;
     let request = RequestId::new("order-1")?;
     let found = repository.get_by_request(stored.project_id(), &request).await?;
     same("the request id finds", &found, &None)?;
-    // It is free again.
+    // The request id is free again.
     world.stored(&numbered(2).requested_as("order-1")).await?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Promises of `release`: when a resource is due again.
+//! Cases for `release`: when a resource is due again.
 
 use broker_ports::Backoff;
 
@@ -6,22 +6,22 @@ use super::prelude::*;
 
 pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
-        a_success_is_due_again_when_it_said,
+        a_success_is_due_at_its_requested_time,
         a_failure_is_counted_and_kept_until_a_success,
-        failures_back_off_within_bounds_and_apart,
-        a_failure_waits_as_long_as_it_was_asked_to_within_bounds,
+        failures_back_off_with_bounds_and_jitter,
+        a_requested_back_off_is_kept_within_bounds,
         a_pass_that_ended_early_backs_off_from_soon,
-        a_row_that_was_not_read_is_released_with_its_failure,
-        a_release_counts_from_the_versions_of_its_own_writes,
-        a_release_never_puts_off_what_somebody_wanted_meanwhile,
-        a_wish_from_before_a_claim_is_heard_by_it,
-        a_release_may_bring_forward_what_somebody_changed,
-        a_lost_lease_gives_nothing_back,
-        a_lease_that_is_over_and_was_not_taken_is_given_back,
+        a_release_of_an_unreadable_row_counts_its_failure,
+        a_release_expects_the_version_of_its_own_writes,
+        a_release_never_postpones_a_concurrent_request,
+        a_request_before_the_claim_is_settled_by_it,
+        a_release_may_bring_forward_a_changed_row,
+        a_lost_lease_releases_nothing,
+        an_expired_lease_is_released_unless_taken_over,
     ]
 }
 
-async fn a_success_is_due_again_when_it_said(world: &World) -> Outcome {
+async fn a_success_is_due_at_its_requested_time(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     world.pass(&stored, &PassOutcome::Succeeded { due_in: Some(HOUR) }).await?;
     due_in(&world.entry(stored.id()).await?, HOUR)?;
@@ -29,8 +29,8 @@ async fn a_success_is_due_again_when_it_said(world: &World) -> Outcome {
     world.advance(HOUR * 2).await?;
     same("due is", &world.due_in(Lane::Converge).await?, &vec![stored.id()])?;
     world.advance(HOUR * 2).await?;
-    // One that names no time leaves it to the sweep.
-    world.pass(&stored, &went_well()).await?;
+    // A success without a time leaves the resource to the sweep.
+    world.pass(&stored, &succeeded()).await?;
     same("it is due at", &world.entry(stored.id()).await?.due_at, &None)?;
     world.advance(LONG).await?;
     same("due is", &world.due_in(Lane::Converge).await?, &vec![])?;
@@ -40,46 +40,46 @@ async fn a_success_is_due_again_when_it_said(world: &World) -> Outcome {
 
 async fn a_failure_is_counted_and_kept_until_a_success(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
-    let error = Some(("cluster_transient".to_owned(), "the API server is away".to_owned()));
+    let error = Some(("cluster_transient".to_owned(), "the API server is down".to_owned()));
     for attempts in 1..=3 {
-        world.pass(&stored, &went_wrong()).await?;
+        world.pass(&stored, &failed_pass()).await?;
         let entry = world.entry(stored.id()).await?;
         same("failed attempts are", &entry.attempts, &attempts)?;
         same("the last error is", &entry.last_error, &error)?;
     }
-    world.pass(&stored, &went_well()).await?;
+    world.pass(&stored, &succeeded()).await?;
     let entry = world.entry(stored.id()).await?;
     same("failed attempts are", &entry.attempts, &0)?;
     same("the last error is", &entry.last_error, &None)
 }
 
-async fn failures_back_off_within_bounds_and_apart(world: &World) -> Outcome {
+async fn failures_back_off_with_bounds_and_jitter(world: &World) -> Outcome {
     let backoff = world.backoff();
     let longest = (1..64).find(|attempts| backoff.ceiling(*attempts) == backoff.longest);
     let longest = longest.ok_or(Violation::new("the back-off never reaches its bound"))?;
     let mut late = BTreeSet::new();
     for number in 1..=12 {
         let stored = world.stored(&numbered(number)).await?;
-        world.pass(&stored, &went_wrong()).await?;
+        world.pass(&stored, &failed_pass()).await?;
         let first = wait(&world.entry(stored.id()).await?)?;
-        require(first <= backoff.first, &format!("one failure puts it off by {first:?}"))?;
+        require(first <= backoff.first, &format!("the back-off after one failure is {first:?}"))?;
         for _ in 1..longest {
-            world.pass(&stored, &went_wrong()).await?;
+            world.pass(&stored, &failed_pass()).await?;
         }
         let last = wait(&world.entry(stored.id()).await?)?;
-        require(last <= backoff.longest, &format!("failures put it off by {last:?}"))?;
+        require(last <= backoff.longest, &format!("the back-off after many failures is {last:?}"))?;
         late.insert(last);
     }
-    require(late.len() > 6, "what failed together comes back together")?;
+    require(late.len() > 6, "the back-off has no jitter")?;
     let grown = late.last().is_some_and(|wait| *wait > backoff.first);
-    require(grown, "many failures put it off for no longer than one")
+    require(grown, "the back-off does not grow")
 }
 
-async fn a_failure_waits_as_long_as_it_was_asked_to_within_bounds(world: &World) -> Outcome {
+async fn a_requested_back_off_is_kept_within_bounds(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let longest = world.backoff().longest;
     for asked in [longest, longest + HOUR] {
-        world.pass(&stored, &asked_to_wait(asked)).await?;
+        world.pass(&stored, &failed_with_retry_after(asked)).await?;
         due_in(&world.entry(stored.id()).await?, longest)?;
     }
     Ok(())
@@ -89,7 +89,7 @@ async fn a_pass_that_ended_early_backs_off_from_soon(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let ended = |number: u32| PassOutcome::Ended {
         reason: "lost_race".to_owned(),
-        message: format!("something else was first, {number} times"),
+        message: format!("another writer was first, {number} times"),
     };
     let mut longest = Duration::ZERO;
     for attempts in 1..=24 {
@@ -97,48 +97,50 @@ async fn a_pass_that_ended_early_backs_off_from_soon(world: &World) -> Outcome {
         let entry = world.entry(stored.id()).await?;
         let left = wait(&entry)?;
         let ceiling = Backoff::new(Backoff::SOON, world.backoff().longest).ceiling(attempts);
-        require(left <= ceiling, &format!("{attempts} endings put it off by {left:?}"))?;
+        require(left <= ceiling, &format!("the back-off after {attempts} early ends is {left:?}"))?;
         longest = longest.max(left);
         same("attempts are", &entry.attempts, &attempts)?;
         let reason = entry.last_error.map(|(reason, _)| reason);
         same("the last reason is", &reason.as_deref(), &Some("lost_race"))?;
     }
-    require(longest > Backoff::SOON * 2, "endings never back off")
+    require(longest > Backoff::SOON * 2, "early ends never back off")
 }
 
-async fn a_row_that_was_not_read_is_released_with_its_failure(world: &World) -> Outcome {
+async fn a_release_of_an_unreadable_row_counts_its_failure(world: &World) -> Outcome {
     let stored = world.stored(&resource().provisioning()).await?;
     let lease = world.hold("a", stored.id()).await?;
-    world.give_back(&lease, Version::UNSTORED, &went_wrong()).await?;
+    world.release_lease(&lease, Version::UNSTORED, &failed_pass()).await?;
     let entry = world.entry(stored.id()).await?;
     same("failed attempts are", &entry.attempts, &1)?;
     require(entry.last_error.is_some(), "the failure is not kept")?;
     let again = world.hold("b", stored.id()).await?;
-    require(!again.takeover, "a lease that was given back counts as taken over")
+    require(!again.takeover, "a released lease counts as a takeover")
 }
 
-async fn a_release_counts_from_the_versions_of_its_own_writes(world: &World) -> Outcome {
+async fn a_release_expects_the_version_of_its_own_writes(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let lease = world.hold("a", stored.id()).await?;
     let change = to(&stored, Phase::Provisioning, 1)?;
     world.commit_as(&lease, &change).await?;
     let outcome = PassOutcome::Succeeded { due_in: Some(HOUR) };
-    world.give_back(&lease, change.resource().version(), &outcome).await?;
+    world.release_lease(&lease, change.resource().version(), &outcome).await?;
     require(!is_due(&world.entry(stored.id()).await?), "its own write keeps it due")
 }
 
-/// A deletion, a wish, or the end of a pause. Only a deletion is a change, which forgets failures.
-async fn a_release_never_puts_off_what_somebody_wanted_meanwhile(world: &World) -> Outcome {
+/// A deletion, a scheduled pass, or the end of a pause. Only the deletion changes the row, which clears failures.
+async fn a_release_never_postpones_a_concurrent_request(world: &World) -> Outcome {
     let later = PassOutcome::Succeeded { due_in: Some(HOUR) };
-    let outcomes = [(went_well(), 0), (later, 0), (asked_to_wait(HOUR), 1)];
+    let outcomes = [(succeeded(), 0), (later, 0), (failed_with_retry_after(HOUR), 1)];
     for (first, (outcome, attempts)) in (1..).step_by(3).zip(outcomes) {
-        for (number, want) in (first..).zip(["a deletion", "a wish", "the end of a pause"]) {
+        for (number, want) in
+            (first..).zip(["a deletion", "a scheduled pass", "the end of a pause"])
+        {
             let stored = world.stored(&numbered(number)).await?;
             let lease = world.hold("a", stored.id()).await?;
             let attempts = if want == "a deletion" {
                 world.commit(WriteKind::DeletionIntent, &deletion(&stored, number)?).await?;
                 0
-            } else if want == "a wish" {
+            } else if want == "a scheduled pass" {
                 world.schedule().schedule(stored.id(), Due::Now).await?;
                 attempts
             } else {
@@ -146,17 +148,17 @@ async fn a_release_never_puts_off_what_somebody_wanted_meanwhile(world: &World) 
                 world.pause(stored.id(), false).await?;
                 attempts
             };
-            world.give_back(&lease, stored.version(), &outcome).await?;
+            world.release_lease(&lease, stored.version(), &outcome).await?;
             let entry = world.entry(stored.id()).await?;
-            require(is_due(&entry), &format!("{want} was put off by {outcome:?}"))?;
+            require(is_due(&entry), &format!("{outcome:?} postponed {want}"))?;
             same("failed attempts are", &entry.attempts, &attempts)?;
         }
     }
     Ok(())
 }
 
-/// Else every resource that somebody ever set due would be looked at without end.
-async fn a_wish_from_before_a_claim_is_heard_by_it(world: &World) -> Outcome {
+/// Otherwise every resource that was ever scheduled would be due without end.
+async fn a_request_before_the_claim_is_settled_by_it(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     world.schedule().schedule(stored.id(), Due::Now).await?;
     for paused in [true, false] {
@@ -166,32 +168,32 @@ async fn a_wish_from_before_a_claim_is_heard_by_it(world: &World) -> Outcome {
     for target in [ClaimTarget::One(stored.id()), any_due] {
         world.schedule().schedule(stored.id(), Due::Now).await?;
         for lease in world.claim("a", target).await? {
-            world.give_back(&lease, stored.version(), &went_well()).await?;
+            world.release_lease(&lease, stored.version(), &succeeded()).await?;
         }
         same("it is due at", &world.entry(stored.id()).await?.due_at, &None)?;
     }
     Ok(())
 }
 
-async fn a_release_may_bring_forward_what_somebody_changed(world: &World) -> Outcome {
+async fn a_release_may_bring_forward_a_changed_row(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     world.pass(&stored, &PassOutcome::Succeeded { due_in: Some(HOUR * 4) }).await?;
     let lease = world.hold("a", stored.id()).await?;
     let token = stored.record_token(id(9), stored.token_ordinal(), stored.updated_at())?;
     world.commit(WriteKind::Token, &token).await?;
     let outcome = PassOutcome::Succeeded { due_in: Some(Duration::ZERO) };
-    world.give_back(&lease, stored.version(), &outcome).await?;
+    world.release_lease(&lease, stored.version(), &outcome).await?;
     require(is_due(&world.entry(stored.id()).await?), "a release did not bring it forward")
 }
 
-async fn a_lost_lease_gives_nothing_back(world: &World) -> Outcome {
+async fn a_lost_lease_releases_nothing(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let lost = world.hold("cut-off", stored.id()).await?;
     world.advance(HOUR * 2).await?;
     let taken = world.hold("successor", stored.id()).await?;
     nothing_is_given_back(world, &lost, &stored).await?;
-    // And a lease is given back once.
-    world.give_back(&taken, stored.version(), &went_wrong()).await?;
+    // A lease is released once.
+    world.release_lease(&taken, stored.version(), &failed_pass()).await?;
     nothing_is_given_back(world, &taken, &stored).await
 }
 
@@ -201,18 +203,18 @@ async fn nothing_is_given_back(
     stored: &ProvisionedResource,
 ) -> Outcome {
     let before = world.facts(stored.id()).await?;
-    for outcome in [went_well(), went_wrong()] {
+    for outcome in [succeeded(), failed_pass()] {
         let released = world.schedule().release(lease, stored.version(), &outcome).await?;
-        same("it is answered", &released, &Released::LeaseLost)?;
+        same("the result", &released, &Released::LeaseLost)?;
     }
     world.require_untouched(stored.id(), &before).await
 }
 
-async fn a_lease_that_is_over_and_was_not_taken_is_given_back(world: &World) -> Outcome {
+async fn an_expired_lease_is_released_unless_taken_over(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let lease = world.hold("slow", stored.id()).await?;
     world.advance(HOUR * 2).await?;
-    world.give_back(&lease, stored.version(), &went_well()).await?;
+    world.release_lease(&lease, stored.version(), &succeeded()).await?;
     let next = world.hold("b", stored.id()).await?;
-    require(!next.takeover, "a lease that was given back late is said to be taken over")
+    require(!next.takeover, "a lease that was released late counts as a takeover")
 }

@@ -1,4 +1,4 @@
-//! Promises of `replace`: the deletion request and the creation are one transaction.
+//! Cases for `replace`: deletion request and creation are one transaction.
 
 use broker_ports::Replaced;
 
@@ -7,19 +7,19 @@ use super::prelude::*;
 pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
         replacement_commits_deletion_and_creation,
-        replacement_from_an_older_version_stores_nothing,
-        repeated_replacement_is_answered_with_the_first,
-        refused_replacement_leaves_the_old_one_as_it_was,
-        replacement_of_a_leaving_resource_only_declares,
+        a_replacement_of_a_stale_version_stores_nothing,
+        a_repeated_replacement_is_a_replay,
+        a_refused_replacement_keeps_the_old_resource,
+        a_replacement_during_teardown_only_declares,
     ]
 }
 
-/// What takes the place of the old one, under the request id that the replacements of these cases come under.
+/// The new resource of these cases, under their common request id.
 fn new(number: u128) -> ResourceBuilder {
     numbered(number).declared_as(declaration().requested_as("replace-1"))
 }
 
-/// A replacement of what was read, with an event id of its own.
+/// A replacement of a read resource, with a new event id.
 fn replacement(
     old: &ProvisionedResource,
     new: &ResourceBuilder,
@@ -29,7 +29,7 @@ fn replacement(
 }
 
 impl World {
-    /// The new one is not there, and the old one is as it was.
+    /// The new resource does not exist, and the old one is unchanged.
     async fn require_neither(&self, old: &Facts, id: ProvisionedResourceId) -> Outcome {
         self.require_untouched(numbered(1).id(), old).await?;
         same("the new one is", &self.repository().get_by_id(id).await?, &None)
@@ -39,56 +39,58 @@ impl World {
 async fn replacement_commits_deletion_and_creation(world: &World) -> Outcome {
     let (old, new) = (world.stored(&resource().ready()).await?, new(2));
     world.deliver_all().await?;
-    world.pass(&old, &asked_to_wait(HOUR)).await?;
+    world.pass(&old, &failed_with_retry_after(HOUR)).await?;
     let replaced = world.repository().replace(&replacement(&old, &new, 1)?).await?;
-    same("a replacement is answered", &replaced, &Replaced::Created(Created::Stored))?;
+    same("the result of a replacement", &replaced, &Replaced::Created(Created::Stored))?;
     let left = world.get(old.id()).await?;
     same("the old one is in", &left.phase(), &Phase::Deregistering)?;
     same("its version is", &left.version(), &deletion(&old, 1)?.resource().version())?;
     let actions = world.actions(old.id()).await?;
     let last_two = actions[actions.len().saturating_sub(2)..].to_vec();
     let expected = vec![AuditAction::DeletionRequested, AuditAction::Replaced];
-    same("the audit of the old one ends with", &last_two, &expected)?;
+    same("the last audited actions of the old resource", &last_two, &expected)?;
     let line = world.last_line(old.id()).await?.entry;
     same("the line names the new one", &line.event_data, &Some(new.id().to_string()))?;
-    same("the line came by", &line.attribution, &attribution())?;
+    same("the attribution of the line", &line.attribution, &attribution())?;
     let leaving = Some(Phase::Deregistering);
     same("it tells of phases", &(line.previous_phase, line.new_phase), &(leaving, leaving))?;
     same_resource(&world.get(new.id()).await?, &new.build())?;
     let declared = vec![AuditAction::Declared];
-    same("the audit of the new one says", &world.actions(new.id()).await?, &declared)?;
+    same("the audited actions of the new resource", &world.actions(new.id()).await?, &declared)?;
     for id in [old.id(), new.id()] {
-        require(is_due(&world.entry(id).await?), "what was replaced or is new is not due")?;
+        require(is_due(&world.entry(id).await?), "a replaced or new resource is not due")?;
     }
     let events = world.deliver_all().await?;
-    let mut told: Vec<_> = events.iter().map(|it| (it.resource, it.event_type)).collect();
-    told.sort_unstable_by_key(|(resource, _)| *resource);
+    let mut emitted: Vec<_> = events.iter().map(|it| (it.resource, it.event_type)).collect();
+    emitted.sort_unstable_by_key(|(resource, _)| *resource);
     let expected = vec![(old.id(), EventType::Deleting), (new.id(), EventType::Requested)];
-    same("the events are", &told, &expected)
+    same("the events are", &emitted, &expected)
 }
 
-async fn replacement_from_an_older_version_stores_nothing(world: &World) -> Outcome {
+async fn a_replacement_of_a_stale_version_stores_nothing(world: &World) -> Outcome {
     let (old, new) = (world.stored(&resource()).await?, new(2));
     world.commit(WriteKind::Phase, &to(&old, Phase::Provisioning, 1)?).await?;
     let before = world.facts(old.id()).await?;
     let replaced = world.repository().replace(&replacement(&old, &new, 2)?).await?;
-    same("an old version is answered", &replaced, &Replaced::Stale)?;
+    same("the result from a stale version", &replaced, &Replaced::Stale)?;
     world.require_neither(&before, new.id()).await?;
     // The request id is still free.
     let read = world.get(old.id()).await?;
     let replaced = world.repository().replace(&replacement(&read, &new, 3)?).await?;
-    same("the stored version is answered", &replaced, &Replaced::Created(Created::Stored))
+    same("the result from the stored version", &replaced, &Replaced::Created(Created::Stored))
 }
 
-async fn repeated_replacement_is_answered_with_the_first(world: &World) -> Outcome {
+async fn a_repeated_replacement_is_a_replay(world: &World) -> Outcome {
     let old = world.stored(&resource().enrolling().with_token()).await?;
     let _ = world.repository().replace(&replacement(&old, &new(2), 1)?).await?;
     let before = world.facts(old.id()).await?;
-    // Once from the version that is stale by now, once from what is in teardown.
+    // From the version that is stale by now, and from the resource in teardown.
     for read in [old.clone(), world.get(old.id()).await?] {
         let replaced = world.repository().replace(&replacement(&read, &new(3), 2)?).await?;
         let Replaced::Created(Created::Replayed(first)) = replaced else {
-            return Err(Violation::new(format!("a repeated replacement is answered {replaced:?}")));
+            return Err(Violation::new(format!(
+                "the result of a repeated replacement: {replaced:?}"
+            )));
         };
         same_resource(&first, &new(2).build())?;
         world.require_neither(&before, id(3)).await?;
@@ -96,8 +98,8 @@ async fn repeated_replacement_is_answered_with_the_first(world: &World) -> Outco
     Ok(())
 }
 
-/// It is refused because of what it refers to, or conflicts because another declaration used its request id.
-async fn refused_replacement_leaves_the_old_one_as_it_was(world: &World) -> Outcome {
+/// Refused for a missing reference, or in conflict with another declaration of its request id.
+async fn a_refused_replacement_keeps_the_old_resource(world: &World) -> Outcome {
     let old = world.stored(&resource().ready()).await?;
     let before = world.facts(old.id()).await?;
     let absent = declaration().with_credential(99).requested_as("replace-1");
@@ -109,17 +111,17 @@ async fn refused_replacement_leaves_the_old_one_as_it_was(world: &World) -> Outc
     world.stored(&numbered(3).declared_as(other)).await?;
     let before = world.facts(old.id()).await?;
     let replaced = world.repository().replace(&replacement(&old, &new(2), 1)?).await?;
-    same("another declaration is answered", &replaced, &Replaced::Created(Created::Conflict))?;
+    same("the result of another declaration", &replaced, &Replaced::Created(Created::Conflict))?;
     world.require_neither(&before, id(2)).await
 }
 
-async fn replacement_of_a_leaving_resource_only_declares(world: &World) -> Outcome {
+async fn a_replacement_during_teardown_only_declares(world: &World) -> Outcome {
     let (old, new) = (world.stored(&resource().deregistering()).await?, new(2));
     let mut expected = world.actions(old.id()).await?;
     expected.push(AuditAction::Replaced);
     let replaced = world.repository().replace(&replacement(&old, &new, 1)?).await?;
-    same("a replacement is answered", &replaced, &Replaced::Created(Created::Stored))?;
+    same("the result of a replacement", &replaced, &Replaced::Created(Created::Stored))?;
     same("the old one is", &world.get(old.id()).await?, &old)?;
-    same("the audit of the old one says", &world.actions(old.id()).await?, &expected)?;
+    same("the audited actions of the old resource", &world.actions(old.id()).await?, &expected)?;
     same_resource(&world.get(new.id()).await?, &new.build())
 }

@@ -1,4 +1,4 @@
-//! Promises about rows that somebody else spoilt: they are reported by name, and concern nobody else.
+//! Cases for unreadable rows: they are reported by id and affect no other row.
 
 use broker_ports::UnreadableRow;
 
@@ -6,14 +6,14 @@ use super::prelude::*;
 
 pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
-        a_row_that_cannot_be_read_is_rejected_by_name,
-        a_row_that_cannot_be_read_concerns_nobody_else,
-        a_listing_names_a_row_that_cannot_be_read_and_goes_on,
-        a_sweep_page_goes_on_past_a_row_that_cannot_be_read,
+        an_unreadable_row_is_rejected_with_its_id,
+        an_unreadable_row_affects_no_other,
+        a_listing_names_unreadable_rows_and_continues,
+        a_sweep_continues_after_an_unreadable_row,
     ]
 }
 
-async fn a_row_that_cannot_be_read_is_rejected_by_name(world: &World) -> Outcome {
+async fn an_unreadable_row_is_rejected_with_its_id(world: &World) -> Outcome {
     let stored = world.stored(&resource().requested_as("order-1")).await?;
     if !world.spoil(stored.id()).await? {
         return Ok(());
@@ -29,23 +29,23 @@ async fn a_row_that_cannot_be_read_is_rejected_by_name(world: &World) -> Outcome
     same("in another Project the id finds", &other, &None)
 }
 
-async fn a_row_that_cannot_be_read_concerns_nobody_else(world: &World) -> Outcome {
+async fn an_unreadable_row_affects_no_other(world: &World) -> Outcome {
     let spoilt = world.stored(&resource()).await?;
     let sound = world.stored(&numbered(2)).await?;
     if !world.spoil(spoilt.id()).await? {
         return Ok(());
     }
     same("the other reads back as", &world.get(sound.id()).await?, &sound)?;
-    // Whoever claims does not read the rows, so that one of them holds up no lane.
+    // A claim does not parse rows, so an unreadable one blocks no lane.
     let due = world.due_in(Lane::Converge).await?;
-    require(due.contains(&sound.id()), "beside an unreadable row nothing is claimed")?;
+    require(due.contains(&sound.id()), "an unreadable row blocks the claim of others")?;
     world.commit(WriteKind::Phase, &to(&sound, Phase::Provisioning, 1)?).await?;
     let events = world.claim_events("relay", 10).await?;
     require(events.iter().any(|event| event.resource == sound.id()), "no event is claimed")
 }
 
-/// Follows pages of one row each to their end: which rows can be read, and what is said of the others. A row that
-/// cannot be read takes a page, too.
+/// Follows pages of one row to the end: the readable rows, and the errors of the others. An unreadable row also takes a
+/// page.
 async fn paged(
     world: &World,
     sweeps: bool,
@@ -70,15 +70,15 @@ async fn paged(
     Err(Violation::new("the pages never end"))
 }
 
-/// Three, of which the second cannot be read; `None` if that is in nobody's hands.
-async fn spoilt_between(world: &World) -> Checked<Option<[ProvisionedResourceId; 3]>> {
+/// Three resources, the second unreadable; `None` if the world cannot do that.
+async fn unreadable_between(world: &World) -> Checked<Option<[ProvisionedResourceId; 3]>> {
     world.store_all((1..=3).map(numbered)).await?;
     let [first, spoilt, last] = [id(1), id(2), id(3)];
     Ok(world.spoil(spoilt).await?.then_some([first, spoilt, last]))
 }
 
-async fn a_listing_names_a_row_that_cannot_be_read_and_goes_on(world: &World) -> Outcome {
-    let Some([first, spoilt, last]) = spoilt_between(world).await? else { return Ok(()) };
+async fn a_listing_names_unreadable_rows_and_continues(world: &World) -> Outcome {
+    let Some([first, spoilt, last]) = unreadable_between(world).await? else { return Ok(()) };
     let (readable, unreadable) = paged(world, false).await?;
     require(readable == [first, last], "a row that cannot be read hides another")?;
     let Ok([row]) = <[_; 1]>::try_from(unreadable) else {
@@ -88,10 +88,10 @@ async fn a_listing_names_a_row_that_cannot_be_read_and_goes_on(world: &World) ->
     named(Err::<(), _>(row.error), spoilt, "list")
 }
 
-async fn a_sweep_page_goes_on_past_a_row_that_cannot_be_read(world: &World) -> Outcome {
-    let Some([first, spoilt, last]) = spoilt_between(world).await? else { return Ok(()) };
+async fn a_sweep_continues_after_an_unreadable_row(world: &World) -> Outcome {
+    let Some([first, spoilt, last]) = unreadable_between(world).await? else { return Ok(()) };
     let (mut readable, unreadable) = paged(world, true).await?;
-    // What is wrong may stand where a sweep does not look; lost it must not be.
+    // The damage may be in a column that a sweep does not read; the row must not be lost.
     for row in unreadable {
         readable.push(row.id);
         named(Err::<(), _>(row.error), row.id, "sweep_page")?;
@@ -100,11 +100,11 @@ async fn a_sweep_page_goes_on_past_a_row_that_cannot_be_read(world: &World) -> O
     require(readable == [first, spoilt, last], "a row is left out, or doubled")
 }
 
-/// It exists, so it is not absent; it gets no better by itself, so it is not transient; the message says where to
-/// look, and the reason is in the domain's own words.
+/// It exists, so it is not absent. A retry fails, so it is not transient. The message names the row and the source is
+/// the domain error.
 fn named<T>(answer: Result<T, PortError>, id: ProvisionedResourceId, what: &str) -> Outcome {
     let Err(error) = answer else {
-        return Err(Violation::new(format!("{what} answers for a row that cannot be read")));
+        return Err(Violation::new(format!("{what} succeeds for an unreadable row")));
     };
     let (text, hides) = (error.to_string(), error.domain().is_none());
     require_rejected(Err::<(), _>(error), what)?;

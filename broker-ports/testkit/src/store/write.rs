@@ -1,24 +1,24 @@
-//! Promises of the five writes: what they commit, all of it together.
+//! Cases for committed writes: each commits all its parts together.
 
 use broker_domain::FailureReason;
 
-use super::guard::all_but_the_last;
+use super::guard::store_all_but_last;
 use super::prelude::*;
 
 pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
-        a_change_of_phase_commits_row_event_and_audit_line,
-        every_phase_reads_back_as_it_was_written,
-        what_is_recorded_is_stored_and_audited_and_nothing_else,
-        a_change_of_phase_is_due_at_once_and_forgets_failures,
-        giving_up_is_audited_with_what_was_written,
+        a_phase_change_commits_row_event_and_audit_line,
+        every_phase_reads_back_unchanged,
+        a_record_write_changes_only_row_and_audit,
+        a_phase_change_is_due_at_once_and_clears_failures,
+        an_abandonment_is_audited_with_its_reason,
         a_failure_is_audited_with_its_step,
-        the_time_of_the_last_change_is_the_stores,
+        the_time_of_a_change_is_the_stores,
         a_resource_may_become_ready_twice,
     ]
 }
 
-async fn a_change_of_phase_commits_row_event_and_audit_line(world: &World) -> Outcome {
+async fn a_phase_change_commits_row_event_and_audit_line(world: &World) -> Outcome {
     let stored = world.stored(&resource().enrolling().with_token()).await?;
     world.deliver_all().await?;
     let lease = world.hold("a", stored.id()).await?;
@@ -29,12 +29,12 @@ async fn a_change_of_phase_commits_row_event_and_audit_line(world: &World) -> Ou
     let event = world.claim_event("relay").await?;
     same("the event's bytes are", &Some(event.payload), &change.event().map(wire::encode))?;
     let line = world.last_line(stored.id()).await?;
-    same("the audit says", &line.entry.action, &AuditAction::PhaseChanged)?;
+    same("the audited actions", &line.entry.action, &AuditAction::PhaseChanged)?;
     same("the line tells of epoch", &line.epoch, &Some(lease.epoch))?;
     same_line(&line, change.resource(), (Some(Phase::Enrolling), Some(Phase::Ready)))
 }
 
-async fn every_phase_reads_back_as_it_was_written(world: &World) -> Outcome {
+async fn every_phase_reads_back_unchanged(world: &World) -> Outcome {
     let of_phase = |(number, phase)| numbered(number).with_token().with_substrate().in_phase(phase);
     let builders = (1..).zip(Phase::ALL).map(of_phase).chain([numbered(9).given_up()]);
     for builder in builders {
@@ -43,8 +43,8 @@ async fn every_phase_reads_back_as_it_was_written(world: &World) -> Outcome {
     Ok(())
 }
 
-/// A recording has no event, and leaves the schedule as it was.
-async fn what_is_recorded_is_stored_and_audited_and_nothing_else(world: &World) -> Outcome {
+/// A record write has no event and does not change the schedule.
+async fn a_record_write_changes_only_row_and_audit(world: &World) -> Outcome {
     for (kind, builder, action) in [
         (WriteKind::Token, numbered(1).with_token(), AuditAction::TokenRecorded),
         (
@@ -54,16 +54,16 @@ async fn what_is_recorded_is_stored_and_audited_and_nothing_else(world: &World) 
         ),
         (WriteKind::Substrate, numbered(3).with_substrate(), AuditAction::SubstrateRecorded),
     ] {
-        let change = all_but_the_last(world, &builder).await?;
+        let change = store_all_but_last(world, &builder).await?;
         world.deliver_all().await?;
-        world.pass(&world.get(builder.id()).await?, &asked_to_wait(HOUR)).await?;
+        world.pass(&world.get(builder.id()).await?, &failed_with_retry_after(HOUR)).await?;
         let id = change.resource().id();
         world.commit(kind, &change).await?;
         same_resource(&world.get(id).await?, change.resource())?;
         let line = world.last_line(id).await?;
-        same("the audit says", &line.entry.action, &action)?;
+        same("the audited actions", &line.entry.action, &action)?;
         same("the line tells of version", &line.version, &Some(change.resource().version()))?;
-        same("there are events", &world.backlog().await?.0, &0)?;
+        same("the number of events", &world.backlog().await?.0, &0)?;
         let entry = world.entry(id).await?;
         require(!is_due(&entry), "recording set the resource due")?;
         same("failed attempts are", &entry.attempts, &1)?;
@@ -72,7 +72,7 @@ async fn what_is_recorded_is_stored_and_audited_and_nothing_else(world: &World) 
 }
 
 /// A deletion request is such a change, and carries its event.
-async fn a_change_of_phase_is_due_at_once_and_forgets_failures(world: &World) -> Outcome {
+async fn a_phase_change_is_due_at_once_and_clears_failures(world: &World) -> Outcome {
     let [pending, ready] = &world.store_all([numbered(1), numbered(2).ready()]).await?[..] else {
         return Err(Violation::new("two were stored"));
     };
@@ -82,11 +82,11 @@ async fn a_change_of_phase_is_due_at_once_and_forgets_failures(world: &World) ->
         (WriteKind::DeletionIntent, AuditAction::DeletionRequested, deletion(ready, 2)?),
     ] {
         let id = change.resource().id();
-        world.pass(&world.get(id).await?, &asked_to_wait(HOUR)).await?;
-        require(!is_due(&world.entry(id).await?), "it is not put off")?;
+        world.pass(&world.get(id).await?, &failed_with_retry_after(HOUR)).await?;
+        require(!is_due(&world.entry(id).await?), "it is due too early")?;
         world.commit(kind, &change).await?;
         same_resource(&world.get(id).await?, change.resource())?;
-        same("the audit says", &world.last_line(id).await?.entry.action, &action)?;
+        same("the audited actions", &world.last_line(id).await?.entry.action, &action)?;
         let entry = world.entry(id).await?;
         require(is_due(&entry), &format!("{kind:?} did not set the resource due"))?;
         same("failed attempts are", &entry.attempts, &0)?;
@@ -102,18 +102,18 @@ async fn a_change_of_phase_is_due_at_once_and_forgets_failures(world: &World) ->
     Ok(())
 }
 
-async fn giving_up_is_audited_with_what_was_written(world: &World) -> Outcome {
+async fn an_abandonment_is_audited_with_its_reason(world: &World) -> Outcome {
     let stored = world.stored(&resource().deregistering().with_tokens_closed()).await?;
     let change = stored.abandon(fresh_stamp(1))?;
     let by = attribution();
     let write = Write::by_caller(&change, &by).with_event_data("the cloud account is gone");
     let written = world.repository().write(WriteKind::Phase, &write).await?;
-    same("it is answered", &written, &Written::Committed)?;
+    same("the result", &written, &Written::Committed)?;
     let line = world.last_line(stored.id()).await?;
-    same("the audit says", &line.entry.action, &AuditAction::Abandoned)?;
+    same("the audited actions", &line.entry.action, &AuditAction::Abandoned)?;
     let text = line.entry.event_data.as_deref();
-    same("the audit keeps the words", &text, &Some("the cloud account is gone"))?;
-    require(world.get(stored.id()).await?.abandoned(), "the row does not say that it was given up")
+    same("the audited reason", &text, &Some("the cloud account is gone"))?;
+    require(world.get(stored.id()).await?.abandoned(), "the row is not marked as abandoned")
 }
 
 async fn a_failure_is_audited_with_its_step(world: &World) -> Outcome {
@@ -129,7 +129,7 @@ async fn a_failure_is_audited_with_its_step(world: &World) -> Outcome {
     Ok(())
 }
 
-async fn the_time_of_the_last_change_is_the_stores(world: &World) -> Outcome {
+async fn the_time_of_a_change_is_the_stores(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let entry = world.entry(stored.id()).await?;
     require(stored.updated_at() <= entry.now, "a change lies ahead of the store's clock")?;
@@ -149,6 +149,6 @@ async fn a_resource_may_become_ready_twice(world: &World) -> Outcome {
     world.commit(WriteKind::Phase, &lost).await?;
     let again = to(lost.resource(), Phase::Ready, 2)?;
     world.commit(WriteKind::Phase, &again).await?;
-    same("events are numbered", &sequences(&world.deliver_all().await?), &vec![1, 2, 3])?;
-    world.pass(again.resource(), &went_well()).await
+    same("the event sequences", &sequences(&world.deliver_all().await?), &vec![1, 2, 3])?;
+    world.pass(again.resource(), &succeeded()).await
 }

@@ -1,4 +1,4 @@
-//! Many at once: workers of all epochs, agents with every plaintext, and a close in between.
+//! Cases for concurrency: workers of all epochs, agents with every plaintext, and a concurrent close.
 
 use broker_ports::{Issue, IssuedToken, TokenState};
 use futures_util::future::{BoxFuture, FutureExt, join, try_join_all};
@@ -11,22 +11,22 @@ use crate::prelude::*;
 
 pub(super) fn cases<W: TokenIssuerUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of!(Bench {
-        at_most_one_live_token_under_32_at_once,
-        no_live_token_after_close_under_32_at_once,
+        concurrent_issues_leave_at_most_one_live_token,
+        a_concurrent_close_leaves_no_live_token,
     })
 }
 
 const AT_ONCE: usize = 32;
 const ROUNDS: u64 = 8;
 
-/// What one of the many came back with: a token, and whether it was let in.
-type Met = (Option<IssuedToken>, bool);
+/// The result of one participant: a token, and whether an agent was admitted.
+type Attempt = (Option<IssuedToken>, bool);
 
-async fn at_most_one_live_token_under_32_at_once(bench: &Bench<'_>) -> Outcome {
+async fn concurrent_issues_leave_at_most_one_live_token(bench: &Bench<'_>) -> Outcome {
     let mut random = StdRng::seed_from_u64(1);
     let mut tokens = Vec::new();
     for round in 1..=ROUNDS {
-        crowd(bench, &mut tokens, round, &mut random).await?;
+        race(bench, &mut tokens, round, &mut random).await?;
         let [live, consumed] = count(bench, &tokens).await?;
         require(live <= 1, &format!("{live} tokens are live at once"))?;
         let ordinals = usize::try_from(round)?;
@@ -38,17 +38,17 @@ async fn at_most_one_live_token_under_32_at_once(bench: &Bench<'_>) -> Outcome {
     Ok(())
 }
 
-async fn no_live_token_after_close_under_32_at_once(bench: &Bench<'_>) -> Outcome {
+async fn a_concurrent_close_leaves_no_live_token(bench: &Bench<'_>) -> Outcome {
     let mut random = StdRng::seed_from_u64(2);
     let mut tokens = Vec::new();
-    crowd(bench, &mut tokens, 1, &mut random).await?;
-    let crowding = crowd(bench, &mut tokens, 2, &mut random);
-    let (crowded, closed) = join(crowding, bench.issuer().close(bench.resource)).await;
+    race(bench, &mut tokens, 1, &mut random).await?;
+    let racing = race(bench, &mut tokens, 2, &mut random);
+    let (crowded, closed) = join(racing, bench.issuer().close(bench.resource)).await;
     crowded?;
     closed?;
     let [live, consumed] = count(bench, &tokens).await?;
     require(live == 0, &format!("{live} tokens are live after a confirmed close"))?;
-    // And nobody is let in by what was issued before.
+    // No agent is admitted with an earlier token.
     for token in &tokens {
         bench.consume(token).await?;
     }
@@ -56,16 +56,16 @@ async fn no_live_token_after_close_under_32_at_once(bench: &Bench<'_>) -> Outcom
     require(afterwards == consumed, "a token was consumed after a confirmed close")
 }
 
-/// Workers ask for tokens under the round's ordinal and a mix of epochs, while agents come with what
-/// was issued last, in any order.
-async fn crowd(
+/// Workers request tokens under the round's ordinal and mixed epochs, while agents enrol with the latest ones, in any
+/// order.
+async fn race(
     bench: &Bench<'_>,
     tokens: &mut Vec<IssuedToken>,
     round: u64,
     random: &mut StdRng,
 ) -> Outcome {
     let ordinal = u32::try_from(round)?;
-    let mut met: Vec<BoxFuture<'_, Checked<Met>>> = Vec::new();
+    let mut met: Vec<BoxFuture<'_, Checked<Attempt>>> = Vec::new();
     for token in tokens.iter().rev().take(AT_ONCE / 2) {
         met.push(async move { Ok((None, bench.consume(token).await?)) }.boxed());
     }
@@ -75,7 +75,7 @@ async fn crowd(
             match bench.ask(ordinal, epoch).await? {
                 Ok(Issue::Issued(token)) => Ok((Some(token), false)),
                 Ok(Issue::Consumed { .. }) => Ok((None, false)),
-                // In a crowd an issuer may ask to try again.
+                // Under contention an issuer may request a retry.
                 Err(busy) if busy.class() == FailureClass::Transient => Ok((None, false)),
                 refused => require_rejected(refused, "an issue").map(|()| (None, false)),
             }
@@ -85,13 +85,13 @@ async fn crowd(
     met.shuffle(random);
     let met = try_join_all(met).await?;
     let let_in = met.iter().filter(|(_, let_in)| *let_in).count();
-    // What came before this round was cut down to one live token, so one agent at most gets in.
+    // Only one earlier token is still live, so at most one agent is admitted.
     require(let_in <= 1, &format!("{let_in} agents were let in by tokens of one resource"))?;
     tokens.extend(met.into_iter().filter_map(|(token, _)| token));
     Ok(())
 }
 
-/// How many are live and how many were consumed.
+/// The numbers of live and consumed tokens.
 async fn count(bench: &Bench<'_>, tokens: &[IssuedToken]) -> Checked<[usize; 2]> {
     let [mut live, mut consumed] = [0, 0];
     for token in tokens {

@@ -1,4 +1,4 @@
-//! The interleavings: what a worker, its successor and an agent can do to each other.
+//! Cases for interleavings of a worker, its successor and an agent.
 
 use broker_ports::Issue;
 use futures_util::future::join;
@@ -8,20 +8,20 @@ use crate::prelude::*;
 
 pub(super) fn cases<W: TokenIssuerUnderTest + 'static>() -> Vec<Case<W>> {
     let mut cases = suite_of!(Bench {
-        issue_by_a_worker_that_lost_its_lease_is_rejected,
-        issue_whose_answer_was_lost_is_replaced_by_the_next,
-        close_before_issue_rejects_it,
-        close_against_issue_leaves_nothing_live,
-        close_against_consumption_has_one_winner,
+        an_issue_after_a_lost_lease_is_rejected,
+        an_issue_with_a_lost_response_is_replaced_by_the_next,
+        an_issue_after_close_is_rejected,
+        a_close_during_an_issue_leaves_no_live_token,
+        a_close_during_consumption_has_one_winner,
     });
     cases.extend(dropping_suite_of!(Bench {
-        issue_that_was_dropped_half_way_leaves_one_token_at_most,
-        close_that_was_dropped_is_finished_by_the_next
+        a_dropped_issue_leaves_at_most_one_token,
+        a_dropped_close_is_finished_by_the_next
     }));
     cases
 }
 
-async fn issue_by_a_worker_that_lost_its_lease_is_rejected(bench: &Bench<'_>) -> Outcome {
+async fn an_issue_after_a_lost_lease_is_rejected(bench: &Bench<'_>) -> Outcome {
     let token = bench.issued(1, 2).await?;
     bench.rejected(1, 1).await?;
     bench.rejected(2, 1).await?;
@@ -29,21 +29,18 @@ async fn issue_by_a_worker_that_lost_its_lease_is_rejected(bench: &Bench<'_>) ->
     bench.enrol(&token).await
 }
 
-async fn issue_whose_answer_was_lost_is_replaced_by_the_next(bench: &Bench<'_>) -> Outcome {
+async fn an_issue_with_a_lost_response_is_replaced_by_the_next(bench: &Bench<'_>) -> Outcome {
     let lost = bench.issued(1, 1).await?;
     let token = bench.issued(1, 1).await?;
     require(lost.id != token.id, "a token was handed out twice")?;
     bench.is_invalidated(&lost).await?;
     bench.enrol(&token).await?;
-    // And if the answer was lost of one that was consumed, it is named.
-    let told = bench.told_consumed(1, 1).await?;
-    require(told == token.id, "the consumed token that was named is another one")
+    // If the response about a consumed token was lost, the retry names that token.
+    let consumed = bench.answered_consumed(1, 1).await?;
+    require(consumed == token.id, "another token is reported as consumed")
 }
 
-async fn issue_that_was_dropped_half_way_leaves_one_token_at_most(
-    bench: &Bench<'_>,
-    polls: u32,
-) -> Dropped {
+async fn a_dropped_issue_leaves_at_most_one_token(bench: &Bench<'_>, polls: u32) -> Dropped {
     let standing = bench.issued(1, 1).await?;
     let request = bench.request(1, 1)?;
     // As at a deadline: it may have happened, or may still happen.
@@ -51,13 +48,13 @@ async fn issue_that_was_dropped_half_way_leaves_one_token_at_most(
     let token = bench.issued(1, 2).await?;
     bench.is_invalidated(&standing).await?;
     bench.is_live(&token).await?;
-    // What was under way belongs to an older epoch, so it is dead whenever it lands.
+    // The dropped request has an older epoch, so its token is invalid whenever it arrives.
     let Some(Ok(Issue::Issued(early))) = early else { return Ok(false) };
     bench.is_invalidated(&early).await?;
     Ok(true)
 }
 
-async fn close_that_was_dropped_is_finished_by_the_next(bench: &Bench<'_>, polls: u32) -> Dropped {
+async fn a_dropped_close_is_finished_by_the_next(bench: &Bench<'_>, polls: u32) -> Dropped {
     let token = bench.issued(1, 1).await?;
     let answer = dropped_after(polls, bench.issuer().close(bench.resource)).await;
     bench.issuer().close(bench.resource).await?;
@@ -66,20 +63,20 @@ async fn close_that_was_dropped_is_finished_by_the_next(bench: &Bench<'_>, polls
     Ok(answer.is_some())
 }
 
-async fn close_before_issue_rejects_it(bench: &Bench<'_>) -> Outcome {
+async fn an_issue_after_close_is_rejected(bench: &Bench<'_>) -> Outcome {
     let token = bench.issued(1, 1).await?;
     bench.enrol(&token).await?;
-    // Nobody recorded this one: the worker died right after it was issued.
+    // Not recorded: the worker died right after the issue.
     let unrecorded = bench.issued(2, 1).await?;
     bench.issuer().close(bench.resource).await?;
     bench.is_consumed(token.id).await?;
     bench.is_invalidated(&unrecorded).await?;
-    // Closed comes before consumed: a worker that tears down must learn nothing that invites a new token.
+    // The closed check precedes the consumed check: a late worker must get no reason to issue again.
     bench.rejected(1, 1).await?;
     bench.rejected(2, 2).await
 }
 
-async fn close_against_issue_leaves_nothing_live(bench: &Bench<'_>) -> Outcome {
+async fn a_close_during_an_issue_leaves_no_live_token(bench: &Bench<'_>) -> Outcome {
     for round in 0..8 {
         let bench = Bench::new(bench.world).await?;
         let standing = bench.issued(1, 1).await?;
@@ -96,14 +93,14 @@ async fn close_against_issue_leaves_nothing_live(bench: &Bench<'_>) -> Outcome {
         bench.is_invalidated(&standing).await?;
         match answer {
             Ok(Issue::Issued(token)) => bench.is_invalidated(&token).await?,
-            refused => require_rejected(refused, "an issue that came after the close")?,
+            refused => require_rejected(refused, "an issue after the close")?,
         }
         bench.rejected(1, 3).await?;
     }
     Ok(())
 }
 
-async fn close_against_consumption_has_one_winner(bench: &Bench<'_>) -> Outcome {
+async fn a_close_during_consumption_has_one_winner(bench: &Bench<'_>) -> Outcome {
     for round in 0..8 {
         let bench = Bench::new(bench.world).await?;
         let token = bench.issued(1, 1).await?;
@@ -116,7 +113,7 @@ async fn close_against_consumption_has_one_winner(bench: &Bench<'_>) -> Outcome 
             (let_in, closed)
         };
         closed?;
-        // Whoever closed looks for a Node next, so the state must tell the truth about the agent.
+        // After the close the caller looks for a Node, so the state must be correct about the agent.
         if let_in? {
             bench.is_consumed(token.id).await?;
         } else {

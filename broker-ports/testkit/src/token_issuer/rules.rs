@@ -1,4 +1,4 @@
-//! The rules that need no second worker: ordinals, times to live, closing, states.
+//! Cases for a single worker: ordinals, times to live, closing, states.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,25 +14,25 @@ use crate::prelude::*;
 
 pub(super) fn cases<W: TokenIssuerUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of!(Bench {
-        an_epoch_that_was_told_consumed_was_seen,
+        an_epoch_of_a_consumed_answer_is_seen,
         a_consumed_ordinal_stays_consumed,
-        another_ordinal_invalidates_what_is_unconsumed,
-        resources_do_not_disturb_each_other,
+        another_ordinal_invalidates_unconsumed_tokens,
+        tokens_of_other_resources_are_unaffected,
         ttl_outside_of_the_window_is_rejected,
-        a_token_lives_as_long_as_was_asked_for,
+        a_token_lives_for_its_ttl,
         a_token_is_consumed_once,
-        close_twice_is_once,
-        plaintexts_are_printable_and_new,
+        a_close_is_idempotent,
+        plaintexts_are_printable_and_unique,
     })
 }
 
-/// More than any agent's image takes.
+/// More than any agent's image accepts.
 const MAX_PLAINTEXT_BYTES: usize = 512;
 
-async fn an_epoch_that_was_told_consumed_was_seen(bench: &Bench<'_>) -> Outcome {
+async fn an_epoch_of_a_consumed_answer_is_seen(bench: &Bench<'_>) -> Outcome {
     let token = bench.issued(1, 1).await?;
     bench.enrol(&token).await?;
-    bench.told_consumed(1, 5).await?;
+    bench.answered_consumed(1, 5).await?;
     bench.rejected(1, 4).await?;
     bench.rejected(2, 4).await
 }
@@ -41,40 +41,43 @@ async fn a_consumed_ordinal_stays_consumed(bench: &Bench<'_>) -> Outcome {
     let first = bench.issued(1, 1).await?;
     bench.enrol(&first).await?;
     let second = bench.issued(2, 1).await?;
-    require(bench.told_consumed(1, 1).await? == first.id, "another token is called consumed")?;
+    require(
+        bench.answered_consumed(1, 1).await? == first.id,
+        "another token is reported as consumed",
+    )?;
     bench.is_live(&second).await?;
     bench.enrol(&second).await?;
     for epoch in 1..=2 {
         require(
-            bench.told_consumed(1, epoch).await? == first.id,
-            "the token of ordinal 1 is called another one",
+            bench.answered_consumed(1, epoch).await? == first.id,
+            "ordinal 1 names another token",
         )?;
         require(
-            bench.told_consumed(2, epoch).await? == second.id,
-            "the token of ordinal 2 is called another one",
+            bench.answered_consumed(2, epoch).await? == second.id,
+            "ordinal 2 names another token",
         )?;
     }
     bench.is_consumed(first.id).await
 }
 
-async fn another_ordinal_invalidates_what_is_unconsumed(bench: &Bench<'_>) -> Outcome {
+async fn another_ordinal_invalidates_unconsumed_tokens(bench: &Bench<'_>) -> Outcome {
     let first = bench.issued(1, 1).await?;
     let second = bench.issued(2, 1).await?;
     bench.is_invalidated(&first).await?;
-    // And downwards: a worker whose row lost the record counts from the lower one.
+    // Also downwards: a worker whose row lost the record restarts at the lower ordinal.
     let first_again = bench.issued(1, 2).await?;
     bench.is_invalidated(&second).await?;
     bench.is_live(&first_again).await
 }
 
-async fn resources_do_not_disturb_each_other(bench: &Bench<'_>) -> Outcome {
+async fn tokens_of_other_resources_are_unaffected(bench: &Bench<'_>) -> Outcome {
     let (one, other) = (Bench::new(bench.world).await?, Bench::new(bench.world).await?);
     let token = one.issued(1, 1).await?;
     other.issued(1, 9).await?;
     one.is_live(&token).await?;
     other.issuer().close(other.resource).await?;
     one.is_live(&token).await?;
-    // Neither the other's epoch nor its close counts here.
+    // The other resource's epoch and close do not count here.
     let next = one.issued(1, 2).await?;
     one.enrol(&next).await
 }
@@ -96,14 +99,14 @@ async fn ttl_outside_of_the_window_is_rejected(bench: &Bench<'_>) -> Outcome {
     bench.is_live(&token).await
 }
 
-async fn a_token_lives_as_long_as_was_asked_for(bench: &Bench<'_>) -> Outcome {
+async fn a_token_lives_for_its_ttl(bench: &Bench<'_>) -> Outcome {
     let window = bench.world.issuer().ttl_window().await?;
     let brief = Bench { ttl: window.min, ..Bench::new(bench.world).await? };
     let lasting = Bench { ttl: window.max, ..Bench::new(bench.world).await? };
     let (first, second) = (brief.issued(1, 1).await?, lasting.issued(1, 1).await?);
     let apart = ends_at(&lasting, &second).await? - ends_at(&brief, &first).await?;
     let asked = window.max.saturating_sub(window.min);
-    // The second was issued a little later than the first.
+    // The second was issued slightly later than the first.
     require(
         apart >= asked && apart <= asked + window.min / 2,
         &format!("tokens of {:?} and {:?} end {apart} apart", window.min, window.max),
@@ -137,43 +140,43 @@ async fn a_token_is_consumed_once(bench: &Bench<'_>) -> Outcome {
     let token = bench.issued(1, 1).await?;
     bench.enrol(&token).await?;
     require(!bench.consume(&token).await?, "a token was consumed twice")?;
-    // Neither its time nor a close matters any more.
+    // Neither expiry nor a close changes a consumed token.
     bench.world.advance(bench.ttl).await?;
     bench.is_consumed(token.id).await?;
     bench.issuer().close(bench.resource).await?;
     bench.is_consumed(token.id).await
 }
 
-async fn close_twice_is_once(bench: &Bench<'_>) -> Outcome {
-    let nobodys = BootstrapTokenId::new(Uuid::from_u128(0x00dd))?;
-    require(bench.issuer().state(nobodys).await?.is_none(), "a token of nobody has a state")?;
+async fn a_close_is_idempotent(bench: &Bench<'_>) -> Outcome {
+    let unused_id = BootstrapTokenId::new(Uuid::from_u128(0x00dd))?;
+    require(bench.issuer().state(unused_id).await?.is_none(), "an unknown token has a state")?;
     let token = bench.issued(1, 1).await?;
     let without = Bench::new(bench.world).await?;
     for _ in 0..2 {
         bench.issuer().close(bench.resource).await?;
         bench.is_invalidated(&token).await?;
         bench.rejected(1, 1).await?;
-        // And where there never was a token.
+        // Also without any token.
         without.issuer().close(without.resource).await?;
         without.rejected(1, 1).await?;
     }
     Ok(())
 }
 
-async fn plaintexts_are_printable_and_new(bench: &Bench<'_>) -> Outcome {
+async fn plaintexts_are_printable_and_unique(bench: &Bench<'_>) -> Outcome {
     let (mut ids, mut plaintexts) = (BTreeSet::new(), BTreeSet::new());
     for epoch in 1..=16 {
         let token = bench.issued(1, epoch).await?;
         let plaintext = token.plaintext.secret().expose_secret().to_owned();
-        // The text itself stays out of the violation: it may end up in a log.
+        // The violation omits the plaintext, because it may be logged.
         require(
             !plaintext.is_empty()
                 && plaintext.len() <= MAX_PLAINTEXT_BYTES
                 && plaintext.bytes().all(|byte| byte.is_ascii_graphic()),
             "a plaintext is not 1 to 512 bytes of printable ASCII",
         )?;
-        require(ids.insert(token.id), "an id was given twice")?;
-        require(plaintexts.insert(plaintext), "a plaintext was given twice")?;
+        require(ids.insert(token.id), "an id was used twice")?;
+        require(plaintexts.insert(plaintext), "a plaintext was used twice")?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! The simulated cluster: it keeps the contract of its port.
+//! The simulated cluster keeps the contract of its port.
 
-#![expect(clippy::unwrap_used, reason = "a helper of a test that cannot go on ends the test")]
+#![expect(clippy::unwrap_used, reason = "a failed test helper fails the test")]
 mod world;
 
 use broker_testkit::cluster::suite;

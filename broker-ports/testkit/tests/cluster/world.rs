@@ -1,4 +1,4 @@
-//! The simulated cluster as a world for the contract suite.
+//! The simulated cluster as the world of the contract suite.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ pub(crate) fn empty_cluster() -> MemoryCluster {
 
 type Hook<T> = Result<T, PortError>;
 
-/// A cluster, and the next id of a namespace.
+/// A cluster, and the number of the next id.
 pub(crate) struct World {
     cluster: MemoryCluster,
     ids: AtomicU64,
@@ -32,7 +32,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn sound() -> Self {
         let cluster = empty_cluster();
-        // Small pages, so that there are several.
+        // Small pages, so that listings have several.
         cluster.page_by(3);
         Self { cluster, ids: AtomicU64::new(1) }
     }
@@ -87,7 +87,7 @@ impl ClusterUnderTest for World {
     }
 
     async fn create(&self, target: &ObjectReference, object: &Value) -> Hook<()> {
-        self.cluster.create_as("somebody", target, object);
+        self.cluster.create_as("another-writer", target, object);
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! The in-memory store as the suites want it: for its own tests, and for the comparison with Postgres.
+//! The in-memory store as the world of the suites, for its own tests and for the comparison with Postgres.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use broker_ports::{AuditRecord, AuditSink, Backoff, Outbox, PortError, Repositor
 use broker_testkit::builders::second;
 use broker_testkit::store::StoreUnderTest;
 
-/// A store in memory, and the clock that it goes by.
+/// An in-memory store and its clock.
 pub(crate) struct InMemory {
     /// The store, which checks references as a database does.
     pub(crate) store: MemoryStore,
-    /// Its time.
+    /// Its clock.
     pub(crate) clock: ManualClock,
 }
 
 impl InMemory {
-    /// An empty one.
+    /// An empty store.
     #[must_use]
     pub(crate) fn fresh() -> Self {
         let clock = ManualClock::at(second(10_000));

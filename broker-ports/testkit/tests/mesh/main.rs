@@ -1,6 +1,6 @@
-//! The contract suites of issuer, mesh, sink, clock, ids and resolvers: every in-memory adapter passes.
+//! Every in-memory adapter of issuer, mesh, sink, clock, ids and resolvers passes its contract suite.
 
-#![expect(clippy::unwrap_used, reason = "a helper of a test that cannot go on ends the test")]
+#![expect(clippy::unwrap_used, reason = "a failed test helper fails the test")]
 
 mod passing;
 mod worlds;

@@ -1,4 +1,4 @@
-//! Every in-memory adapter keeps every promise.
+//! Every in-memory adapter passes its contract suites.
 
 use broker_testkit::{Suite, clock, event_sink, node_deregistrar, resolvers, token_issuer};
 

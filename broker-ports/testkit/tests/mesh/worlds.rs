@@ -1,4 +1,4 @@
-//! The in-memory adapters, with what the suites ask of their worlds.
+//! The in-memory adapters as the worlds of the suites.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl World {
         T::try_from(self.ids.uuid()).unwrap()
     }
 
-    /// A token of a resource of its own, with what an agent would be started with.
+    /// A token of a new resource, with its plaintext.
     async fn token(&self) -> Hook<(BootstrapTokenId, BootstrapToken)> {
         let (epoch, ttl) = (LeaseEpoch::new(1), Duration::from_hours(1));
         let request = IssueRequest::new(self.id(), TokenOrdinal::FIRST, epoch, ttl);
@@ -77,7 +77,7 @@ impl World {
 
     fn node(&self, token: BootstrapTokenId) -> Hook<NodeId> {
         let consumer = self.mesh.consumer(token);
-        Ok(consumer.ok_or_else(|| PortError::rejected("nobody consumed the token"))?.node)
+        Ok(consumer.ok_or_else(|| PortError::rejected("the token was not consumed"))?.node)
     }
 }
 

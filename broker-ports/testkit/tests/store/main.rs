@@ -1,4 +1,4 @@
-//! The in-memory store keeps its contract.
+//! The in-memory store passes its contract suites.
 
 #[path = "../common/in_memory.rs"]
 mod in_memory;

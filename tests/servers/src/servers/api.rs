@@ -1,5 +1,4 @@
-//! The Kubernetes API for whoever furnishes a control plane: objects are applied, and kinds are there when
-//! the call returns.
+//! A minimal Kubernetes API client that prepares a control plane: applies objects, and waits until kinds are served.
 
 use std::time::{Duration, Instant};
 
@@ -11,68 +10,66 @@ use super::{
     probe::Probe,
 };
 
-/// Who owns what is applied here.
+/// The field manager of applied objects.
 const FIELD_MANAGER: &str = "cargo-xtask";
 
-/// A kind that is not served by then never will be.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// The timeout for a kind to be served.
+const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// How often is looked whether a kind is served.
 const POLL: Duration = Duration::from_millis(50);
 
-/// The API of a control plane, as somebody who may do everything.
+/// The API of a control plane, with full access.
 #[derive(Debug, Clone)]
 pub struct Api {
     probe: Probe,
 }
 
 impl Api {
-    /// The API at an address, as a member of the group that may do everything.
+    /// A client with an identity in the group [`MASTERS`](super::control_plane::MASTERS).
     ///
     /// # Errors
     ///
-    /// When the run has ended, or its certificates cannot be used.
+    /// The run has ended, or its certificates are unusable.
     pub fn of(access: &ControlPlaneAccess) -> Result<Self> {
         let authority = access.authority()?;
         let admin = authority.identity("admin", Some(MASTERS))?;
         Ok(Self { probe: Probe::new(access.port()?, &authority, &admin)?.patient() })
     }
 
-    /// Creates an object, or changes it to this. `path` is the object's own, such as
-    /// `/api/v1/namespaces/sample`.
+    /// Applies an object. `path` is its own path, such as `/api/v1/namespaces/sample`.
     ///
     /// # Errors
     ///
-    /// When the server refuses it, with the server's own words, or does not answer.
+    /// The server rejects it, with the server's message, or does not respond.
     pub fn apply(&self, path: &str, object: &Value) -> Result<Value> {
         let path = format!("{path}?fieldManager={FIELD_MANAGER}&force=true");
         // JSON is YAML.
         self.send("PATCH", &path, Some(("application/apply-patch+yaml", object)))
     }
 
-    /// Changes some fields of an object; its status is at a path of its own.
+    /// Merges fields into an object; its status has its own path.
     ///
     /// # Errors
     ///
-    /// When the server refuses it, with the server's own words, or does not answer.
+    /// The server rejects it, with the server's message, or does not respond.
     pub fn merge(&self, path: &str, fields: &Value) -> Result<Value> {
         self.send("PATCH", path, Some(("application/merge-patch+json", fields)))
     }
 
-    /// What is at a path.
+    /// Reads an object.
     ///
     /// # Errors
     ///
-    /// When there is nothing, or the server does not answer.
+    /// It does not exist, or the server does not respond.
     pub fn get(&self, path: &str) -> Result<Value> {
         self.send("GET", path, None)
     }
 
-    /// Installs a `CustomResourceDefinition`, or changes it to this, and waits until its objects are served.
+    /// Applies a `CustomResourceDefinition` and waits until its objects are served.
     ///
     /// # Errors
     ///
-    /// When the server refuses it, or never serves its objects.
+    /// The server rejects it, or does not serve its objects in time.
     pub fn install_crd(&self, definition: &Value) -> Result<()> {
         let name = definition["metadata"]["name"].as_str().unwrap_or_default();
         let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -88,17 +85,17 @@ impl Api {
         Ok(())
     }
 
-    /// Waits until a GET of a path is answered with 200.
+    /// Waits until a GET of a path returns 200.
     ///
     /// # Errors
     ///
-    /// When that takes too long, with the last answer.
+    /// The timeout ends first; the error contains the last response.
     pub fn wait_for(&self, path: &str) -> Result<()> {
         let started = Instant::now();
         loop {
             match self.get(path) {
                 Ok(_) => return Ok(()),
-                Err(error) if started.elapsed() > PATIENCE => return Err(error),
+                Err(error) if started.elapsed() > TIMEOUT => return Err(error),
                 Err(_) => std::thread::sleep(POLL),
             }
         }
@@ -109,13 +106,13 @@ impl Api {
         let content = body.as_ref().map(|(kind, body)| (*kind, body.as_str()));
         let answer = self.probe.send(method, path, content);
         let (status, body) = answer.with_context(|| format!("no answer to {method} {path}"))?;
-        // A refusal is a `Status` or a plain line.
+        // A rejection is a `Status` or a plain line.
         let object = serde_json::from_str::<Value>(&body);
         if (200..300).contains(&status) {
             return Ok(object.unwrap_or_default());
         }
         let message = object.ok().and_then(|object| Some(object["message"].as_str()?.to_owned()));
         let message = message.unwrap_or_else(|| body.trim().to_owned());
-        bail!("{method} {path} was answered with {status}: {message}")
+        bail!("{method} {path} returned {status}: {message}")
     }
 }

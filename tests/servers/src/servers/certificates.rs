@@ -1,6 +1,5 @@
-//! A run's own certificate authority. It vouches for the API server to its clients and for every
-//! identity to the API server; its key stays in the run's directory, so a test can make any
-//! identity it needs.
+//! The certificate authority of a run. It signs the API server's certificate and every client identity. Its key is in
+//! the run's directory, so a test can create any identity.
 
 use std::{fs, path::Path};
 
@@ -25,14 +24,14 @@ pub struct Credentials {
     pub key: String,
 }
 
-/// Who signs certificates in a run.
+/// The certificate authority of a run.
 pub struct Authority {
     certificate: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    /// Makes a new one and keeps it in the run's directory.
+    /// Creates an authority in the run's directory.
     pub(super) fn create(run: &Run) -> Result<Self> {
         let key = KeyPair::generate().with_context(failed("the authority"))?;
         let certificate =
@@ -42,11 +41,11 @@ impl Authority {
         Ok(Self { certificate, issuer: Issuer::new(parameters(), key) })
     }
 
-    /// Takes up the one that a run keeps in its directory.
+    /// Loads the authority of a run.
     ///
     /// # Errors
     ///
-    /// When there is none.
+    /// It does not exist.
     pub fn load(directory: &Path) -> Result<Self> {
         let read = |name| {
             let path = directory.join(name);
@@ -62,11 +61,11 @@ impl Authority {
         &self.certificate
     }
 
-    /// Credentials for whoever serves on loopback, and asks others who do.
+    /// Credentials for a server on loopback that is also a client of such servers.
     ///
     /// # Errors
     ///
-    /// When none can be made.
+    /// The certificate cannot be created.
     pub fn mutual(&self) -> Result<Credentials> {
         let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
         let mut parameters = CertificateParams::new(names).with_context(failed("localhost"))?;
@@ -76,13 +75,12 @@ impl Authority {
         self.sign(parameters, "localhost")
     }
 
-    /// Credentials for a client whom the API server will know by this name and, if one is given, as
-    /// a member of this group. (Kubernetes would read several groups from a certificate; the
-    /// library writes only one.)
+    /// Credentials of a client with this user name and at most one group. Kubernetes would accept several groups, but
+    /// the library writes only one.
     ///
     /// # Errors
     ///
-    /// When none can be made.
+    /// The certificate cannot be created.
     pub fn identity(&self, name: &str, group: Option<&str>) -> Result<Credentials> {
         let mut parameters = CertificateParams::default();
         parameters.distinguished_name.push(DnType::CommonName, name);
@@ -102,7 +100,7 @@ impl Authority {
     }
 }
 
-/// The same for the certificate and for whoever signs with its key later.
+/// The same for the certificate and for a later signature with its key.
 fn parameters() -> CertificateParams {
     let mut parameters = CertificateParams::default();
     parameters.distinguished_name.push(DnType::CommonName, "provisioning-broker-run");
@@ -112,5 +110,5 @@ fn parameters() -> CertificateParams {
 }
 
 fn failed(subject: &str) -> impl FnOnce() -> String + '_ {
-    move || format!("cannot make the certificate of {subject}")
+    move || format!("cannot create the certificate of {subject}")
 }

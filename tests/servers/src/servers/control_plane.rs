@@ -1,6 +1,5 @@
-//! A Kubernetes control plane without nodes: etcd, the API server, and the controller manager with
-//! the two controllers that deletion depends on. Clients are known by certificate, RBAC decides,
-//! and an audit log remembers every request.
+//! A Kubernetes control plane without nodes: etcd, the API server, and the controller manager with the two controllers
+//! for deletion. Clients authenticate by certificate, RBAC authorises them, and an audit log records every request.
 
 mod access;
 mod programs;
@@ -10,7 +9,7 @@ use std::sync::Arc;
 use anyhow::Result;
 
 use self::programs::Layout;
-pub(super) use self::programs::lavish;
+pub(super) use self::programs::relaxed_gc;
 pub use access::{ControlPlaneAccess, kubeconfig};
 
 use super::{
@@ -18,20 +17,20 @@ use super::{
 };
 use crate::tools::Tools;
 
-/// The group whose members may do everything.
+/// The group with full access.
 pub const MASTERS: &str = "system:masters";
 
-/// Whom the audit log leaves out.
+/// A user without entries in the audit log.
 const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
 
-/// What the API server creates shortly after it says that it is ready, and tests rely on.
+/// Tests rely on these; the API server creates them shortly after it reports readiness.
 const SYSTEM_NAMESPACES: [&str; 2] =
     ["/api/v1/namespaces/default", "/api/v1/namespaces/kube-system"];
 
-/// A running control plane. Dropping it ends it.
+/// A running control plane. Dropping it stops it.
 #[derive(Debug)]
 pub struct ControlPlane {
-    // Ends from the clients to what they depend on.
+    // Drop order: clients before their dependencies.
     controller_manager: Server,
     api_server: Server,
     etcd: Server,
@@ -43,7 +42,7 @@ impl ControlPlane {
     ///
     /// # Errors
     ///
-    /// When one of them does not get ready.
+    /// A server does not become ready.
     pub fn start(tools: &Tools, run: &Arc<Run>) -> Result<Self> {
         let authority = Authority::create(run)?;
         let layout = Layout::create(run, &authority)?;
@@ -51,7 +50,7 @@ impl ControlPlane {
 
         let (etcd, etcd_port) = with_free_ports(|[port]| {
             let program = layout.etcd(tools, port);
-            // Its own log is proof that it is not another etcd that took the port.
+            // Only its own log proves that no other etcd took the port.
             let ready =
                 |process: &super::Process| process.log().contains("ready to serve client requests");
             Ok((Server::start(run, program, ready)?, port))
@@ -78,12 +77,12 @@ impl ControlPlane {
         Ok(Self { controller_manager, api_server, etcd, access })
     }
 
-    /// How to reach the API; stays the same when a server is started again.
+    /// How to reach the API; unchanged after a restart.
     pub fn access(&self) -> ControlPlaneAccess {
         self.access.clone()
     }
 
-    /// The store.
+    /// etcd.
     pub fn etcd(&mut self) -> &mut Server {
         &mut self.etcd
     }

@@ -1,13 +1,13 @@
-//! The `CustomResourceDefinition` that Crossplane would derive from an XRD, so that composite resources
-//! can be tried on an API server without Crossplane, and that of any other kind.
+//! Derives the `CustomResourceDefinition` of an XRD as Crossplane does, so that an API server without Crossplane can
+//! serve composite resources; and defines any other kind.
 //!
-//! Crossplane takes over little of the XRD's schema: of `spec` and `status` their fields, what is required,
-//! rules in CEL and `oneOf`, of `spec` also whether unknown fields are kept. Everything else is its own; of that, the
-//! claims and connection details of legacy kinds are left out.
+//! Crossplane takes only parts of the XRD's schema: of `spec` and `status` the fields, required fields, CEL rules and
+//! `oneOf`; of `spec` also whether unknown fields are preserved. The rest is Crossplane's own schema, here without the
+//! claims and connection details of legacy kinds.
 
 use serde_json::{Map, Value, json};
 
-/// Derives the definition. Of the XRD only what an API server would have checked is relied on.
+/// Derives the definition. The XRD must be valid as far as an API server checks it.
 pub fn from_xrd(xrd: &Value) -> Value {
     let spec = &xrd["spec"];
     let scope = scope(xrd);
@@ -31,7 +31,7 @@ pub fn from_xrd(xrd: &Value) -> Value {
     })
 }
 
-/// The definition of a namespaced kind whose objects may hold anything.
+/// The definition of a namespaced kind whose objects may have any fields.
 pub fn plain(group: &str, version: &str, kind: &str, plural: &str) -> Value {
     let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     json!({
@@ -76,7 +76,7 @@ fn derive_version(xrd_spec: &Value, scope: Scope, version: &Value) -> Value {
         "properties": {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
-            // The name becomes the value of a label.
+            // The name becomes a label value.
             "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 63}}},
         },
     });
@@ -113,7 +113,7 @@ fn copy(from: &Value, to: &mut Value, keywords: &[&str]) {
     }
 }
 
-/// Crossplane's own fields win over those of the XRD.
+/// Crossplane's own fields override those of the XRD.
 fn merged(given: &Value, own: &Value) -> Value {
     let mut fields = given.as_object().cloned().unwrap_or_default();
     fields.extend(own.as_object().cloned().unwrap_or_default());
@@ -127,7 +127,7 @@ fn spec_fields(xrd_spec: &Value, scope: Scope) -> Value {
     }
     let mut reference = strings(&["apiVersion", "kind", "name"], &["apiVersion", "kind"]);
     if scope != Scope::Namespaced {
-        // What stands in a namespace composes within it.
+        // An object in a namespace composes only within it.
         reference["properties"]["namespace"] = json!({"type": "string"});
     }
     let fields = json!({

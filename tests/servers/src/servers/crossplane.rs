@@ -1,6 +1,5 @@
-//! Crossplane beside a control plane: itself, two composition functions, and a provider whose resources cost
-//! nothing. No registry and no container: the programs are started as they are, and the package manager is told
-//! where the functions listen.
+//! Crossplane on a control plane: the core, two composition functions, and provider-nop. Without a registry or
+//! containers: the programs start directly, and the package manager gets the addresses of the functions.
 
 mod objects;
 mod programs;
@@ -27,17 +26,17 @@ use super::{
 };
 use crate::{cache::lock_file, tools::CrossplaneTools};
 
-/// Whom the API server knows Crossplane and the provider as; the audit log leaves both out.
+/// The user of Crossplane and the provider on the API server; the audit log excludes both.
 pub(super) const CROSSPLANE: &str = "system:crossplane";
 pub(super) const PROVIDER: &str = "system:provider-nop";
 
-/// The ports that provider-nop binds, on every address, without an option for it.
+/// The ports that provider-nop binds on every address; not configurable.
 const PROVIDER_PORTS: [u16; 2] = [8080, 9443];
 
-/// A running Crossplane. Dropping it ends it, and with it everything that it runs with.
+/// A running Crossplane. Dropping it stops it and its companions.
 #[derive(Debug)]
 pub struct Crossplane {
-    // Ends from the clients to what they depend on.
+    // Drop order: clients before their dependencies.
     core: Server,
     provider: Server,
     patch_and_transform: Server,
@@ -48,13 +47,12 @@ pub struct Crossplane {
 }
 
 impl Crossplane {
-    /// Starts it on a control plane. A machine runs one at a time: where another run has one, this waits and
-    /// says so.
+    /// Starts Crossplane on a control plane. A machine runs one at a time; with another run's, this waits and prints
+    /// so.
     ///
     /// # Errors
     ///
-    /// When a port that provider-nop cannot do without is held by something else, or a program does not get
-    /// ready.
+    /// Another program holds a port of provider-nop, or a program does not become ready.
     pub fn start(
         tools: &CrossplaneTools,
         run: &Arc<Run>,
@@ -103,7 +101,7 @@ impl Crossplane {
         })
     }
 
-    /// Crossplane itself.
+    /// The Crossplane core.
     pub fn core(&mut self) -> &mut Server {
         &mut self.core
     }
@@ -113,32 +111,32 @@ impl Crossplane {
         &mut self.provider
     }
 
-    /// The function that composes.
+    /// The function that composes resources.
     pub fn patch_and_transform(&mut self) -> &mut Server {
         &mut self.patch_and_transform
     }
 
-    /// The function that says when all is ready.
+    /// The function that derives readiness.
     pub fn auto_ready(&mut self) -> &mut Server {
         &mut self.auto_ready
     }
 
-    /// The directory with `tls.crt`, `tls.key` and `ca.crt`, with which functions serve and Crossplane asks.
+    /// The directory with `tls.crt`, `tls.key` and `ca.crt` for the mutual TLS between functions and Crossplane.
     pub fn certificates(&self) -> &Path {
         &self.certificates
     }
 
-    /// Has Compositions find a function that somebody else serves on this port of loopback.
+    /// Registers a function that another program serves on this loopback port.
     ///
     /// # Errors
     ///
-    /// When the API server does not take it.
+    /// The API server rejects it.
     pub fn register_function(&self, name: &str, port: u16) -> Result<()> {
         self.objects.register_function(name, port)
     }
 }
 
-/// The names by which Compositions call the two functions.
+/// The names of the two functions in Compositions.
 const PATCH_AND_TRANSFORM: &str = "function-patch-and-transform";
 const AUTO_READY: &str = "function-auto-ready";
 
@@ -161,16 +159,16 @@ fn function(
     })
 }
 
-/// Held as long as the provider may run, so that two runs never fight for its ports.
+/// Held while the provider may run, because its ports are fixed.
 fn lock(path: &Path) -> Result<File> {
     let [port, _] = PROVIDER_PORTS;
     let what = format!("waiting for another run that uses provider-nop, which needs port {port}");
     let file = lock_file(path, &what)?;
     for port in PROVIDER_PORTS {
-        // On every address, as the provider will.
+        // On every address, as the provider binds them.
         ensure!(
             TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).is_ok(),
-            "provider-nop needs port {port}, which another program on this machine holds: end that one"
+            "provider-nop needs port {port}, which another program on this machine holds: stop it"
         );
     }
     Ok(file)

@@ -1,4 +1,4 @@
-//! How a test process, which did not start the shared servers, learns where they are.
+//! Tells a test process where the shared servers are.
 
 use std::{fs, path::Path};
 
@@ -9,12 +9,12 @@ use crate::failure::cannot;
 
 use super::{control_plane::ControlPlaneAccess, postgres::PostgresAccess, run::Run};
 
-/// The environment variable that holds the directory of the run whose servers a test process uses.
+/// The environment variable with the directory of the run.
 pub const SERVERS_VARIABLE: &str = "BROKER_TEST_SERVERS";
 
 const FILE: &str = "servers.json";
 
-/// Where the servers of a run are.
+/// The addresses of a run's servers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Description {
     /// The database.
@@ -24,11 +24,11 @@ pub struct Description {
 }
 
 impl Description {
-    /// Reads what the run in `directory` wrote about itself.
+    /// Reads the description of the run in `directory`.
     ///
     /// # Errors
     ///
-    /// When there is no such run, or another version of this crate started it.
+    /// The run does not exist, or another version of this crate started it.
     pub fn read(directory: &Path) -> Result<Self> {
         let path = directory.join(FILE);
         let text = fs::read_to_string(&path).with_context(cannot("read", &path))?;

@@ -1,6 +1,6 @@
-# Becomes a server. Arguments: the program and its arguments.
+# Execs a server. Arguments: the program and its arguments.
 #
-# Standard output is the reaper's pipe, held open until this very line, by when the server can be
-# found by its standard error. The server itself gets its log for both.
+# Standard output is the reaper's pipe. The shell holds it until the exec, when the reaper can find the server by its
+# standard error. The server writes both outputs to its log.
 
 exec "$@" >&2

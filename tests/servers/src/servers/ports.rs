@@ -1,5 +1,5 @@
-//! Free loopback ports. Nothing can reserve a port for a program that is not running yet, so a port
-//! is only probably free, and a start that finds it taken is tried again with another one.
+//! Chooses free loopback ports. A port cannot be reserved for a program that does not run yet, so a start that finds
+//! its port taken is retried with another one.
 
 use std::{
     fs::File,
@@ -12,14 +12,14 @@ use anyhow::{Context as _, Result};
 
 use crate::failure::cannot;
 
-/// Above the ports of well-known services, and below those that the system gives to outgoing connections. Otherwise a client
-/// that tries to reach a stopped server may get the server's own port as its source, and with it be connected to itself.
+/// Above the well-known ports and below the ephemeral ones. A client of a stopped server could otherwise get the
+/// server's own port as its source port and connect to itself.
 const CANDIDATES: Range<u16> = 10_240..20_480;
 
-/// How often a start is tried with other ports.
+/// How often a start is retried with other ports.
 const ATTEMPTS: usize = 10;
 
-/// A server found its port taken. The start is tried again with another one.
+/// A server found its port taken; the start is retried with another one.
 #[derive(Debug, thiserror::Error)]
 #[error("{server} found its port taken; its log ends: {tail}")]
 pub(super) struct PortTaken {
@@ -27,7 +27,7 @@ pub(super) struct PortTaken {
     pub(super) tail: String,
 }
 
-/// Calls `start` with `N` ports, again with others as long as it finds one of them taken.
+/// Calls `start` with `N` ports, and retries with others while one of them is taken.
 pub(super) fn with_free_ports<const N: usize, T>(
     mut start: impl FnMut([u16; N]) -> Result<T>,
 ) -> Result<T> {
@@ -40,7 +40,7 @@ pub(super) fn with_free_ports<const N: usize, T>(
     start(free_ports()?)
 }
 
-/// Bytes that nobody else can guess.
+/// Cryptographically random bytes.
 pub(super) fn random<const N: usize>() -> Result<[u8; N]> {
     const SOURCE: &str = "/dev/urandom";
     let mut bytes = [0; N];
@@ -52,7 +52,7 @@ pub(super) fn random<const N: usize>() -> Result<[u8; N]> {
 
 fn free_ports<const N: usize>() -> Result<[u16; N]> {
     let mut held = Vec::with_capacity(N);
-    // All are held until all are chosen, so that they differ.
+    // All listeners stay open until all ports are chosen, so that the ports differ.
     while held.len() < N {
         let random = u16::from_le_bytes(random()?) % (CANDIDATES.end - CANDIDATES.start);
         let port = CANDIDATES.start + random;

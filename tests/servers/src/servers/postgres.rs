@@ -1,5 +1,4 @@
-//! Postgres: its own cluster in the run's directory, one loopback port, one superuser with a
-//! generated password.
+//! Postgres: a cluster in the run's directory, one loopback port, one superuser with a generated password.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -17,8 +16,7 @@ use crate::tools::Tools;
 
 const SUPERUSER: &str = "postgres";
 
-/// What every server is given. Many tests share one, later ones decode its log and use two-phase
-/// commits.
+/// Settings of every server. Many tests share one; some decode its log or use two-phase commits.
 const SETTINGS: &[&str] = &[
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=",
@@ -33,16 +31,16 @@ const SETTINGS: &[&str] = &[
     "log_timezone=UTC",
 ];
 
-/// What makes a server fast whose data nobody needs after a power cut. A commit hands its log to the kernel by itself:
-/// that costs less than to wake, each time, the process that would do so later.
+/// Faster settings for data that need not survive a power cut. A commit still writes its own log to the kernel, which
+/// is cheaper than waking the background writer each time.
 const NOT_DURABLE: &[&str] = &["fsync=off", "full_page_writes=off"];
 
-/// Whether what was committed survives that the server is killed.
+/// Whether committed data survives a kill of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// Fast; for a server that nobody kills.
+    /// Fast, for a server that is never killed.
     Off,
-    /// As in production; for a server that is killed and started again.
+    /// As in production, for a server that is killed and restarted.
     On,
 }
 
@@ -59,7 +57,7 @@ pub struct PostgresAccess {
     pub password: String,
 }
 
-/// A running Postgres. Dropping it ends it.
+/// A running Postgres. Dropping it stops it.
 #[derive(Debug)]
 pub struct Postgres {
     server: Server,
@@ -71,7 +69,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// When it does not get ready.
+    /// It does not become ready.
     pub fn start(tools: &Tools, run: &Arc<Run>, durability: Durability) -> Result<Self> {
         let password = u128::from_le_bytes(random()?);
         let password = format!("{password:032x}");
@@ -92,12 +90,12 @@ impl Postgres {
         })
     }
 
-    /// How to reach it; stays the same when it is started again.
+    /// How to reach it; unchanged after a restart.
     pub fn access(&self) -> PostgresAccess {
         self.access.clone()
     }
 
-    /// The server, to be killed, paused or started again.
+    /// The server, for a kill, a pause or a restart.
     pub fn server(&mut self) -> &mut Server {
         &mut self.server
     }
@@ -112,7 +110,7 @@ fn initialise(tools: &Tools, run: &Arc<Run>, data: &Path, password: &str) -> Res
             option("--pgdata", data),
             option("--pwfile", &password_file),
             format!("--username={SUPERUSER}").into(),
-            // Sent in the clear over loopback: a stronger exchange only costs each connection time.
+            // Cleartext over loopback: a stronger exchange only slows down each connection.
             "--auth=password".into(),
             "--encoding=UTF8".into(),
             "--locale=C".into(),
@@ -139,15 +137,13 @@ fn program(tools: &Tools, data: &Path, port: u16, durability: Durability) -> Pro
         path: tools.postgres_bin.join("postgres"),
         args,
         env: tools.postgres_env.clone(),
-        // A fast shutdown: open transactions are rolled back, sessions closed, everything is
-        // written.
+        // A fast shutdown: rolls back open transactions, closes sessions, writes everything.
         stop: Signal::INT,
     }
 }
 
-/// The server keeps its process id in line 1 and its state in line 8 of a file in its own data
-/// directory. So neither another server that happens to have our port is taken for it, nor the one
-/// that was killed before it.
+/// The server writes its process id (line 1) and state (line 8) to a file in its data directory. This excludes another
+/// server on our port and a previous, killed instance.
 fn says_ready(pid_file: &Path, id: u32) -> bool {
     let Ok(content) = fs::read_to_string(pid_file) else { return false };
     let mut lines = content.lines();

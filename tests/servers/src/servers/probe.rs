@@ -1,5 +1,5 @@
-//! One HTTPS request to a server on loopback, and its answer. Enough to ask whether a server is ready and to
-//! put objects into an API; a real client would bring an async runtime into `cargo xtask`.
+//! A minimal HTTPS client: one request to a server on loopback. It suffices for readiness checks and object writes; a
+//! full client would add an async runtime to `cargo xtask`.
 
 use std::{
     io::{self, Read, Write},
@@ -17,13 +17,13 @@ use rustls::{
 
 use super::certificates::{Authority, Credentials};
 
-/// A server that does not answer within this is asked again.
+/// The timeout of a read, which is then retried.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What changes something may take longer on a machine that is busy with other builds, and is not sent again.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The timeout of a write: it is not retried, and the machine may be busy with builds.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Asks one server on loopback.
+/// A client for one server on loopback.
 #[derive(Debug, Clone)]
 pub(super) struct Probe {
     port: u16,
@@ -32,7 +32,7 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// Trusts only the run's authority: another server that happens to have the port says nothing.
+    /// Trusts only the run's authority, so another server on the port fails the handshake.
     pub(super) fn new(port: u16, authority: &Authority, identity: &Credentials) -> Result<Self> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(authority.certificate().as_bytes())?)?;
@@ -45,12 +45,12 @@ impl Probe {
         Ok(Self { port, tls: Arc::new(tls), timeout: TIMEOUT })
     }
 
-    /// The same for whoever would rather wait than ask again.
+    /// Uses the write timeout.
     pub(super) fn patient(self) -> Self {
-        Self { timeout: PATIENCE, ..self }
+        Self { timeout: WRITE_TIMEOUT, ..self }
     }
 
-    /// Whether the server proves to be one of the run's, whatever it serves.
+    /// Whether the server has a certificate of the run, whatever it serves.
     pub(super) fn shakes_hands(&self) -> bool {
         let shaken = |mut stream: StreamOwned<ClientConnection, TcpStream>| {
             stream.conn.complete_io(&mut stream.sock)
@@ -58,12 +58,12 @@ impl Probe {
         self.connect().and_then(shaken).is_ok()
     }
 
-    /// Whether a GET of `path` is answered with 200.
+    /// Whether a GET of `path` returns 200.
     pub(super) fn is_ok(&self, path: &str) -> bool {
         self.send("GET", path, None).is_ok_and(|(status, _)| status == 200)
     }
 
-    /// Sends one request, with the type and the text of its content, and reads its whole answer.
+    /// Sends one request, with an optional content type and body, and reads the whole response.
     pub(super) fn send(
         &self,
         method: &str,
@@ -71,7 +71,7 @@ impl Probe {
         content: Option<(&str, &str)>,
     ) -> io::Result<(u16, String)> {
         let mut stream = self.connect()?;
-        // With this version of HTTP an answer comes in one piece and ends with the connection.
+        // An HTTP/1.0 response is not chunked and ends with the connection.
         write!(stream, "{method} {path} HTTP/1.0\r\nHost: localhost\r\n")?;
         if let Some((kind, body)) = content {
             write!(stream, "Content-Type: {kind}\r\nContent-Length: {}\r\n\r\n{body}", body.len())?;
@@ -81,7 +81,7 @@ impl Probe {
         stream.flush()?;
         let mut bytes = Vec::new();
         match stream.read_to_end(&mut bytes) {
-            // A server that hangs up without the farewell of TLS has said what it had to say.
+            // A server may close the connection without a TLS close_notify.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
             read => drop(read?),
         }
@@ -97,12 +97,12 @@ impl Probe {
     }
 }
 
-/// Whether a GET over plain HTTP is answered with 200.
+/// Whether a GET over plain HTTP returns 200.
 pub(super) fn serves_plainly(port: u16, path: &str) -> bool {
     let ask = || {
         let mut stream = connect(port, TIMEOUT)?;
         write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
-        // "HTTP/1.0 200" is all that matters of the answer.
+        // "HTTP/1.0 200" suffices.
         let mut head = [0; 12];
         stream.read_exact(&mut head)?;
         Ok::<_, io::Error>(head.ends_with(b"200"))
@@ -118,7 +118,7 @@ fn connect(port: u16, timeout: Duration) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// The status and the body of an answer.
+/// The status and the body of a response.
 fn parse(text: &str) -> Option<(u16, String)> {
     let (head, body) = text.split_once("\r\n\r\n")?;
     let status = head.split_whitespace().nth(1)?.parse().ok()?;

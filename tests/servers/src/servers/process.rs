@@ -1,4 +1,4 @@
-//! One started program: deaf to Ctrl-C, its output in a log of the run, and findable by that log.
+//! A started program: it ignores Ctrl-C, writes its output to a log of the run, and is found by that log.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -18,37 +18,36 @@ use crate::failure::cannot;
 
 const LAUNCH: &str = include_str!("launch.sh");
 
-/// How often a condition is looked at that nothing announces.
+/// The polling interval for conditions without a notification.
 const POLL: Duration = Duration::from_millis(20);
 
-/// How long a server that was asked to end may take before it is killed.
+/// How long a server may take to stop before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How many of a log's last lines go into an error, and how much of each.
+/// The number of log lines in an error.
 const TAIL_LINES: usize = 8;
 const TAIL_WIDTH: usize = 400;
 
-/// A started program. Dropping it ends it, with everything it started itself.
+/// A started program. Dropping it kills it and its descendants.
 #[derive(Debug)]
 pub struct Process {
     name: &'static str,
     child: Child,
-    /// How it ended. Until this is known its process number is ours, afterwards it may be
-    /// anybody's.
+    /// How it ended. Until this is known, the kernel does not reuse its process id.
     status: Option<ExitStatus>,
     log: PathBuf,
-    /// Where this process's part of the log begins: a restarted server goes on in the same file.
+    /// The start of this process's part of the log: a restarted server appends to the same file.
     log_start: u64,
     // Lives as long as any process in it.
     _run: Arc<Run>,
 }
 
 impl Process {
-    /// Starts a program as the run's user, with the run's directory as its own.
+    /// Starts a program as the run's user, in the run's directory.
     ///
     /// # Errors
     ///
-    /// When its log or the process cannot be had.
+    /// The log or the process cannot be created.
     pub fn start(run: &Arc<Run>, program: &Program) -> Result<Self> {
         let log = run.directory().join(format!("{}.log", program.name));
         let log_file = OpenOptions::new()
@@ -73,12 +72,12 @@ impl Process {
         Ok(Self { name: program.name, child, status: None, log, log_start, _run: Arc::clone(run) })
     }
 
-    /// Its process id, which is also that of its group.
+    /// Its process id, which is also its group id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it has written so far.
+    /// Its output so far.
     pub fn log(&self) -> String {
         read_from(&self.log, self.log_start).unwrap_or_default()
     }
@@ -87,10 +86,10 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// When it ends instead, finds its port taken, or takes longer than `patience`.
+    /// It exits, finds its port taken, or exceeds `timeout`.
     pub fn wait_until_ready(
         &mut self,
-        patience: Duration,
+        timeout: Duration,
         ready: impl Fn(&Self) -> bool,
     ) -> Result<()> {
         let started = Instant::now();
@@ -103,56 +102,56 @@ impl Process {
             if ready(self) {
                 return Ok(());
             }
-            if started.elapsed() > patience {
-                let (server, seconds, tail) = (self.name, patience.as_secs(), self.tail());
+            if started.elapsed() > timeout {
+                let (server, seconds, tail) = (self.name, timeout.as_secs(), self.tail());
                 bail!("{server} was not ready after {seconds} s; its log ends: {tail}");
             }
             std::thread::sleep(POLL);
         }
     }
 
-    /// Waits until it has done its work and ended.
+    /// Waits until it exits successfully.
     ///
     /// # Errors
     ///
-    /// When it failed.
+    /// It failed.
     pub fn wait_for_success(mut self) -> Result<()> {
         let status = self.wait()?;
         if status.success() { Ok(()) } else { Err(self.ended(status)) }
     }
 
-    /// Sends a signal to it alone, not to what it started itself.
+    /// Sends a signal to the process only, not to its descendants.
     ///
     /// # Errors
     ///
-    /// When it has ended.
+    /// It has exited.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         ensure!(self.status.is_none(), "{} is not running", self.name);
         kill_process(Pid::from_child(&self.child), signal).with_context(|| self.lost())
     }
 
-    /// Sends a signal to it and to everything that it started.
+    /// Sends a signal to the process and its descendants.
     ///
     /// # Errors
     ///
-    /// When it has ended.
+    /// It has exited.
     pub fn signal_all(&self, signal: Signal) -> Result<()> {
-        // While it is stopped it starts nothing that would be missed.
+        // While it is stopped, it starts no process that the scan would miss.
         self.signal(Signal::STOP)?;
         self.signal_others(signal);
         self.signal(signal)?;
         if signal == Signal::STOP { Ok(()) } else { self.signal(Signal::CONT) }
     }
 
-    /// Asks it to end by a signal and waits for that; whatever is left after a grace is killed.
+    /// Sends a signal and waits for the exit; kills the rest after `GRACE`.
     ///
     /// # Errors
     ///
-    /// When it cannot be signalled or waited for.
+    /// It cannot be signalled or waited for.
     pub fn end_by(&mut self, signal: Signal) -> Result<()> {
         if !self.has_ended()? {
             self.signal(signal)?;
-            // A stopped process takes no signal but KILL until it is continued.
+            // A stopped process handles no signal except KILL until it is continued.
             self.signal_all(Signal::CONT)?;
         }
         let started = Instant::now();
@@ -162,17 +161,17 @@ impl Process {
         self.kill()
     }
 
-    /// Kills it, with everything that it started, and waits for its end.
+    /// Kills it with its descendants and waits for its exit.
     ///
     /// # Errors
     ///
-    /// When it cannot be signalled or waited for.
+    /// It cannot be signalled or waited for.
     pub fn kill(&mut self) -> Result<()> {
         if self.status.is_none() {
             self.signal_all(Signal::KILL)?;
             self.wait()?;
         }
-        // What it started may outlive it for a moment, or longer if it ended by itself.
+        // Its descendants may outlive it, for longer if it exited by itself.
         let started = Instant::now();
         while self.signal_others(Signal::KILL) > 0 && started.elapsed() < GRACE {
             std::thread::sleep(POLL);
@@ -180,21 +179,20 @@ impl Process {
         Ok(())
     }
 
-    /// Signals what it started, and says how many they were. They are found by their standard
-    /// error, the log: a Postgres session, for one, has a process group of its own and may outlive
-    /// its parent.
+    /// Signals its descendants and returns their number. They are found by their standard error, the log: a Postgres
+    /// session, for example, has its own process group and may outlive its parent.
     fn signal_others(&self, signal: Signal) -> usize {
         let itself = Pid::from_child(&self.child);
         let mut count = 0;
         for pid in processes_logging_to(&self.log).filter(|pid| *pid != itself) {
-            // One that has just ended by itself needs no signal.
+            // A process that has just exited needs no signal.
             let _ = kill_process(pid, signal);
             count += 1;
         }
         count
     }
 
-    /// Whether it has ended, without giving its process number back.
+    /// Whether it has exited, without reaping it: its process id stays reserved.
     fn has_ended(&self) -> Result<bool> {
         if self.status.is_some() {
             return Ok(true);
@@ -238,7 +236,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Nobody is left to be told of a failure, and the reaper comes after us.
+        // A failure cannot be reported from here, and the reaper follows.
         let _ = self.kill();
     }
 }
@@ -263,7 +261,7 @@ fn read_from(path: &Path, start: u64) -> std::io::Result<String> {
 mod tests {
     use super::*;
 
-    /// A server made of a shell script.
+    /// A server that runs a shell script.
     fn script(text: &str) -> Program {
         Program {
             name: "script",
@@ -275,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn children_of_a_process_end_with_it_even_if_it_ended_before() {
+    fn descendants_end_with_a_process_even_if_it_exited() {
         for killed_before in [false, true] {
             let run = Arc::new(Run::start().unwrap());
             let parent = script("setsid sleep 1000 & echo $!; wait");
@@ -297,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_start_names_the_program_and_tells_a_taken_port_from_another_reason() {
+    fn failed_start_names_the_program_and_a_taken_port() {
         let run = Arc::new(Run::start().unwrap());
         let ended =
             "script ended with exit status: 7 before it was ready; its log ends: first | bad flag";

@@ -1,20 +1,20 @@
 # Ends a run: kills its processes and removes its directory. Argument: the directory.
 #
-# Standard input is a pipe whose write end the run's owner holds, and each server until it runs. So
-# the end of the input is the end of the owner, however it came about, and no server can slip
-# through. Standard output is the run's lock: the run counts as alive until nothing is left of it.
+# Standard input is a pipe. The run's owner holds its write end, and so does each server until it runs. The pipe
+# therefore ends after any death of the owner, and no server escapes. Standard output is the run's lock: the run counts
+# as alive until everything is removed.
 
-# Whatever is meant for the owner (Ctrl-C, a closing terminal) reaches us through the pipe.
+# Signals for the owner (Ctrl-C, a closed terminal) arrive here through the pipe.
 trap '' HUP INT QUIT TERM
 
 directory=$1
 while read -r _; do :; done
 
-# The run's processes are those whose standard error is a log in its directory: the servers, and
-# what they started. A shell that somebody only looks around with is not among them.
+# The run's processes have a log in its directory as their standard error: the servers and their descendants. A shell in
+# the directory does not match.
 processes() {
     for log in /proc/[0-9]*/fd/2; do
-        # A quoted expansion is compared letter by letter, whatever the directory's name holds.
+        # Quoted, so that the directory's name is not a pattern.
         case $(readlink "$log") in
             "$directory"/*)
                 process=${log#/proc/}
@@ -31,8 +31,7 @@ while [ "$left" -gt 0 ] && running=$(processes) && [ -n "$running" ]; do
     left=$((left - 1))
 done
 
-# A Postgres that was killed leaves its System V segment behind; line 7 of its pid file ends with
-# its id.
+# A killed Postgres leaves its System V segment; line 7 of its pid file ends with the id.
 find "$directory" -name postmaster.pid -exec sed -n '7s/.* //p' {} + | while read -r segment; do
     ipcrm -m "$segment" 2>/dev/null
 done

@@ -1,14 +1,14 @@
-//! The life of a run: one directory that holds everything its servers write, one lock that says
-//! that the run is alive, and one reaper process that ends both when the run's owner is gone.
+//! The lifecycle of a run: a directory with everything that its servers write, a lock that marks the run as alive, and
+//! a reaper process that removes both when the run's owner is gone.
 //!
 //! Guarantees:
 //!
-//! - The reaper lives in a session of its own and waits for the end of a pipe, so it acts on
-//!   success, panic, Ctrl-C and SIGKILL alike. Every process that [`super::Process::start`] makes
-//!   holds the pipe until it can be found by its log, so there is none that the reaper would miss.
-//! - The lock is held by the owner and, as its standard output, by the reaper: it is free only when
-//!   the servers are gone. No server inherits it.
-//! - A directory whose lock is free was left by a power cut; the next run removes it.
+//! - The reaper has its own session and waits for the end of a pipe, so it acts after success, panic, Ctrl-C and
+//!   SIGKILL alike. Every process of [`super::Process::start`] holds the pipe until the reaper can find it by its log,
+//!   so the reaper misses none.
+//! - The owner holds the lock, and the reaper holds it as its standard output: it is free only when the servers are
+//!   gone. No server inherits it.
+//! - A directory with a free lock is left over from a power cut; the next run removes it.
 
 use std::{
     fs::{self, DirEntry, File, Permissions, TryLockError},
@@ -25,17 +25,17 @@ use anyhow::{Context as _, Result};
 use super::user::User;
 use crate::failure::cannot;
 
-/// Every run's directory is called this and six random characters.
+/// The directory name of a run is this prefix and six random characters.
 const PREFIX: &str = "provisioning-broker-run-";
 
-/// While a run has no lock yet, its directory must not look like one that was left behind.
+/// The name before the lock is taken; the directory must not look like a leftover.
 const PREFIX_UNLOCKED: &str = "provisioning-broker-new-";
 
 const LOCK: &str = "lock";
 
 const REAPER: &str = include_str!("reaper.sh");
 
-/// A run: dropping it ends what is left of it and removes its directory.
+/// A run. Dropping it stops its processes and removes its directory.
 #[derive(Debug)]
 pub struct Run {
     directory: PathBuf,
@@ -45,19 +45,18 @@ pub struct Run {
 }
 
 impl Run {
-    /// Removes what power cuts left, then creates a directory below the system's temporary one,
-    /// locks it and starts its reaper.
+    /// Removes leftovers of power cuts, creates and locks a directory below the system's temporary one, and starts its
+    /// reaper.
     ///
     /// # Errors
     ///
-    /// When the directory, its lock or the reaper cannot be had, and for root when there is no
-    /// unprivileged user.
+    /// The directory, its lock or the reaper cannot be created; or root finds no unprivileged user.
     pub fn start() -> Result<Self> {
         Self::start_below(&std::env::temp_dir())
     }
 
     fn start_below(parent: &Path) -> Result<Self> {
-        // Open files are compared with it, and those are known by their real names.
+        // The reaper compares it with paths of open files, which are canonical.
         let parent = &parent.canonicalize().with_context(cannot("find", parent))?;
         remove_leftovers(parent);
         let user = User::for_servers()?;
@@ -75,32 +74,30 @@ impl Run {
         Ok(Self { directory, user, reaper: Mutex::new(reaper), _lock: lock })
     }
 
-    /// Where everything of this run is.
+    /// The directory of this run.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Waits until the run in this directory has ended, its servers included. At once if there is
-    /// none.
+    /// Waits until the run in this directory and its servers have ended; returns at once if it does not exist.
     pub fn wait_for_end(directory: &Path) {
         if let Ok(lock) = File::open(directory.join(LOCK)) {
-            // Whatever goes wrong with the lock, the caller's question is answered: nobody holds it
-            // for us.
+            // An error of the lock also means that the run is gone.
             let _ = lock.lock_shared();
         }
     }
 
-    /// Whether the run in this directory, or a server of it, is still there.
+    /// Whether the run in this directory, or one of its servers, is alive.
     pub fn is_alive(directory: &Path) -> bool {
         directory.exists() && !is_abandoned(directory)
     }
 
-    /// The lock of the run in this directory, which its owner holds open.
+    /// The lock file of the run in this directory; its owner holds it open.
     pub(crate) fn lock_file(directory: &Path) -> PathBuf {
         directory.join(LOCK)
     }
 
-    /// A directory of this run that its servers may write to.
+    /// Creates a directory that the run's servers may write to.
     pub(super) fn subdirectory(&self, name: &str) -> Result<PathBuf> {
         let path = self.directory.join(name);
         fs::create_dir_all(&path).with_context(cannot("create", &path))?;
@@ -110,7 +107,7 @@ impl Run {
         Ok(path)
     }
 
-    /// A file of this run that its servers may read, and nobody else.
+    /// Creates a file that only the run's servers may read.
     pub(super) fn write(&self, name: &str, content: &str) -> Result<PathBuf> {
         let path = self.directory.join(name);
         fs::write(&path, content).with_context(cannot("write", &path))?;
@@ -120,12 +117,12 @@ impl Run {
         Ok(path)
     }
 
-    /// Whom the servers run as.
+    /// The user of the servers.
     pub(super) fn user(&self) -> &User {
         &self.user
     }
 
-    /// The write end of the reaper's pipe, for a process to hold until it can be found.
+    /// The write end of the reaper's pipe; a new process holds it until the reaper can find it.
     pub(super) fn pipe(&self) -> io::Result<Stdio> {
         let reaper = self.reaper.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let pipe = reaper.stdin.as_ref().ok_or(io::ErrorKind::BrokenPipe)?;
@@ -136,12 +133,12 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         let reaper = self.reaper.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // `wait` closes the pipe first, which is what the reaper waits for.
+        // `wait` closes the pipe first; the reaper waits for that.
         let _ = reaper.wait();
     }
 }
 
-/// A new directory that already holds a locked lock when it gets the name that others look for.
+/// Creates a directory that already holds its locked lock file when it gets its final name.
 fn create_locked(parent: &Path) -> Result<(PathBuf, File)> {
     let unlocked = tempfile::Builder::new()
         .prefix(PREFIX_UNLOCKED)
@@ -158,8 +155,7 @@ fn create_locked(parent: &Path) -> Result<(PathBuf, File)> {
     Ok((directory, lock))
 }
 
-/// Best effort: what belongs to another user, or is removed by somebody else meanwhile, is left
-/// alone.
+/// Best effort: skips directories of other users and those that another run removes concurrently.
 fn remove_leftovers(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
@@ -173,7 +169,7 @@ fn remove_leftovers(parent: &Path) {
     }
 }
 
-/// A run gets its lock within moments; a directory that has waited for an hour waits for ever.
+/// A run takes its lock within moments; an unlocked directory that is an hour old is a leftover.
 fn is_old(entry: &DirEntry) -> bool {
     let created = entry.metadata().and_then(|metadata| metadata.modified());
     let age = created.ok().and_then(|created| created.elapsed().ok());
@@ -186,7 +182,7 @@ fn is_abandoned(directory: &Path) -> bool {
             Ok(()) => true,
             Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
         },
-        // A run has its lock before it has its name, so one without was half removed.
+        // A run has its lock before its name, so a directory without a lock is half removed.
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     }
 }
@@ -200,7 +196,7 @@ mod tests {
     use super::*;
     use crate::servers::{Process, Program};
 
-    /// A process that sleeps for ever after it did what `script` says.
+    /// A process that runs `script` and then sleeps indefinitely.
     fn sleeper(run: &Arc<Run>, script: &str) -> Process {
         let script = format!("{script}; echo asleep; while :; do sleep 1; done");
         let program = Program {
@@ -222,8 +218,8 @@ mod tests {
     }
 
     #[test]
-    fn reaper_ends_what_its_owner_left_and_spares_others() {
-        // A name that would be a pattern, were it taken for one.
+    fn reaper_kills_the_run_and_spares_other_processes() {
+        // A name with the characters of a shell pattern.
         let parent = tempfile::Builder::new().prefix("a[b]*? \\").tempdir().unwrap();
         let run = Arc::new(Run::start_below(parent.path()).unwrap());
         let deaf = sleeper(&run, "trap '' HUP INT QUIT TERM");
@@ -237,18 +233,18 @@ mod tests {
         let mut visitor = Command::new("sleep");
         let mut visitor = visitor.arg("1000").current_dir(run.directory()).spawn().unwrap();
 
-        // What the death of the owner looks like to the reaper: only the pipe ends, and no code of the owner runs.
+        // The reaper sees the owner's death like this: the pipe ends, and no code of the owner runs.
         run.reaper.lock().unwrap().wait().unwrap();
 
         assert!(!processes.into_iter().any(is_alive));
         assert!(!run.directory().exists());
-        assert!(is_alive(visitor.id()), "a process that only looks around is spared");
+        assert!(is_alive(visitor.id()), "the reaper spares a process of another program");
         visitor.kill().unwrap();
         visitor.wait().unwrap();
     }
 
     #[test]
-    fn a_run_removes_what_a_power_cut_left_and_spares_the_living() {
+    fn run_removes_leftovers_and_spares_live_runs() {
         let parent = tempfile::tempdir().unwrap();
         let living = Run::start_below(parent.path()).unwrap();
         let left = parent.path().join(format!("{PREFIX}left"));
@@ -256,7 +252,7 @@ mod tests {
         File::create(left.join(LOCK)).unwrap();
         let half_removed = parent.path().join(format!("{PREFIX}half"));
         fs::create_dir(&half_removed).unwrap();
-        let foreign = parent.path().join("somebody-elses");
+        let foreign = parent.path().join("of-another-program");
         fs::create_dir(&foreign).unwrap();
 
         let _run = Run::start_below(parent.path()).unwrap();

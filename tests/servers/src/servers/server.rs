@@ -1,6 +1,5 @@
-//! A server: a program that can be started, stopped, killed, paused and started again, and how to
-//! tell that it is ready. What is special about Postgres or kube-apiserver is only how they are set
-//! up.
+//! A server: a program that can be started, stopped, killed, paused and restarted, with a readiness check. Postgres and
+//! kube-apiserver differ only in their setup.
 
 use std::{
     ffi::OsString,
@@ -15,22 +14,21 @@ use rustix::process::Signal;
 
 use super::{process::Process, run::Run};
 
-/// A server that is not ready by then will never be, even on a machine that is busy with other
-/// builds.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// The timeout for readiness, also on a machine that is busy with builds.
+const READY_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// How a program is called.
+/// How to start a program.
 #[derive(Debug, Clone)]
 pub struct Program {
-    /// What it is called in messages; also the name of its log.
+    /// Its name in messages and of its log.
     pub name: &'static str,
     /// The executable.
     pub path: PathBuf,
     /// Its arguments.
     pub args: Vec<OsString>,
-    /// What is added to its environment.
+    /// Additional environment variables.
     pub env: Vec<(String, String)>,
-    /// The signal on which it ends in good order.
+    /// The signal for a graceful shutdown.
     pub stop: Signal,
 }
 
@@ -42,10 +40,10 @@ pub(super) fn option(name: &str, value: &Path) -> OsString {
     argument
 }
 
-/// How to tell that a process is ready.
+/// The readiness check of a process.
 type Ready = Box<dyn Fn(&Process) -> bool + Send + Sync>;
 
-/// A server of a run. Dropping it ends it.
+/// A server of a run. Dropping it stops it.
 pub struct Server {
     run: Arc<Run>,
     program: Program,
@@ -71,54 +69,53 @@ impl Server {
         self.process.as_ref().map(Process::id)
     }
 
-    /// Starts it, on the same ports and data, after it was stopped or killed, and waits until it is
-    /// ready.
+    /// Restarts it on the same ports and data and waits until it is ready.
     ///
     /// # Errors
     ///
-    /// When it does not get ready. A server that runs is ended first.
+    /// It does not become ready. A running server is stopped first.
     pub fn start_again(&mut self) -> Result<()> {
         self.process = None;
         let mut process = Process::start(&self.run, &self.program)?;
-        process.wait_until_ready(PATIENCE, &self.ready)?;
+        process.wait_until_ready(READY_TIMEOUT, &self.ready)?;
         self.process = Some(process);
         Ok(())
     }
 
-    /// Ends it in good order; one that takes too long is killed.
+    /// Stops it gracefully; kills it after a timeout.
     ///
     /// # Errors
     ///
-    /// When it is not running.
+    /// It is not running.
     pub fn stop(&mut self) -> Result<()> {
         let mut process = self.process.take().ok_or_else(|| self.not_running())?;
         process.end_by(self.program.stop)
     }
 
-    /// Kills it, with everything that it started, as a power cut would.
+    /// Kills it with its descendants, as a power cut would.
     ///
     /// # Errors
     ///
-    /// When it is not running.
+    /// It is not running.
     pub fn kill(&mut self) -> Result<()> {
         let mut process = self.process.take().ok_or_else(|| self.not_running())?;
         process.kill()
     }
 
-    /// Freezes it: connections stay open and nothing is answered.
+    /// Freezes it: connections stay open without responses.
     ///
     /// # Errors
     ///
-    /// When it is not running.
+    /// It is not running.
     pub fn pause(&self) -> Result<()> {
         self.running()?.signal_all(Signal::STOP)
     }
 
-    /// Lets a paused server go on.
+    /// Continues a paused server.
     ///
     /// # Errors
     ///
-    /// When it is not running.
+    /// It is not running.
     pub fn resume(&self) -> Result<()> {
         self.running()?.signal_all(Signal::CONT)
     }

@@ -1,5 +1,4 @@
-//! Scripts for a Postgres of a run, by its own client. Enough to furnish a database; a real driver would bring an async
-//! runtime into `cargo xtask`.
+//! Runs scripts on a Postgres of a run with `psql`; a driver would add an async runtime to `cargo xtask`.
 
 use std::process::Command;
 
@@ -8,11 +7,11 @@ use anyhow::{Context as _, Result, ensure};
 use super::postgres::PostgresAccess;
 use crate::{failure::cannot_run, tools::Tools};
 
-/// Runs a script as the superuser. Several statements are one transaction, unless they say otherwise.
+/// Runs a script as the superuser. Several statements form one transaction unless they control transactions themselves.
 ///
 /// # Errors
 ///
-/// When a statement is refused, with the server's own words.
+/// The server rejects a statement; the error contains its message.
 pub fn run_sql(tools: &Tools, access: &PostgresAccess, database: &str, script: &str) -> Result<()> {
     let PostgresAccess { host, port, user, password } = access;
     let mut command = Command::new(tools.postgres_bin.join("psql"));
@@ -21,6 +20,6 @@ pub fn run_sql(tools: &Tools, access: &PostgresAccess, database: &str, script: &
     command.env("PGPASSWORD", password).envs(tools.postgres_env.iter().cloned());
     let output = command.output().with_context(cannot_run(&command))?;
     let why = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "Postgres did not run a script ({})", why.trim());
+    ensure!(output.status.success(), "Postgres rejected a script ({})", why.trim());
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Whom the servers run as. Postgres refuses root, and a test server has no use for root's rights,
-//! so root runs them as `nobody`; everybody else runs them as themselves.
+//! The user of the servers. Postgres refuses to run as root, and test servers need no root rights, so root runs them as
+//! the user `nobody`; another user runs them as itself.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result};
 
 use crate::failure::cannot;
 
-/// The user and group that servers run as; nothing for whoever runs the tests.
+/// The user and group id of the servers; `None` keeps those of the test process.
 #[derive(Debug)]
 pub(super) struct User(Option<(u32, u32)>);
 
@@ -24,23 +24,23 @@ impl User {
         let passwd =
             fs::read_to_string("/etc/passwd").with_context(cannot("read", "/etc/passwd"))?;
         // `name:password:uid:gid:…`
-        let nobody = passwd.lines().find_map(|line| {
+        let ids = passwd.lines().find_map(|line| {
             let mut ids = line.strip_prefix("nobody:")?.split(':').skip(1);
             Some((ids.next()?.parse().ok()?, ids.next()?.parse().ok()?))
         });
-        let nobody = nobody.context(
+        let ids = ids.context(
             "servers do not run as root, and /etc/passwd has no user `nobody` to run them as",
         )?;
-        Ok(Self(Some(nobody)))
+        Ok(Self(Some(ids)))
     }
 
-    /// Lets the servers own a file or directory.
+    /// Makes the servers the owner of a file or directory.
     pub(super) fn give(&self, path: &Path) -> Result<()> {
         let Some((uid, gid)) = self.0 else { return Ok(()) };
         chown(path, Some(uid), Some(gid)).with_context(cannot("hand over", path))
     }
 
-    /// Lets a command run as this user.
+    /// Makes a command run as this user.
     pub(super) fn run(&self, command: &mut Command) {
         if let Some((uid, gid)) = self.0 {
             command.uid(uid).gid(gid);

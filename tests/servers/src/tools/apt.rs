@@ -1,7 +1,7 @@
-//! Packages of the distribution, unpacked into the cache without installing them.
+//! Unpacks packages of the distribution into the cache without installing them.
 //!
-//! apt gets a state directory of its own and no hooks: the machine's package lists, caches and
-//! services stay as they were. What comes out is a tree that mirrors the file system.
+//! apt gets its own state directory and no hooks, so the machine's package lists, caches and services do not change.
+//! The result is a tree with the layout of the file system.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::cache::{Cache, run_logged};
 use crate::failure::{cannot, cannot_run};
 
-/// Settings that a command line cannot make, because it cannot clear a list of hooks.
+/// Settings that the command line cannot express: it cannot clear a list of hooks.
 const APT_CONFIGURATION: &str = r#"
 #clear APT::Update::Pre-Invoke;
 #clear APT::Update::Post-Invoke;
@@ -27,10 +27,10 @@ Acquire::http::Timeout "20";
 Acquire::https::Timeout "20";
 "#;
 
-/// What dpkg says is installed.
+/// dpkg's list of installed packages.
 const STATUS: &str = "/var/lib/dpkg/status";
 
-/// The name of an artifact that was unpacked from packages. What they link to belongs to a release.
+/// The cache key of an unpacked package. Its libraries depend on the distribution's release.
 pub(super) fn key(package: &str) -> String {
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
     let codename = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
@@ -38,8 +38,8 @@ pub(super) fn key(package: &str) -> String {
     format!("{package}-{codename}-{}", std::env::consts::ARCH)
 }
 
-/// A package in the cache with the libraries that it needs and the machine lacks, fetched and unpacked unless
-/// `is_complete` likes what is there.
+/// Returns a package with the libraries that the machine lacks; fetches and unpacks them unless `is_complete` accepts
+/// the cached tree.
 pub(super) fn provide(package: &str, is_complete: impl Fn(&Path) -> bool) -> Result<PathBuf> {
     let (key, cache) = (key(package), Cache::from_environment()?);
     cache.provide(&key, is_complete, |directory| {
@@ -53,7 +53,7 @@ pub(super) fn provide(package: &str, is_complete: impl Fn(&Path) -> bool) -> Res
     })
 }
 
-/// apt with a state of its own.
+/// apt with its own state directory.
 struct Apt {
     directory: PathBuf,
     log: PathBuf,
@@ -101,11 +101,10 @@ impl Apt {
         Ok(())
     }
 
-    /// The package, the versions of it that it stands for, and the libraries that these need, and those that they need
-    /// in turn, without what is installed already.
+    /// The package, the versions that it depends on, and their libraries, transitively, without installed ones.
     fn with_libraries(&self, package: &str) -> Result<BTreeSet<String>> {
         let status = fs::read_to_string(STATUS).with_context(cannot("read", STATUS))?;
-        // An installed version of the package itself does not count: it would have been taken, were it wanted.
+        // An installed version of the package itself does not count: the caller has already rejected it.
         let installed = installed(&status).filter(|name| !name.starts_with(package));
         let installed: BTreeSet<_> = installed.collect();
         let mut packages = BTreeSet::from([package.to_owned()]);
@@ -125,7 +124,7 @@ impl Apt {
     }
 }
 
-/// The names of the packages that a dpkg status file lists as installed.
+/// The names of the installed packages in a dpkg status file.
 fn installed(status: &str) -> impl Iterator<Item = &str> {
     status.split("\n\n").filter_map(|paragraph| {
         let is_installed = paragraph.lines().any(|line| line == "Status: install ok installed");
@@ -134,10 +133,10 @@ fn installed(status: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The libraries among the dependencies that `apt-cache depends` lists, and the versions of a package: `postgresql` needs
-/// `postgresql-15`, which needs `postgresql-client-15`.
+/// The libraries in the output of `apt-cache depends`, and the versioned packages: `postgresql` needs `postgresql-15`,
+/// which needs `postgresql-client-15`.
 ///
-/// Without two: the C library is part of the machine, and LLVM is huge and only compiles queries.
+/// Excludes the C library, which is part of the machine, and LLVM, which is large and only compiles queries.
 fn needed<'a>(answer: &'a str, package: &str) -> impl Iterator<Item = &'a str> {
     let versions = [format!("{package}-"), format!("{package}-client-")];
     let is_version = move |name: &str| {

@@ -1,4 +1,4 @@
-//! The JSON Schema by which cloud-init checks what a machine is given at boot.
+//! Provides cloud-init's JSON Schema of user data.
 
 use std::path::{Path, PathBuf};
 
@@ -6,19 +6,19 @@ use anyhow::Result;
 
 use super::apt;
 
-/// Where the package keeps it.
+/// The schema's path in the package.
 const SCHEMA: &str =
     "usr/lib/python3/dist-packages/cloudinit/config/schemas/schema-cloud-config-v1.json";
 
-/// Names the schema's file, for machines that have no cloud-init and no packages of Debian's.
+/// The path of the schema, for machines without cloud-init and without Debian packages.
 const VARIABLE: &str = "BROKER_CLOUD_INIT_SCHEMA";
 
-/// The file that `BROKER_CLOUD_INIT_SCHEMA` names, or that of an installed cloud-init, or else from the distribution's package, which is unpacked into the
-/// cache and not installed.
+/// The schema from `BROKER_CLOUD_INIT_SCHEMA`, from an installed cloud-init, or from the distribution's package,
+/// unpacked into the cache.
 ///
 /// # Errors
 ///
-/// When the package is neither installed nor in the cache and cannot be fetched.
+/// The package is neither installed nor cached and cannot be fetched.
 pub fn cloud_init_schema() -> Result<PathBuf> {
     let named = std::env::var_os(VARIABLE).map(PathBuf::from);
     let installed = Path::new("/").join(SCHEMA);

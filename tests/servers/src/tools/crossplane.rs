@@ -1,5 +1,5 @@
-//! Crossplane, two composition functions and a provider that does nothing, built with Go, each from a module file
-//! of its own: their dependencies do not agree with each other.
+//! Builds Crossplane, two composition functions and provider-nop with Go, each from its own module file: their
+//! dependencies conflict.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use super::Missing;
 use super::go::{self, Binary, Module};
 use crate::cache::Cache;
 
-/// A binary that has a module file of its own.
+/// A binary with its own module file.
 macro_rules! binary {
     ($name:literal, $module:literal, $package:literal) => {
         Binary::new(
@@ -45,32 +45,32 @@ const BINARIES: [&Binary; 4] = [&CROSSPLANE, &PATCH_AND_TRANSFORM, &AUTO_READY, 
 const CRDS: &str = "crds";
 const WEBHOOKS: &str = "webhookconfigurations";
 
-/// The port of provider-nop's metrics, for which it has no option, so that a machine runs one at a time.
+/// The lock for the metrics port of provider-nop, which is not configurable: a machine runs one instance at a time.
 const LOCK: &str = "provider-nop-port-8080.lock";
 
-/// Where Crossplane and what it runs with are.
+/// The paths of Crossplane and its companions.
 #[derive(Clone, Debug)]
 pub struct CrossplaneTools {
     /// Crossplane itself.
     pub crossplane: PathBuf,
     /// Its `CustomResourceDefinition`s, one file each.
     pub crds: PathBuf,
-    /// The configuration of the webhook that keeps what is in use from being deleted.
+    /// The configuration of the webhook that protects used objects from deletion.
     pub usage_webhook: PathBuf,
-    /// The function that composes.
+    /// The function that composes resources.
     pub patch_and_transform: PathBuf,
-    /// The function that says when all is ready.
+    /// The function that derives readiness.
     pub auto_ready: PathBuf,
-    /// The provider whose resources cost nothing.
+    /// The provider that manages no external resources.
     pub provider_nop: PathBuf,
     /// The provider's `CustomResourceDefinition`s, one file each.
     pub provider_crds: PathBuf,
-    /// Locked by whoever runs the provider.
+    /// The run that uses the provider holds this lock.
     pub provider_lock: PathBuf,
 }
 
 impl CrossplaneTools {
-    /// Finds every program in the cache, and builds what is not there.
+    /// Finds every program in the cache and builds missing ones.
     ///
     /// # Errors
     ///
@@ -79,11 +79,11 @@ impl CrossplaneTools {
         Self::provide(Missing::IsMade)
     }
 
-    /// Finds every program without building any.
+    /// Finds every program; builds nothing.
     ///
     /// # Errors
     ///
-    /// When one was not built yet.
+    /// A program is not built.
     pub fn find() -> Result<Self> {
         Self::provide(Missing::IsAnError)
     }

@@ -1,4 +1,4 @@
-//! Programs that are built with Go from a module file of this crate, and kept in the cache.
+//! Builds programs with Go from the module files of this crate, into the cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,24 +11,23 @@ use super::{Missing, check_others_can_run, is_executable, on_path};
 use crate::cache::{Cache, open_to_all, run_logged};
 use crate::failure::cannot;
 
-/// A module file and its sums, compiled in, so that a build reads nothing from the checkout and its key cannot
-/// differ from what is built.
+/// A module file and its checksums. They are compiled in, so that build and cache key use the same content.
 pub(super) struct Module {
     pub(super) go_mod: &'static str,
     pub(super) go_sum: &'static str,
 }
 
-/// A program of one of the modules that a module file requires.
+/// A program of a required module.
 pub(super) struct Binary {
     pub(super) name: &'static str,
-    /// The required module that it belongs to.
+    /// The required module that contains it.
     pub(super) module: &'static str,
     /// Its path within that module.
     pub(super) package: &'static str,
-    /// Where the linker writes the version, which the sources do not know.
+    /// The variables into which the linker writes the version, which the sources do not contain.
     pub(super) version_variables: Option<&'static str>,
     pub(super) built_from: Module,
-    /// Directories of the module's sources that are kept beside the program: where they are, and as what.
+    /// Source directories to keep with the program: source path and name.
     pub(super) documents: &'static [(&'static str, &'static str)],
 }
 
@@ -42,10 +41,10 @@ impl Binary {
         Self { name, module, package, version_variables: None, built_from, documents: &[] }
     }
 
-    /// Where it is, if it was ever built. `KUBEBUILDER_ASSETS` first: who sets it wants those, whatever else there is.
+    /// The path of an existing binary. `KUBEBUILDER_ASSETS` has precedence.
     fn find(&self, cache: &Cache) -> Option<PathBuf> {
         let assets = std::env::var_os("KUBEBUILDER_ASSETS").filter(|value| !value.is_empty());
-        // Absolute, because who uses a binary may stand in another directory.
+        // Absolute, because the user of a binary may have another working directory.
         let assets = assets.and_then(|value| std::path::absolute(value).ok());
         let mut places = assets.into_iter().chain([cache.artifact(&self.key())]);
         places.find(|place| self.is_complete(place)).map(|place| place.join(self.name))
@@ -81,8 +80,7 @@ impl Binary {
             && self.documents.iter().all(|(_, name)| artifact.join(name).is_dir())
     }
 
-    /// The sources are in Go's own cache by now, read-only, and somebody may clean it. The copies are ours, and anybody may
-    /// read them.
+    /// Copies files from Go's module cache, which is read-only and may be cleaned. All users may read the copies.
     fn copy_document(
         &self,
         go: &Path,
@@ -100,7 +98,7 @@ impl Binary {
         run_logged(&what, Command::new("chmod").args(["-R", "u+w,a+rX"]).arg(to), log)
     }
 
-    /// Stripped: nobody debugs these, and they shrink by a third.
+    /// Strips debug information, which saves a third of the size.
     fn linker_flags(&self) -> String {
         let Some(package) = self.version_variables else { return "-s -w".to_owned() };
         let version = self.version();
@@ -123,8 +121,8 @@ impl Binary {
         self.built_from.go_mod.lines().find_map(version).unwrap_or("unknown")
     }
 
-    /// The version says to people what it is; the digest covers all that the result depends on, so
-    /// that a changed dependency or flag never meets an old binary.
+    /// The version is for people. The digest covers every input of the build, so that a changed dependency or flag gets
+    /// a new binary.
     fn key(&self) -> String {
         let mut digest = Sha256::new();
         for part in [self.built_from.go_mod, self.built_from.go_sum, &self.linker_flags()] {
@@ -137,7 +135,7 @@ impl Binary {
     }
 }
 
-/// Finds the programs, and builds those that are missing if that is wanted; otherwise `setup` is what a person has to run.
+/// Finds the programs. Builds missing ones if `missing` allows it; otherwise the error names `setup`.
 pub(super) fn provide<const N: usize>(
     binaries: [&Binary; N],
     setup: &str,
@@ -166,7 +164,7 @@ pub(super) fn provide<const N: usize>(
     Ok(paths)
 }
 
-/// Whatever the user set up for their own modules is not for ours.
+/// Ignores the user's Go settings for their own modules.
 fn command(go: &Path, module: &Path) -> Command {
     let mut command = Command::new(go);
     command.current_dir(module).env("GOFLAGS", "-mod=readonly").env("GOWORK", "off");

@@ -1,4 +1,4 @@
-//! The linters that `cargo xtask lint` runs and the toolchain does not bring: built at their pinned versions, into the cache.
+//! The linters of `cargo xtask lint` that the toolchain does not include: built at pinned versions, into the cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ const CARGO_DENY: &str = "0.20.2";
 ///
 /// # Errors
 ///
-/// It is not in the cache and cannot be built.
+/// It is not cached and cannot be built.
 pub fn actionlint() -> Result<PathBuf> {
     let [program] = go::provide([&ACTIONLINT], "cargo xtask lint", Missing::IsMade)?;
     Ok(program)
@@ -37,7 +37,7 @@ pub fn actionlint() -> Result<PathBuf> {
 ///
 /// # Errors
 ///
-/// It is not in the cache and cannot be built.
+/// It is not cached and cannot be built.
 pub fn cargo_deny() -> Result<PathBuf> {
     let cache = Cache::from_environment()?;
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
@@ -46,7 +46,7 @@ pub fn cargo_deny() -> Result<PathBuf> {
     let is_complete = |artifact: &Path| is_executable(&artifact.join(program));
     let artifact = cache.provide(&key, is_complete, |directory| {
         let target = directory.join("target");
-        // Unoptimised: it runs for seconds, and a release build takes minutes more.
+        // Unoptimised: it runs for seconds, and a release build takes minutes longer.
         let mut install = Command::new("cargo");
         install.args(["install", "--debug", "--locked", "--version", CARGO_DENY, "cargo-deny"]);
         install.arg("--root").arg(directory).arg("--target-dir").arg(&target);

@@ -1,4 +1,4 @@
-//! Postgres: an installed one, or the distribution's package unpacked into the cache.
+//! Provides Postgres: an installed one, or the distribution's package unpacked into the cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,15 +13,14 @@ use crate::failure::cannot;
 /// The oldest major version that the broker supports.
 const OLDEST: u32 = 15;
 
-/// The package, which needs that of the distribution's own version.
+/// This package depends on the distribution's version.
 const PACKAGE: &str = "postgresql";
 
-/// Where Debian keeps the versions of Postgres, each with a `bin`. Postgres finds its other files relative to its
+/// Debian's directory of Postgres versions, each with a `bin`. Postgres locates its other files relative to its
 /// binaries.
 const VERSIONS: &str = "usr/lib/postgresql";
 
-/// The directory of its binaries, and what they need in their environment: the linker has to be shown the libraries that
-/// were unpacked beside them.
+/// The `bin` directory and its environment variables: the dynamic linker needs the path of unpacked libraries.
 type Found = (PathBuf, Vec<(String, String)>);
 
 /// An installed Postgres, or the distribution's package.
@@ -45,7 +44,8 @@ pub(super) fn provide(missing: Missing) -> Result<Found> {
     let artifact = apt::provide(PACKAGE, is_complete)?;
     let bin = newest(&artifact.join(VERSIONS));
     let bin = bin.with_context(|| format!("the package holds no Postgres {OLDEST} or newer"))?;
-    // Without its library the query compiler is not used; with it but without LLVM the first expensive query would fail.
+    // Without its library, Postgres does not use the query compiler. With it but without LLVM, the first expensive
+    // query would fail.
     let compiler = bin.with_file_name("lib").join("llvmjit.so");
     if compiler.exists() {
         fs::remove_file(&compiler).with_context(cannot("remove", &compiler))?;
@@ -66,14 +66,13 @@ fn installed() -> Option<PathBuf> {
         .or_else(|| newest(&Path::new("/").join(VERSIONS)))
 }
 
-/// Where the server really is. A search path may hold links to some of its programs; the others
-/// stand beside what they point to.
+/// The server's real directory. A search path may contain links to some of its programs only.
 fn home(directory: &Path) -> Option<PathBuf> {
     let real = directory.join("postgres").canonicalize().ok()?;
     real.parent().filter(|home| has_server(home)).map(Path::to_owned)
 }
 
-/// The `bin` of the highest version under a directory as Debian lays it out: `<major>/bin`.
+/// The `bin` of the highest version in a Debian layout: `<major>/bin`.
 fn newest(versions: &Path) -> Option<PathBuf> {
     let majors = fs::read_dir(versions).ok()?.filter_map(|entry| {
         let entry = entry.ok()?;
@@ -88,7 +87,7 @@ fn has_server(directory: &Path) -> bool {
     ["initdb", "postgres", "psql"].iter().all(|name| is_executable(&directory.join(name)))
 }
 
-/// The major version that the server itself states; one that does not start has none.
+/// The major version that the server reports; `None` if it does not start.
 fn major_of(directory: &Path) -> Option<u32> {
     let output = Command::new(directory.join("postgres")).arg("--version").output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

@@ -1,5 +1,5 @@
-//! valgrind, which counts instructions: an installed one, or the distribution's package unpacked into
-//! the cache.
+//! Provides valgrind, which counts instructions: an installed one, or the distribution's package unpacked into the
+//! cache.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,12 +12,12 @@ use super::{apt, is_executable, on_path};
 #[derive(Debug)]
 pub struct Valgrind {
     program: PathBuf,
-    /// Where an unpacked one finds its tools; an installed one knows.
+    /// The tools directory of an unpacked valgrind; `None` for an installed one.
     tools: Option<PathBuf>,
 }
 
 impl Valgrind {
-    /// Finds it, or unpacks it.
+    /// Finds or unpacks valgrind.
     ///
     /// # Errors
     ///
@@ -32,7 +32,7 @@ impl Valgrind {
         Ok(Self { program: artifact.join("usr/bin/valgrind"), tools: tools(&artifact) })
     }
 
-    /// A command that runs a program under a tool of valgrind's.
+    /// A command that runs a program under a valgrind tool.
     pub fn command(&self, tool: &str) -> Command {
         let mut command = Command::new(&self.program);
         command.arg(format!("--tool={tool}"));
@@ -43,7 +43,7 @@ impl Valgrind {
     }
 }
 
-/// Where releases of the distribution have kept the tools.
+/// The tools directory; its path differs between releases of the distribution.
 fn tools(artifact: &Path) -> Option<PathBuf> {
     let places = ["usr/libexec/valgrind", "usr/lib/valgrind", "usr/lib/x86_64-linux-gnu/valgrind"];
     places.iter().map(|place| artifact.join(place)).find(|place| place.is_dir())

@@ -1,8 +1,8 @@
-//! Agents of the machines that Crossplane composes. None of these machines is real, so the keeper plays their agents, and
-//! the control plane that they call: each reads the document that its machine was given, from the composed object and
-//! from nowhere else, and enrols with the token that it finds there.
+//! Simulated agents of the machines that Crossplane composes. The machines are not real, so the keeper runs their
+//! agents and the control plane part of an enrolment. An agent reads its machine's document only from the composed
+//! object, and enrols with the token in it.
 //!
-//! Whatever goes wrong is tried again: the database comes after the keeper, and servers may be stopped by hand.
+//! Every failure is retried: the database starts after the keeper, and servers may be stopped manually.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -17,31 +17,31 @@ use super::platform::DATABASE;
 use crate::servers::{Api, Description, run_sql};
 use crate::tools::{Tools, hex};
 
-/// What the samples' Compositions compose.
+/// The machine kinds in the sample Compositions.
 const MACHINES: [&str; 2] = [
     "/apis/nop.crossplane.io/v1alpha1/nopresources",
     "/apis/nop.crossplane.io/v1alpha1/clusternopresources",
 ];
 
-/// How often machines look whether they run by now.
+/// The polling interval of the agents.
 const TURN: Duration = Duration::from_secs(1);
 
-/// Where a machine finds its token.
+/// The path of the token on a machine.
 const TOKEN_PATH: &str = "/etc/plexd/bootstrap-token";
 
-/// Boots every machine, for as long as this process lives.
+/// Runs the agents for the lifetime of this process.
 pub(super) fn boot(tools: Tools, servers: Description) {
     thread::spawn(move || {
         let mut spent = BTreeSet::new();
         loop {
-            // Nobody reads what a keeper says; `explain` tells of a machine that does not enrol.
+            // The keeper's output is not read; `explain` reports a machine that does not enrol.
             let _ = turn(&tools, &servers, &mut spent);
             thread::sleep(TURN);
         }
     });
 }
 
-/// Lets everything that runs enrol once.
+/// Enrols every machine that runs and has a new token.
 fn turn(tools: &Tools, servers: &Description, spent: &mut BTreeSet<String>) -> Result<()> {
     let api = Api::of(&servers.control_plane)?;
     for kind in MACHINES {
@@ -66,7 +66,7 @@ fn runs(machine: &Value) -> bool {
         && conditions.into_iter().flatten().any(is_ready)
 }
 
-/// At any of the three places to which the sample Compositions hand it on.
+/// The token, from any of the three places that the sample Compositions use.
 fn token(machine: &Value) -> Option<String> {
     let fields = machine.pointer("/spec/forProvider/fields")?;
     let text = |path: &str| fields.pointer(path)?.as_str().filter(|text| !text.is_empty());
@@ -79,8 +79,8 @@ fn token(machine: &Value) -> Option<String> {
     Some(file["content"].as_str()?.to_owned())
 }
 
-/// A live token becomes a Node with a Peer, and its resource is due; any other becomes nothing. Like whoever issues or
-/// closes, it locks the ledger first. The plaintext is in no statement.
+/// SQL: a live token yields a Node with a Peer and makes its resource due; another token has no effect. Locks the
+/// ledger first, as issue and close do. The plaintext token is in no statement.
 fn enrolment(digest: &str) -> String {
     format!(
         "WITH ledger AS (

@@ -1,4 +1,4 @@
-//! The broker of this checkout, which sets up what is its own by its own command line.
+//! Prepares the broker's objects through its own command line.
 
 use serde_json::Value;
 
@@ -7,20 +7,20 @@ use anyhow::{Context as _, Result, ensure};
 use super::Checkout;
 use crate::failure::cannot_run;
 
-/// What the binary does once it is built.
+/// Commands of the built binary.
 impl Checkout<'_> {
-    /// Makes its tables, and those of the neighbours, who have none here.
+    /// Creates the broker's tables and the minimal tables of its neighbouring parts.
     pub(super) fn migrate(&self, environment: &[(String, String)]) -> Result<()> {
         self.command(&["migrate", "up", "--reference"], environment).map(drop)
     }
 
-    /// The roles that it needs for the sample blueprints, as YAML.
+    /// The roles for the sample blueprints, as YAML.
     pub(super) fn roles(&self) -> Result<String> {
         let catalog = self.catalog.to_string_lossy();
         self.command(&["rbac", "--catalog", &catalog], &[])
     }
 
-    /// Publishes the sample blueprints; answers a variable for the id of each.
+    /// Publishes the sample blueprints; returns an environment variable per id.
     pub(super) fn publish(
         &self,
         environment: &[(String, String)],

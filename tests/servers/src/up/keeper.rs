@@ -1,8 +1,7 @@
-//! The process that holds the servers after `cargo xtask up` has ended.
+//! The process that keeps the servers running after `cargo xtask up` has exited.
 //!
-//! Both sides speak over pipes, so that neither is left alone: the keeper says where its servers are, or why there are
-//! none; `up` says that everything went well. A keeper that never hears so, because `up` failed or was
-//! interrupted, ends, and its servers with it.
+//! Two pipes connect the processes. The keeper reports its directory or an error; `up` sends `KEEP` when it has
+//! succeeded. A keeper without this message exits when `up` does, and its servers stop.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -15,22 +14,22 @@ use crate::failure::cannot_run;
 use crate::servers::{Crossplane, start_shared};
 use crate::tools::{CrossplaneTools, Tools};
 
-/// What `up` says when it succeeded.
+/// The message of `up` after its success.
 const KEEP: &str = "keep";
 
-/// How a task that failed begins its last line.
+/// The prefix of a failed task's last line.
 const ERROR: &str = "error: ";
 
-/// A keeper whose servers are ready. Dropping it ends them, unless it was told to keep them.
+/// A keeper with ready servers. Dropping it stops them, unless [`Self::keep`] was called.
 pub(super) struct Keeper {
     process: Child,
-    /// Taken when it was told.
-    tell: Option<ChildStdin>,
+    /// Taken by [`Self::keep`].
+    control: Option<ChildStdin>,
     directory: PathBuf,
 }
 
 impl Keeper {
-    /// Starts one in a session of its own, so that no terminal takes it along, and waits for its servers.
+    /// Starts a keeper in its own session, so that it survives the terminal, and waits for its servers.
     pub(super) fn start(crossplane: bool) -> Result<Self> {
         let itself = std::env::current_exe().context("cannot find cargo xtask")?;
         let mut command = Command::new("setsid");
@@ -40,16 +39,16 @@ impl Keeper {
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().with_context(cannot_run(&command))?;
-        let tell = process.stdin.take();
+        let control = process.stdin.take();
         let progress = process.stderr.take().map(|stderr| std::thread::spawn(|| relay(stderr)));
         let mut said = String::new();
         if let Some(stdout) = process.stdout.take() {
             BufReader::new(stdout).read_line(&mut said).with_context(cannot_run(&command))?;
         }
         if let Some(directory) = said.strip_suffix('\n') {
-            return Ok(Self { process, tell, directory: directory.into() });
+            return Ok(Self { process, control, directory: directory.into() });
         }
-        // It ended without a word on its standard output, so it says why on the other.
+        // The keeper exited without a directory, so its standard error has the reason.
         let how = progress.and_then(|progress| progress.join().ok()).unwrap_or_default();
         process.wait().with_context(cannot_run(&command))?;
         bail!("starting the servers failed ({how})")
@@ -65,21 +64,21 @@ impl Keeper {
 
     /// Lets the servers outlive this process.
     pub(super) fn keep(mut self) -> Result<()> {
-        let Some(mut tell) = self.tell.take() else { return Ok(()) };
-        writeln!(tell, "{KEEP}").context("cannot tell the servers' keeper")
+        let Some(mut control) = self.control.take() else { return Ok(()) };
+        writeln!(control, "{KEEP}").context("cannot send the message to the keeper")
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        if self.tell.take().is_some() {
-            // Its input has ended without the word; its servers end before it does.
+        if self.control.take().is_some() {
+            // The keeper's input has ended without the message; it stops its servers before it exits.
             let _ = self.process.wait();
         }
     }
 }
 
-/// Shows what a keeper is at, and answers why it failed.
+/// Copies the keeper's progress to the terminal; returns its error message.
 fn relay(stderr: impl Read) -> String {
     let mut why = String::new();
     for line in BufReader::new(stderr).lines().map_while(Result::ok) {
@@ -97,8 +96,8 @@ fn relay(stderr: impl Read) -> String {
 ///
 /// The servers cannot be found, built or started.
 pub fn run(crossplane: bool) -> Result<()> {
-    // From the start: `up` can be gone before the servers are ready, while this process waits for another run.
-    std::thread::spawn(end_without_word);
+    // Before the servers start: `up` may exit while this process still waits for another run.
+    std::thread::spawn(exit_without_keep);
     let tools = Tools::find_or_build()?;
     let servers = start_shared(&tools)?;
     // Lives as long as this process.
@@ -113,13 +112,13 @@ pub fn run(crossplane: bool) -> Result<()> {
     };
     println!("{}", servers.directory().display());
     loop {
-        // Until a signal ends this process, and the reaper the servers.
+        // Until a signal ends this process; the reaper then stops the servers.
         std::thread::park();
     }
 }
 
-/// Ends this process if `up` ends without the word. The reaper ends the servers.
-fn end_without_word() {
+/// Exits this process if `up` exits without the message. The reaper stops the servers.
+fn exit_without_keep() {
     let mut word = String::new();
     let _ = std::io::stdin().read_line(&mut word);
     if word.trim() != KEEP {

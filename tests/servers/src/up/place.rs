@@ -1,4 +1,4 @@
-//! Where a checkout remembers what is up: a file in cargo's target directory, and a lock beside it.
+//! A checkout's record of its running servers: a file in cargo's target directory, with a lock.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,22 +11,22 @@ use crate::cache::lock_file;
 use crate::failure::cannot;
 use crate::servers::Run;
 
-/// Another place, for whoever wants two in one checkout.
+/// Selects another directory, for two sets of servers in one checkout.
 const VARIABLE: &str = "BROKER_UP_DIR";
 
-/// A checkout's own place.
+/// The directory of the record.
 pub(super) struct Place {
     directory: PathBuf,
 }
 
-/// What is up.
+/// The record of the running servers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RunningServers {
-    /// The directory of its run.
+    /// The directory of their run.
     pub(super) directory: PathBuf,
-    /// The process that holds it.
+    /// The process id of the keeper.
     pub(super) keeper: u32,
-    /// What a shell has to know of it.
+    /// Environment variables for a shell.
     pub(super) exports: Vec<(String, String)>,
 }
 
@@ -37,30 +37,30 @@ impl Place {
         Self { directory: chosen.map_or_else(usual, PathBuf::from) }
     }
 
-    /// Waits until nobody else brings servers up or down here; until it is dropped, nobody else does.
+    /// Locks out other `up` and `down` calls of this checkout until the file is dropped.
     pub(super) fn lock(&self) -> Result<File> {
         fs::create_dir_all(&self.directory).with_context(cannot("create", &self.directory))?;
         let waiting = "waiting for another `up` or `down` of this checkout";
         lock_file(&self.directory.join("lock"), waiting)
     }
 
-    /// What is up; what ended by itself is not.
-    pub(super) fn standing(&self) -> Result<Option<RunningServers>> {
+    /// The running servers; `None` if they have stopped by themselves.
+    pub(super) fn running(&self) -> Result<Option<RunningServers>> {
         let path = self.file();
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(missing) if missing.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error).with_context(cannot("read", &path)),
         };
-        // Written by another version of this crate: there is nothing that we could do with it.
-        let standing: RunningServers =
+        // Another version of this crate wrote the record, so it is unusable.
+        let servers: RunningServers =
             serde_json::from_str(&text).with_context(cannot("understand", &path))?;
-        Ok(Some(standing).filter(|standing| Run::is_alive(&standing.directory)))
+        Ok(Some(servers).filter(|servers| Run::is_alive(&servers.directory)))
     }
 
-    pub(super) fn remember(&self, standing: &RunningServers) -> Result<()> {
+    pub(super) fn remember(&self, servers: &RunningServers) -> Result<()> {
         let path = self.file();
-        fs::write(&path, serde_json::to_string_pretty(standing)?)
+        fs::write(&path, serde_json::to_string_pretty(servers)?)
             .with_context(cannot("write", &path))
     }
 
@@ -70,13 +70,12 @@ impl Place {
     }
 
     fn file(&self) -> PathBuf {
-        self.directory.join("standing.json")
+        self.directory.join("servers.json")
     }
 }
 
 impl RunningServers {
-    /// Whether the process of that number is still the keeper: it alone holds the run's lock open, beside the
-    /// reaper.
+    /// Whether this process id is still the keeper: only the keeper and the reaper hold the run's lock open.
     pub(super) fn has_its_keeper(&self) -> bool {
         let lock = Run::lock_file(&self.directory);
         let files = fs::read_dir(format!("/proc/{}/fd", self.keeper)).into_iter().flatten();

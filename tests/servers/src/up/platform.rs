@@ -1,5 +1,5 @@
-//! What a platform has before the broker comes: a database with the neighbours' rows, the kinds that blueprints name,
-//! and the namespace of a Project. All of it can be done twice.
+//! Prepares the platform's objects: a database with rows of the neighbouring parts, the kinds of the blueprints, and a
+//! Project's namespace. Every step is idempotent.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -15,14 +15,14 @@ use crate::failure::cannot;
 use crate::servers::{Api, ControlPlaneAccess, PostgresAccess, crd, run_sql};
 use crate::tools::Tools;
 
-/// The broker's, and its neighbours'.
+/// The database of the broker and its neighbouring parts.
 pub(super) const DATABASE: &str = "broker";
 
-/// The cloud of the sample Project: one that every sample blueprint can be used with.
+/// The cloud of the sample Project; every sample blueprint supports it.
 const PROVIDER: &str = "hetzner";
 
-/// Why something is not furnished although every server answers.
-const BROKEN: &str = "the sample that servers are furnished with is broken";
+/// The error for an invalid sample.
+const BROKEN: &str = "the sample platform is invalid";
 
 const XRDS: &str = "/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions";
 const COMPOSITIONS: &str = "/apis/apiextensions.crossplane.io/v1/compositions";
@@ -32,22 +32,22 @@ const RESOURCE: &str = "0198f3c0-1000-7000-8000-000000000002";
 const CLOUD: &str = "0198f3c0-1000-7000-8000-000000000003";
 const CREDENTIAL: &str = "0198f3c0-1000-7000-8000-000000000004";
 
-/// What a declaration names of the neighbours.
+/// The ids that a declaration refers to.
 pub(super) fn ids() -> Vec<(String, String)> {
     [("SAMPLE_PROJECT", PROJECT), ("SAMPLE_RESOURCE", RESOURCE), ("SAMPLE_CREDENTIAL", CREDENTIAL)]
         .map(|(name, id)| (name.to_owned(), id.to_owned()))
         .into()
 }
 
-/// An empty database, and how the broker reaches it.
+/// Creates an empty database and returns the broker's connection string.
 pub(super) fn database(tools: &Tools, postgres: &PostgresAccess) -> Result<String> {
     run_sql(tools, postgres, "postgres", &format!("CREATE DATABASE {DATABASE}"))?;
     let PostgresAccess { host, port, user, password } = postgres;
     Ok(format!("postgres://{user}:{password}@{host}:{port}/{DATABASE}?sslmode=disable"))
 }
 
-/// Rows of the sibling contexts: a Project with a label, its Resource, a cloud, and a credential that the Project may
-/// use. The neighbours' tables have to be there.
+/// Inserts a Project with a label, its Resource, a cloud, and a credential of the Project. The tables of the
+/// neighbouring parts must exist.
 pub(super) fn project(tools: &Tools, postgres: &PostgresAccess) -> Result<()> {
     let namespace = render::namespace(project_id()?);
     let script = format!(
@@ -69,7 +69,7 @@ pub(super) fn project(tools: &Tools, postgres: &PostgresAccess) -> Result<()> {
     run_sql(tools, postgres, DATABASE, &script)
 }
 
-/// The Project's namespace.
+/// Creates the Project's namespace.
 pub(super) fn namespace(control_plane: &ControlPlaneAccess) -> Result<()> {
     let name = render::namespace(project_id()?);
     let name = name.as_str();
@@ -78,8 +78,8 @@ pub(super) fn namespace(control_plane: &ControlPlaneAccess) -> Result<()> {
     Ok(())
 }
 
-/// Lets a user do what the generated roles say, and nothing else: the writer in the Project's namespace, every other role
-/// on the whole cluster.
+/// Grants a user the generated roles only: the writer in the Project's namespace, every other role on the whole
+/// cluster.
 pub(super) fn roles(control_plane: &ControlPlaneAccess, generated: &str, user: &str) -> Result<()> {
     const GROUP: &str = "rbac.authorization.k8s.io";
     let api = Api::of(control_plane)?;
@@ -104,8 +104,8 @@ pub(super) fn roles(control_plane: &ControlPlaneAccess, generated: &str, user: &
     Ok(())
 }
 
-/// What an installed Crossplane and its providers would define: the composite resources of the blueprints, what they
-/// compose, and the ProviderConfigs of the cloud.
+/// Defines what Crossplane and its providers would: the blueprints' composite resources, the composed kinds, and the
+/// cloud's ProviderConfigs.
 pub(super) fn kinds(control_plane: &ControlPlaneAccess, catalog: &Path) -> Result<()> {
     let api = Api::of(control_plane)?;
     provider_configs(&api)?;
@@ -127,7 +127,7 @@ pub(super) fn kinds(control_plane: &ControlPlaneAccess, catalog: &Path) -> Resul
     Ok(())
 }
 
-/// The same where Crossplane runs: it defines the kinds of what it composes from the XRDs itself.
+/// Installs the XRDs on a running Crossplane, which defines the kinds from them.
 pub(super) fn blueprints(control_plane: &ControlPlaneAccess, catalog: &Path) -> Result<()> {
     let api = Api::of(control_plane)?;
     provider_configs(&api)?;
@@ -148,14 +148,14 @@ pub(super) fn blueprints(control_plane: &ControlPlaneAccess, catalog: &Path) -> 
     served.iter().try_for_each(|path| api.wait_for(path))
 }
 
-/// The ProviderConfigs of the cloud.
+/// Defines the ProviderConfigs of the cloud.
 fn provider_configs(api: &Api) -> Result<()> {
     let provider = Provider::new(PROVIDER).context(BROKEN)?;
     let ProviderProfile { group, version, kind, .. } = ProviderProfile::of(&provider);
     api.install_crd(&plain(&group, &version, &kind))
 }
 
-/// An address on loopback that nobody serves at.
+/// A loopback address without a listener.
 pub(super) fn free_address() -> Result<String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let address = listener.and_then(|listener| listener.local_addr());
@@ -166,7 +166,7 @@ fn project_id() -> Result<ProjectId> {
     PROJECT.parse().context(BROKEN)
 }
 
-/// Kubernetes' own rule for most plurals is an `s`.
+/// A definition whose plural is the kind with an `s`, Kubernetes' default.
 fn plain(group: &str, version: &str, kind: &str) -> serde_json::Value {
     crd::plain(group, version, kind, &format!("{}s", kind.to_lowercase()))
 }

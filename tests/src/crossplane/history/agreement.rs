@@ -1,4 +1,4 @@
-//! Whether two lives of a blueprint are the same life.
+//! Compares two lifetimes of a blueprint.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,12 @@ use super::Lifetime;
 use super::state::{State, UNREADY};
 
 impl Lifetime {
-    /// What of another life of the same blueprint does not agree with this one; nothing if all does.
+    /// The first contradiction between two lifetimes of one blueprint; `None` if they agree.
     ///
-    /// Requests, order of deletion, references, finalizers and marks are the same, in the same order, but for which
-    /// finalizer goes first of those that something had when its deletion began. Conditions come
-    /// in the same order, none is new, and none is missing but those of which nobody promises that they are ever seen.
-    /// Which of several parts is ready first is the provider's affair, and on a busy machine not even a matter of the
-    /// seconds between them.
+    /// Requests, order of deletion, references, finalizers and marks must be the same, in the same order.
+    /// The order in which finalizers are removed during a deletion may differ. Conditions must come in the
+    /// same order. None may be new, and only those that are not guaranteed to be observed may be missing.
+    /// Which of several parts is ready first depends on the provider, and may differ too.
     #[must_use]
     pub fn contradiction(&self, other: &Self) -> Option<String> {
         let asked = (&self.requests, &self.gone);
@@ -20,7 +19,7 @@ impl Lifetime {
             return Some(format!("{:?}, {:?}: not {asked:?}", other.requests, other.gone));
         }
         if !self.composed.keys().eq(other.composed.keys()) {
-            return Some(format!("composed are {:?}", other.composed.keys()));
+            return Some(format!("composed objects: {:?}", other.composed.keys()));
         }
         let composed = self.composed.iter().zip(other.composed.values());
         let composed = composed.map(|((name, here), there)| (name.as_str(), here, there));
@@ -44,7 +43,7 @@ impl Lifetime {
     }
 }
 
-/// What of an object's states is the same in every life: all but the conditions.
+/// The states without conditions: identical in every lifetime.
 fn held(states: &[State]) -> Vec<State> {
     let bare =
         |state: &State| State { conditions: BTreeMap::new(), current: None, ..state.clone() };
@@ -54,7 +53,7 @@ fn held(states: &[State]) -> Vec<State> {
     held
 }
 
-/// States that every life has.
+/// The states that every lifetime has.
 fn lasting(states: &[State]) -> Vec<State> {
     let mut lasting: Vec<_> = states.iter().filter(|state| !state.is_fleeting()).cloned().collect();
     lasting.dedup();
@@ -62,9 +61,9 @@ fn lasting(states: &[State]) -> Vec<State> {
 }
 
 impl State {
-    /// Whether nobody promises that this is ever seen: a provider counts the age of its object in whole seconds, so
-    /// that it finds it ready at its first look or at its second; and a composite resource may be gone before Crossplane
-    /// says that it is deleting it.
+    /// Whether this state may be missed. A provider counts an object's age in whole seconds, so it reports
+    /// ready at the first or the second reconcile. A composite resource may be gone before Crossplane
+    /// reports that it is deleting it.
     fn is_fleeting(&self) -> bool {
         let said = |kind: &str| self.conditions.get(kind).map(String::as_str).unwrap_or_default();
         let unseen = said("Ready").is_empty() && said("Synced").starts_with("True");
@@ -72,8 +71,8 @@ impl State {
     }
 }
 
-/// Shows whatever is being deleted with the finalizers that it had when that began: whether Crossplane or the garbage
-/// collector lets go of it first is a race between the two.
+/// Shows a deleting object with the finalizers that it had when the deletion began: Crossplane and the
+/// garbage collector race to remove theirs.
 fn let_go_at_once(states: &mut [State]) {
     let mut held: Option<Vec<String>> = None;
     for state in states.iter_mut().filter(|state| state.marks.iter().any(|it| it == "deleting")) {
@@ -84,7 +83,7 @@ fn let_go_at_once(states: &mut [State]) {
     }
 }
 
-/// States that do not say which parts are not ready, only that some are not.
+/// The states without the names of unready parts.
 fn in_any_order(states: &[State]) -> Vec<State> {
     let mut states = states.to_vec();
     for ready in states.iter_mut().filter_map(|state| state.conditions.get_mut("Ready")) {
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_fleeting_may_be_missed_and_nothing_else_may_differ() {
+    fn lives_differ_only_in_states_that_may_be_missed() {
         let (new, unready, ready) =
             (state("", &["f"]), state("False", &["f"]), state("True", &["f"]));
         let (free, going) = (state("True", &[]), state("False Deleting", &[]));
@@ -120,13 +119,17 @@ mod tests {
         let known = life(&known.map(State::clone));
         let rows = [
             ("the same", vec![&new, &unready, &ready, &free, &going], true),
-            ("it was gone too quickly", vec![&new, &unready, &ready, &free], true),
-            ("a condition that lasts", vec![&new, &ready, &free, &going], false),
+            ("it was deleted early", vec![&new, &unready, &ready, &free], true),
+            ("a lasting condition", vec![&new, &ready, &free, &going], false),
             ("another order", vec![&new, &ready, &unready, &free, &going], false),
-            ("a finalizer that stayed", vec![&new, &unready, &ready], false),
-            ("a finalizer that was never there", vec![&free, &going], false),
+            ("a finalizer that is never removed", vec![&new, &unready, &ready], false),
+            ("an unknown finalizer", vec![&free, &going], false),
             ("twice", vec![&new, &unready, &new, &ready, &free, &going], false),
-            ("a fleeting one out of place", vec![&new, &unready, &ready, &going, &free], false),
+            (
+                "a fleeting condition in the wrong place",
+                vec![&new, &unready, &ready, &going, &free],
+                false,
+            ),
         ];
         for (why, states, agrees) in rows {
             let states: Vec<_> = states.into_iter().cloned().collect();
@@ -148,15 +151,15 @@ mod tests {
         };
         let found = life(&[ready.clone(), deleting(&["f", "g"]), deleting(&["f"])]);
         let other = life(&[ready.clone(), deleting(&["f", "g"]), deleting(&["g"])]);
-        assert_eq!(found.contradiction(&other), None, "another one let go first");
+        assert_eq!(found.contradiction(&other), None, "another order of finalizers");
         let bare = life(&[ready.clone(), deleting(&["f"])]);
-        assert!(found.contradiction(&bare).is_some(), "it was held by less");
+        assert!(found.contradiction(&bare).is_some(), "fewer finalizers");
         let more = life(&[ready.clone(), deleting(&["f", "g"]), deleting(&["f", "h"])]);
-        assert!(found.contradiction(&more).is_some(), "somebody took hold of it meanwhile");
+        assert!(found.contradiction(&more).is_some(), "an additional finalizer");
         let gone = Lifetime { gone: vec!["composite resource".to_owned()], ..known.clone() };
         assert!(known.contradiction(&gone).is_some(), "another end");
         let more =
             Lifetime { composed: BTreeMap::from([("disk".to_owned(), vec![])]), ..known.clone() };
-        assert!(known.contradiction(&more).is_some(), "more is composed");
+        assert!(known.contradiction(&more).is_some(), "an additional composed object");
     }
 }

@@ -8,38 +8,39 @@ use serde_json::{Value, json};
 use super::SLOT;
 use crate::crossplane::requests::Requests;
 
-/// How Crossplane begins to say which parts are not ready.
+/// The prefix of Crossplane's message that names unready parts.
 pub(super) const UNREADY: &str = "False Creating Unready resources: ";
 const PAUSED: &str = "/metadata/annotations/crossplane.io~1paused";
 const COMPOSITE: &str = "/metadata/labels/crossplane.io~1composite";
 
-/// A state of an object, as far as it says something.
+/// A state of an object, reduced to what is comparable.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     /// Each condition: status, reason and message.
     pub conditions: BTreeMap<String, String>,
-    /// Of a composite resource, until it is deleted: whether what it says of its readiness is about what is wanted now.
+    /// For a composite resource that is not being deleted: whether its Ready condition is of the current
+    /// generation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<bool>,
-    /// What it refers to: version, kind, whether a namespace is named, and whether there ever was such a part.
+    /// Its references: version, kind, whether a namespace is named, and whether the part ever existed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub references: Vec<String>,
-    /// What holds it.
+    /// Its finalizers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
-    /// What else is said of it: `paused`, `deleting`; of a part, that it is `labelled` and `owned` as one.
+    /// Other properties: `paused`, `deleting`; for a part, whether it is `labelled` and `owned` as one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<String>,
 }
 
-/// What was known of parts when a composite resource said something about them.
+/// The known parts at the time of a composite resource's condition.
 ///
-/// Crossplane may look at a part as it has it in its cache, says of a resource that was ready that it is not, and takes
-/// it back: a race, and nobody's promise.
+/// Crossplane may read a stale part from its cache, report a ready resource as unready, and take that back:
+/// a race.
 #[derive(Default)]
 pub(super) struct News {
     ready_parts: BTreeMap<String, bool>,
-    /// What the composite resource said last of its own readiness, and was right about.
+    /// The last current Ready condition of the composite resource.
     ready: Option<String>,
 }
 
@@ -59,7 +60,7 @@ impl News {
         }
     }
 
-    /// Whether it is about parts that were ready before it was said.
+    /// Whether it names parts that were ready before.
     fn is_old(&self, said: &str) -> bool {
         let Some(parts) = said.strip_prefix(UNREADY) else { return false };
         let parts = parts.split([',', ' ']).filter(|part| !part.is_empty() && *part != "and");
@@ -68,8 +69,8 @@ impl News {
 }
 
 impl State {
-    /// Crossplane may still look at the shell that it has in its cache when the armed one was reconciled already,
-    /// says once more that it is paused, and takes it back: a race, and nobody's promise.
+    /// Crossplane may read the shell from its cache after it reconciled the armed one. It then reports
+    /// "paused" once more and takes that back: a race.
     pub(super) fn is_stale(&self) -> bool {
         let said = |kind: &str| self.conditions.get(kind).map(String::as_str).unwrap_or_default();
         said("Synced").contains("ReconcilePaused")
@@ -77,7 +78,7 @@ impl State {
             && !self.marks.contains(&"paused".to_owned())
     }
 
-    /// Of an object in a life in which parts of these names were seen.
+    /// The state of an object, in a lifetime that had these parts.
     pub(super) fn of(object: &Value, requests: &Requests, parts: &BTreeSet<String>) -> Self {
         let list = |path: &str| object.pointer(path).and_then(Value::as_array);
         let references = list("/spec/crossplane/resourceRefs").into_iter().flatten();
@@ -91,7 +92,7 @@ impl State {
     }
 }
 
-/// Each condition of an object: status, reason and message.
+/// The conditions of an object: status, reason and message.
 pub(super) fn conditions(object: &Value, requests: &Requests) -> BTreeMap<String, String> {
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
     let said = |condition: &Value| {
@@ -110,8 +111,8 @@ fn is_part(object: &Value) -> bool {
     object.pointer(SLOT).is_some()
 }
 
-/// A deletion counts as something new that is wanted, and a reconcile that is under way meanwhile may call that ready
-/// too: a race, and of no account.
+/// A deletion counts as a new generation, and a concurrent reconcile may report that one ready too: a race
+/// that has no effect.
 fn is_current(object: &Value) -> Option<bool> {
     let leaving = object.pointer("/metadata/deletionTimestamp").is_some();
     let conditions = object.pointer("/status/conditions");
@@ -123,8 +124,8 @@ fn is_current(object: &Value) -> Option<bool> {
 
 fn reference(to: &Value, parts: &BTreeSet<String>) -> String {
     let place = if to.get("namespace").is_some() { " in a namespace" } else { "" };
-    let nobody = if parts.contains(&text(&to["name"])) { "" } else { ", which never was" };
-    format!("{} {}{place}{nobody}", text(&to["apiVersion"]), text(&to["kind"]))
+    let unknown = if parts.contains(&text(&to["name"])) { "" } else { ", which never was" };
+    format!("{} {}{place}{unknown}", text(&to["apiVersion"]), text(&to["kind"]))
 }
 
 fn marks(object: &Value, requests: &Requests) -> Vec<String> {
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_to_nobody_is_told_from_one_to_a_part() {
+    fn reference_to_an_unknown_part_is_marked() {
         let to = json!({"apiVersion": "v1", "kind": "Disk", "name": "a", "namespace": "n"});
         let parts = |name: &str| BTreeSet::from([name.to_owned()]);
         assert_eq!(reference(&to, &parts("a")), "v1 Disk in a namespace");
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_a_part_that_was_ready_before_is_old_news() {
+    fn condition_about_a_previously_ready_part_is_stale() {
         let unready = "False Creating Unready resources: disk, and machine";
         let rows = [
             ("it was never ready", [true, true], None, unready),

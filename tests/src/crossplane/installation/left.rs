@@ -1,4 +1,4 @@
-//! What stands on the cluster: by the names that are known, and whatever else there is.
+//! What exists on the cluster: the known names, and everything else.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +12,7 @@ use crate::crossplane::blueprint::{Blueprint, nop_resources};
 use crate::failure::OrFail;
 
 impl Installation {
-    /// The names of everything of these resources that stands on the cluster.
-    ///
-    /// # Panics
-    ///
-    /// When the API server does not answer.
+    /// The names of all existing objects of these resources.
     pub async fn standing(&self, lives: &[Life]) -> Vec<String> {
         let mut standing = Vec::new();
         for life in lives {
@@ -29,12 +25,8 @@ impl Installation {
         standing
     }
 
-    /// The same, and every other composite resource, ProviderConfig, Secret and composed object in the Project's
-    /// namespace: only this installation makes any there.
-    ///
-    /// # Panics
-    ///
-    /// When the API server does not answer.
+    /// The same, plus every other composite resource, ProviderConfig, Secret and composed object in the
+    /// Project's namespace, which only this installation uses.
     pub async fn left(&self, lives: &[Life]) -> Vec<String> {
         let (admin, home) = (&self.crossplane.admin, self.namespace());
         let mut kinds = vec![nop_resources(admin, home), self.secrets(), self.provider_configs()];
@@ -42,7 +34,7 @@ impl Installation {
         let mut left: BTreeSet<String> = self.standing(lives).await.into_iter().collect();
         for objects in kinds {
             let found = match objects.list(&ListParams::default()).await {
-                // Without its kind nothing stands.
+                // Without its kind there are no objects.
                 Err(kube::Error::Api(status)) if status.code == 404 => continue,
                 answer => answer.or_fail("a list of what is left").items,
             };
@@ -51,11 +43,7 @@ impl Installation {
         left.into_iter().collect()
     }
 
-    /// Deletes these resources, and waits until nothing of them is left.
-    ///
-    /// # Panics
-    ///
-    /// When one of them does not go, or leaves something behind.
+    /// Deletes these resources and waits until nothing of them is left.
     pub async fn take_down(&self, lives: &[Life]) {
         for life in lives {
             self.deprovision(life).await;
@@ -64,10 +52,6 @@ impl Installation {
     }
 
     /// Waits until these resources are Deleted, and nothing of them is left.
-    ///
-    /// # Panics
-    ///
-    /// When one of them does not go, or leaves something behind.
     pub async fn assert_gone(&self, lives: &[Life]) {
         for life in lives {
             self.until(life, Phase::Deleted).await;
@@ -75,7 +59,7 @@ impl Installation {
         assert_eq!(self.left(lives).await, Vec::<String>::new());
     }
 
-    /// Composite resources of the cluster are those of other installations too.
+    /// Cluster-scoped composite resources may belong to other installations.
     fn is_ours(&self, object: &DynamicObject) -> bool {
         object.namespace().as_deref() == Some(self.namespace())
             || object.labels().get(PROJECT_LABEL) == Some(&self.project.to_string())

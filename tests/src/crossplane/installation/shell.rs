@@ -1,4 +1,4 @@
-//! What a pass leaves behind that was cut off between shell and arm.
+//! The state after a pass that was cut off between shell and arm.
 
 use broker_render::Identity;
 
@@ -9,15 +9,11 @@ use crate::crossplane::requests::Requests;
 use crate::failure::OrFail;
 use crate::wait::until;
 
-/// Of the pass that was cut off: older than any of a replica.
+/// The epoch of the pass that was cut off: older than that of any replica.
 const EPOCH: u64 = 0;
 
 impl Installation {
-    /// Leaves a shell, and waits until Crossplane has seen it. No replica may run.
-    ///
-    /// # Panics
-    ///
-    /// When it is refused.
+    /// Leaves a shell and waits until Crossplane has seen it. No replica may run.
     pub async fn leave_shell(&self, life: &Life) {
         let published = self.published.get(&life.blueprint.slug).map(String::as_str);
         let identity = Identity {
@@ -34,11 +30,7 @@ impl Installation {
         .await;
     }
 
-    /// Whether the last that Crossplane said of a composite resource is that it is paused.
-    ///
-    /// # Panics
-    ///
-    /// When the API server does not answer.
+    /// Whether Crossplane's last condition of a composite resource says that it is paused.
     pub async fn is_marked_paused(&self, life: &Life) -> bool {
         let xr = self.composite(life).await;
         let synced = xr.as_ref().and_then(|xr| condition(xr, "Synced"));

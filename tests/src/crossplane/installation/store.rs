@@ -1,4 +1,4 @@
-//! What the store says of a resource, past the binary.
+//! Direct reads of the store, without the binary.
 
 use sqlx::AssertSqlSafe;
 
@@ -6,33 +6,21 @@ use super::{Installation, Life};
 use crate::failure::OrFail;
 
 impl Installation {
-    /// How often a worker took a resource up.
-    ///
-    /// # Panics
-    ///
-    /// When the database does not answer.
+    /// How often a worker claimed a resource.
     pub async fn passes(&self, life: &Life) -> i64 {
         let taken = "SELECT lease_epoch::text FROM plexsphere.provisioned_resource_schedule
             WHERE provisioned_resource_id = $1";
         self.ask(taken, life).await.remove(0).parse().or_fail("a number")
     }
 
-    /// What the last pass over a resource failed with; empty if it did not.
-    ///
-    /// # Panics
-    ///
-    /// When the database does not answer.
+    /// The error of the last pass over a resource; empty if there is none.
     pub async fn last_error(&self, life: &Life) -> String {
         let error = "SELECT concat_ws(' ', last_reason, last_error)
             FROM plexsphere.provisioned_resource_schedule WHERE provisioned_resource_id = $1";
         self.ask(error, life).await.remove(0)
     }
 
-    /// What the audit says of a resource, one line for each entry.
-    ///
-    /// # Panics
-    ///
-    /// When the database does not answer.
+    /// The audit of a resource, one line per entry.
     pub async fn audit(&self, life: &Life) -> Vec<String> {
         let lines = "SELECT concat_ws(' ', action, previous_phase, new_phase)
             FROM plexsphere.provisioned_resource_audit
@@ -40,11 +28,7 @@ impl Installation {
         self.ask(lines, life).await
     }
 
-    /// The phases of a resource in the order in which it went through them.
-    ///
-    /// # Panics
-    ///
-    /// When the database does not answer.
+    /// The phases of a resource, in order.
     pub async fn phases(&self, life: &Life) -> Vec<String> {
         let lines = "SELECT new_phase FROM plexsphere.provisioned_resource_audit
             WHERE provisioned_resource_id = $1 AND new_phase IS NOT NULL
@@ -52,11 +36,7 @@ impl Installation {
         self.ask(lines, life).await
     }
 
-    /// Its changes of phase, from and to, in order.
-    ///
-    /// # Panics
-    ///
-    /// When the database does not answer.
+    /// Its phase changes, from and to, in order.
     pub async fn steps(&self, life: &Life) -> Vec<(String, String)> {
         let lines = "SELECT previous_phase || ' ' || new_phase
             FROM plexsphere.provisioned_resource_audit
@@ -70,10 +50,6 @@ impl Installation {
     }
 
     /// The types of its events, in order.
-    ///
-    /// # Panics
-    ///
-    /// When the database does not answer.
     pub async fn events(&self, life: &Life) -> Vec<String> {
         let types = "SELECT event_type FROM plexsphere.provisioning_outbox
             WHERE provisioned_resource_id = $1 ORDER BY sequence";
@@ -88,11 +64,7 @@ impl Installation {
             .or_fail("the database does not answer")
     }
 
-    /// Lets everything about a resource be an hour longer ago.
-    ///
-    /// # Panics
-    ///
-    /// When the database does not answer.
+    /// Moves all times of a resource one hour into the past.
     pub async fn let_an_hour_pass(&self, life: &Life) {
         let earlier = "UPDATE plexsphere.provisioned_resources
             SET created_at = created_at - interval '1 hour',

@@ -1,5 +1,5 @@
-//! One connection through the proxy: the client's messages are gathered into requests, the server's
-//! into answers.
+//! One connection through the proxy: gathers the client's messages into requests and the server's into
+//! answers.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -21,9 +21,8 @@ use super::{
 };
 use crate::proxy::script::{Moment, Request, Script, Verdict};
 
-/// What the server has and did not answer yet. `None` stands for a `Sync` by itself: pools send one
-/// to see whether a connection is alive, at times of their own, so it is answered but not a
-/// request.
+/// Unanswered requests. `None` is a lone `Sync`: pools send one at any time to test a connection, so it is
+/// answered but is not a request.
 type Pending = Mutex<VecDeque<Option<Request>>>;
 
 /// Serves a client until either side, or the script, ends the connection.
@@ -38,7 +37,7 @@ pub(super) async fn serve(
     let (opening, greeting) = loop {
         match from_client.opening().await? {
             None => return Ok(()),
-            // On loopback there is nothing to hide, and a proxy has to read along.
+            // The proxy must read the stream, so it refuses encryption. The connection is loopback.
             Some((Opening::Encryption, _)) => client_write.write_all(b"N").await?,
             Some(opening) => break opening,
         }
@@ -50,16 +49,16 @@ pub(super) async fn serve(
     }
     let (server_read, server_write) = server.split();
     let unanswered = Pending::default();
-    // Whichever ends first ends both: the sockets are closed on return.
+    // Whichever side ends first ends both: the sockets are closed on return.
     tokio::select! {
         ended = ask(from_client, server_write, &unanswered, script) => ended,
         ended = answer(Messages::new(server_read), client_write, &unanswered, script) => ended,
-        // The sockets stay open, and nothing is read from them any more.
+        // The sockets stay open, and nothing reads them any more.
         () = silence.notified() => pending().await,
     }
 }
 
-/// Carries requests from the client to the server.
+/// Forwards requests from the client to the server.
 async fn ask(
     mut client: Messages<impl AsyncRead + Unpin>,
     mut server: impl AsyncWrite + Unpin,
@@ -82,7 +81,7 @@ async fn ask(
                     Verdict::Cut => return Ok(()),
                     Verdict::Answer(never) => match never {},
                 }
-                // Before the server can answer it.
+                // Registered before the server can answer.
                 pending.lock().unwrap_or_else(PoisonError::into_inner).push_back(Some(request));
                 server.write_all(&gathering.take_bytes()).await?;
             }
@@ -91,7 +90,7 @@ async fn ask(
     Ok(())
 }
 
-/// Carries answers from the server to the client.
+/// Forwards answers from the server to the client.
 async fn answer(
     mut server: Messages<impl AsyncRead + Unpin>,
     mut client: impl AsyncWrite + Unpin,
@@ -101,7 +100,7 @@ async fn answer(
     let mut kept = BytesMut::new();
     while let Some(message) = server.next().await? {
         let request = pending.lock().unwrap_or_else(PoisonError::into_inner).front().cloned();
-        // ReadyForQuery: the answer is complete, and what was asked for has happened.
+        // ReadyForQuery: the answer is complete, and the request has taken effect.
         let complete = message.tag == b'Z';
         if complete {
             pending.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
@@ -117,9 +116,9 @@ async fn answer(
                 Verdict::Cut => return Ok(()),
                 Verdict::Answer(never) => match never {},
             },
-            // CopyInResponse, CopyBothResponse: the server now waits for the client.
+            // CopyInResponse, CopyBothResponse: the server waits for the client.
             b'G' | b'W' => {}
-            // An answer that nobody asked to see first is passed on as it comes.
+            // An answer that no rule concerns is streamed.
             _ if !script.concerns(Moment::BeforeAnswer, &request) => {}
             _ => continue,
         }
@@ -132,7 +131,7 @@ async fn answer(
 #[derive(Debug, Default)]
 struct Gathering {
     bytes: BytesMut,
-    /// What it prepares or executes.
+    /// The SQL that it prepares or executes.
     sql: Vec<String>,
     executes: bool,
     /// The SQL of the connection's prepared statements.
@@ -141,14 +140,16 @@ struct Gathering {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Gathered {
-    /// There is more to come before anything can be sent.
+    /// More messages must follow before anything can be sent.
     More,
-    /// What is there has to be sent, but is no request by itself.
+    /// Must be sent now, but is not a request by itself.
     Part,
-    /// It is a `Sync` and nothing else.
+    /// A lone `Sync`.
     Sync,
-    /// It is complete.
-    Request { verb: String, target: String },
+    Request {
+        verb: String,
+        target: String,
+    },
 }
 
 impl Gathering {
@@ -177,10 +178,9 @@ impl Gathering {
                 self.executes = true;
                 Gathered::More
             }
-            // Describe, Close.
             b'D' | b'C' => Gathered::More,
             b'S' => self.complete(),
-            // Flush, copied data, passwords, the end: of no interest, and not to be kept back.
+            // Flush, copied data, passwords, Terminate: forwarded unchanged.
             _ => Gathered::Part,
         }
     }
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_statement_is_known_again_when_it_is_executed_later() {
+    fn prepared_statement_is_recognised_when_executed() {
         let mut gathering = Gathering::default();
         let sql = "INSERT INTO t VALUES ($1)";
         assert_eq!(gathering.add(&message(b'P', &format!("s1\0{sql}\0"))), Gathered::More);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_sends_what_is_there_and_does_not_end_the_request() {
+    fn flush_sends_messages_without_ending_the_request() {
         let mut gathering = Gathering::default();
         gathering.add(&message(b'P', "\0SELECT 1\0"));
         assert_eq!(gathering.add(&message(b'H', "")), Gathered::Part);

@@ -1,29 +1,29 @@
-//! Postgres' messages, as far as a proxy has to understand them.
+//! The subset of Postgres' protocol that the proxy parses.
 
 use std::io;
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Longer messages than any test sends are a sign of having lost the thread.
+/// A longer message means that the parser has lost synchronisation.
 const LIMIT: usize = 256 << 20;
 
 const CANCEL_REQUEST: u32 = 80_877_102;
 const SSL_REQUEST: u32 = 80_877_103;
 const GSS_REQUEST: u32 = 80_877_104;
 
-/// What a client says first, before its messages have tags.
+/// The first message of a client, without a tag.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Opening {
-    /// It would like encryption, if the server can.
+    /// `SSLRequest`.
     Encryption,
-    /// It wants a query of another connection stopped, and nothing else.
+    /// `CancelRequest`.
     Cancel,
-    /// It logs in.
+    /// `StartupMessage`.
     Login,
 }
 
-/// A message, as it stands on the wire.
+/// A raw message.
 #[derive(Debug, Clone)]
 pub(super) struct Message {
     pub(super) tag: u8,
@@ -31,12 +31,12 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// What follows tag and length.
+    /// The bytes after tag and length.
     fn body(&self) -> &[u8] {
         &self.bytes[5..]
     }
 
-    /// The n-th of the strings at the beginning of the body.
+    /// The n-th string at the beginning of the body.
     fn string(&self, n: usize) -> String {
         let bytes = self.body().split(|byte| *byte == 0).nth(n).unwrap_or_default();
         String::from_utf8_lossy(bytes).into_owned()
@@ -58,7 +58,7 @@ impl Message {
     }
 }
 
-/// Cuts a stream of bytes into messages.
+/// Splits a stream of bytes into messages.
 #[derive(Debug)]
 pub(super) struct Messages<R> {
     stream: R,
@@ -80,7 +80,7 @@ impl<R: AsyncRead + Unpin> Messages<R> {
         Ok(Some(Message { tag, bytes }))
     }
 
-    /// A message without a tag, as clients send them before they have logged in.
+    /// A message without a tag, as clients send before the login.
     pub(super) async fn opening(&mut self) -> io::Result<Option<(Opening, Bytes)>> {
         if !self.fill(8).await? {
             return Ok(None);
@@ -93,7 +93,7 @@ impl<R: AsyncRead + Unpin> Messages<R> {
         Ok(Some((opening, self.take(0).await?)))
     }
 
-    /// A whole message whose length, which counts itself, stands at `offset`.
+    /// A whole message whose length, which includes itself, is at `offset`.
     async fn take(&mut self, offset: usize) -> io::Result<Bytes> {
         let length = offset + (&self.buffer[offset..]).get_u32() as usize;
         if length > LIMIT {
@@ -105,7 +105,7 @@ impl<R: AsyncRead + Unpin> Messages<R> {
         Ok(self.buffer.split_to(length).freeze())
     }
 
-    /// Reads until there are as many bytes; `false` if the stream ends before.
+    /// Reads until that many bytes are buffered; `false` if the stream ends before.
     async fn fill(&mut self, length: usize) -> io::Result<bool> {
         while self.buffer.len() < length {
             if self.stream.read_buf(&mut self.buffer).await? == 0 {

@@ -1,4 +1,4 @@
-//! The script engine by itself, without a server.
+//! Tests of the script engine without a server.
 
 use std::{
     process::Command,
@@ -17,7 +17,7 @@ async fn pass(script: &TestScript, verb: &str) -> (Verdict<&'static str>, Verdic
 }
 
 #[tokio::test]
-async fn a_number_names_one_request() {
+async fn request_number_matches_one_request() {
     let script = TestScript::default();
     script.request(2).before_forward().cut();
     assert_eq!(pass(&script, "A").await, (Verdict::Continue, Verdict::Continue));
@@ -26,14 +26,14 @@ async fn a_number_names_one_request() {
 }
 
 #[tokio::test]
-async fn a_moment_is_one_of_two() {
+async fn rule_applies_only_at_its_moment() {
     let script = TestScript::default();
     script.request(1).before_answer().cut();
     assert_eq!(pass(&script, "A").await, (Verdict::Continue, Verdict::Cut));
 }
 
 #[tokio::test]
-async fn the_first_match_is_used_up_and_each_is_not() {
+async fn first_rule_applies_once_and_each_rule_always() {
     let script = TestScript::default();
     script.first(|request| request.verb == "A").before_forward().answer("once");
     script.each(|request| request.verb == "A").before_answer().answer("always");
@@ -45,7 +45,7 @@ async fn the_first_match_is_used_up_and_each_is_not() {
 }
 
 #[tokio::test]
-async fn rules_act_in_their_order_until_one_ends_the_request() {
+async fn rules_apply_in_order_until_one_ends_the_request() {
     let script = TestScript::default();
     let calls = Arc::new(AtomicUsize::new(0));
     let count = |step| {
@@ -62,7 +62,7 @@ async fn rules_act_in_their_order_until_one_ends_the_request() {
 }
 
 #[tokio::test]
-async fn a_held_request_goes_on_when_it_is_released_or_forgotten() {
+async fn held_request_continues_when_released_or_dropped() {
     for release in [true, false] {
         let script = TestScript::default();
         let mut held = script.request(1).before_forward().hold();
@@ -84,7 +84,7 @@ async fn a_held_request_goes_on_when_it_is_released_or_forgotten() {
 }
 
 #[tokio::test]
-async fn a_killed_process_is_dead_when_its_connection_is_cut() {
+async fn killed_process_is_dead_before_its_connection_is_cut() {
     let mut process = Command::new("sleep").arg("1000").spawn().unwrap();
     let script = TestScript::default();
     script.request(1).before_answer().kill(process.id());

@@ -1,4 +1,4 @@
-//! What a test does on the cluster with its own hands, and sees of it.
+//! What a test changes and reads on the cluster directly.
 
 use broker_domain::{ProvisionedResourceId, XrName};
 use kube::ResourceExt;
@@ -9,11 +9,7 @@ use serde_json::Value;
 use super::{Crossplane, OrLostRace, parameters, written_token};
 
 impl Crossplane {
-    /// The composite resource of a resource, if it stands.
-    ///
-    /// # Panics
-    ///
-    /// When the API server does not answer.
+    /// The composite resource of a resource, if it exists.
     pub async fn composite(&self, id: ProvisionedResourceId) -> Option<DynamicObject> {
         let name = XrName::of(id).to_string();
         for (api, _) in &self.composites {
@@ -25,29 +21,17 @@ impl Crossplane {
         None
     }
 
-    /// The token that stands in the composite resource of a resource, whether or not its machine has booted.
-    ///
-    /// # Panics
-    ///
-    /// When the API server does not answer.
+    /// The token in the composite resource of a resource, whether or not its machine has booted.
     pub async fn token_of(&self, id: ProvisionedResourceId) -> Option<SecretString> {
         token_in(&self.composite(id).await?)
     }
 
-    /// The tokens that stand in all of them.
-    ///
-    /// # Panics
-    ///
-    /// When the API server does not answer.
+    /// The tokens in all composite resources.
     pub async fn tokens(&self) -> Vec<SecretString> {
         self.everything().await.iter().filter_map(token_in).collect()
     }
 
-    /// Somebody deletes the composite resource of a resource, and what it composed goes with it.
-    ///
-    /// # Panics
-    ///
-    /// When it does not stand.
+    /// Deletes the composite resource of a resource in the foreground, as another client.
     pub async fn delete_by_hand(&self, id: ProvisionedResourceId) {
         let name = XrName::of(id).to_string();
         for (api, _) in &self.composites {
@@ -59,14 +43,10 @@ impl Crossplane {
                 return;
             }
         }
-        panic!("{name} does not stand");
+        panic!("{name} does not exist");
     }
 
-    /// Somebody changes a composite resource.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be changed.
+    /// Patches a composite resource, as another client.
     pub async fn patch(&self, id: ProvisionedResourceId, patch: Value) {
         let xr = self.composite(id).await.expect("it stands");
         let kind = xr.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
@@ -75,11 +55,7 @@ impl Crossplane {
         api.patch(&xr.name_any(), &parameters(), &Patch::Merge(patch)).await.expect("a change");
     }
 
-    /// Somebody applies something to a composite resource under a name that may be another's, and insists.
-    ///
-    /// # Panics
-    ///
-    /// When it is refused.
+    /// Applies fields to a composite resource with this field manager, and forces conflicts.
     pub async fn apply_as(&self, manager: &str, id: ProvisionedResourceId, mut fields: Value) {
         let xr = self.composite(id).await.expect("it stands");
         let kind = xr.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
@@ -91,11 +67,7 @@ impl Crossplane {
         api.patch(&xr.name_any(), &insists, &Patch::Apply(fields)).await.expect("an apply");
     }
 
-    /// The names of everything that stands: composite resources, what they composed, ProviderConfigs.
-    ///
-    /// # Panics
-    ///
-    /// When the API server does not answer.
+    /// The names of all composite resources, composed objects and ProviderConfigs.
     pub async fn standing(&self) -> Vec<String> {
         let in_words = |object: &DynamicObject| {
             let kind = object.types.as_ref().map_or("", |types| &types.kind);
@@ -106,11 +78,7 @@ impl Crossplane {
         names
     }
 
-    /// Everything that stands.
-    ///
-    /// # Panics
-    ///
-    /// When the API server does not answer.
+    /// All composite resources, composed objects and ProviderConfigs.
     pub async fn everything(&self) -> Vec<DynamicObject> {
         let mut objects = Vec::new();
         let composites = self.composites.iter().map(|(api, _)| api);

@@ -1,4 +1,4 @@
-//! What an XR says of itself, and what a machine that boots reads there.
+//! The status of an XR, and the token that a booting machine reads from it.
 
 use broker_render::read_document;
 use kube::api::{DynamicObject, Patch};
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::{Crossplane, parameters};
 
-/// Where the agent looks for its token on a machine that booted with cloud-init.
+/// Where the agent reads its token on a machine that booted with cloud-init.
 const TOKEN_PATH: &str = "/etc/plexd/bootstrap-token";
 
 impl Crossplane {
-    /// What the status of a composite resource says when all is well.
+    /// The status of a healthy composite resource.
     #[must_use]
     pub fn ready_status(xr: &DynamicObject) -> Value {
         json!({"conditions": [
@@ -22,7 +22,7 @@ impl Crossplane {
     }
 }
 
-/// A condition of the XR as it was when it was read.
+/// A condition of the XR for its current generation.
 pub(super) fn condition(
     xr: &DynamicObject,
     kind: &str,
@@ -37,7 +37,7 @@ pub(super) fn condition(
     })
 }
 
-/// Writes the conditions of this very XR.
+/// Writes the conditions of this XR.
 pub(super) async fn say(
     api: &Api<DynamicObject>,
     xr: &DynamicObject,
@@ -52,12 +52,13 @@ pub(super) fn says_ready(conditions: &Value) -> bool {
     conditions.as_array().is_some_and(|conditions| conditions.iter().any(ready))
 }
 
-/// Whether the XR says that already.
+/// Whether the XR already has these conditions.
 pub(super) fn stands(xr: &DynamicObject, conditions: &Value) -> bool {
     xr.data.pointer("/status/conditions") == Some(conditions)
 }
 
-/// The token in the document of a machine that runs: its XR is ready as it is, and not on its way out.
+/// The token in the document of a running machine: its XR is ready for its generation and not being
+/// deleted.
 pub(super) fn token(xr: &DynamicObject) -> Option<SecretString> {
     if xr.metadata.deletion_timestamp.is_some() {
         return None;
@@ -70,7 +71,7 @@ pub(super) fn token(xr: &DynamicObject) -> Option<SecretString> {
     written_token(xr.data.pointer("/spec/userData")?.as_str()?)
 }
 
-/// The token that a machine finds which boots with this cloud-init document.
+/// The token that this cloud-init document writes onto a machine.
 pub(crate) fn written_token(document: &str) -> Option<SecretString> {
     let document = document.strip_prefix("#cloud-config\n")?;
     let document = read_document("user data", document.as_bytes()).ok()?;

@@ -1,4 +1,4 @@
-//! S6, S7 and S10: what stands on the cluster, and who owns which of its fields.
+//! S6, S7 and S10: the objects on the cluster, and the owners of their fields.
 
 use broker_domain::{Phase, ProvisionedResource};
 use broker_render::{ARMED_ANNOTATION, FIELD_MANAGER};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::real::crossplane::NOTE;
 
-/// The paths below which fields of a composite resource or a ProviderConfig are the broker's.
+/// The paths of the broker's fields in a composite resource or a ProviderConfig.
 const OURS: [&str; 10] = [
     "f:metadata/f:labels/f:app.kubernetes.io/managed-by",
     "f:metadata/f:labels/f:plexsphere.io/",
@@ -37,7 +37,7 @@ pub(super) fn objections(
     objections
 }
 
-/// S6, S7: one of each at most, and nothing of what is Deleted.
+/// S6, S7: at most one object of each kind per resource, and none for a Deleted resource.
 fn counted(
     resource: &ProvisionedResource,
     standing @ (configs, composites, _): (usize, usize, usize),
@@ -64,7 +64,7 @@ fn counted(
     }
 }
 
-/// S10: the broker owns its own fields and no others, and what a team wrote is as it was.
+/// S10: the broker owns exactly its own fields, and a team's field is unchanged.
 fn taken_over(object: &DynamicObject) -> Vec<String> {
     let mut objections = Vec::new();
     let managed = object.managed_fields().iter();
@@ -72,7 +72,7 @@ fn taken_over(object: &DynamicObject) -> Vec<String> {
     for fields in by_us.filter_map(|entry| entry.fields_v1.as_ref()) {
         let mut paths = Vec::new();
         leaves(&fields.0, "", &mut paths);
-        // A spec that nothing is declared in is empty, and still ours.
+        // A spec without declared fields is empty, and still ours.
         paths.retain(|path| path != "f:spec");
         let foreign =
             paths.into_iter().filter(|path| !OURS.iter().any(|own| path.starts_with(own)));
@@ -80,7 +80,7 @@ fn taken_over(object: &DynamicObject) -> Vec<String> {
     }
     let refers = object.data.pointer("/spec/crossplane/resourceRefs").is_some();
     let armed = object.annotations().contains_key(ARMED_ANNOTATION);
-    // The note follows the reference by one request, in which a turn may be cut off.
+    // The note is written one request after the reference; a turn may be cut off in between.
     if let Some(note) = object.annotations().get(NOTE)
         && Some(note) != object.uid().as_ref()
     {
@@ -88,7 +88,7 @@ fn taken_over(object: &DynamicObject) -> Vec<String> {
     }
     if object.data.pointer("/status/conditions").is_some() && armed {
         if !refers {
-            objections.push("S10: what Crossplane referred to is gone".to_owned());
+            objections.push("S10: Crossplane's references are gone".to_owned());
         }
         if !object.annotations().contains_key(NOTE) {
             objections.push("S10: the team's note is gone".to_owned());
@@ -97,7 +97,7 @@ fn taken_over(object: &DynamicObject) -> Vec<String> {
     objections
 }
 
-/// Every path of a set of fields that nothing lies below.
+/// Every leaf path of a field set.
 fn leaves(fields: &Value, at: &str, found: &mut Vec<String>) {
     let below = fields.as_object().filter(|fields| !fields.is_empty());
     let Some(below) = below else {

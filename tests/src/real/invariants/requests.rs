@@ -1,5 +1,5 @@
-//! S8 and S14, from the API server's own log: whatever the broker changed there it had looked at before, and it
-//! was its own.
+//! S8 and S14, from the API server's own log: the broker has read every object before it changed
+//! it, and the object was its own.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use broker_domain::{Phase, ProvisionedResource, XrName};
 
 use crate::cluster::AuditedRequest;
 
-/// How an object was looked at last.
+/// The last read of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Look {
-    /// By name, and it was there.
+    /// By name: the object existed.
     Found,
-    /// By name, and it was not.
+    /// By name: the object did not exist.
     Missed,
-    /// By name, and nothing was learnt.
+    /// By name, without a result.
     Failed(u16),
 }
 
-/// S14: everything that is written is named after a resource and stands in the Project's namespace.
+/// S14: every written object is named after a resource and lies in the Project's namespace.
 pub(super) fn elsewhere(asked: &[AuditedRequest], home: &str) -> Vec<String> {
     let writes = asked.iter().filter(|request| request.is_write());
     let astray = writes.filter(|request| {
@@ -28,8 +28,8 @@ pub(super) fn elsewhere(asked: &[AuditedRequest], home: &str) -> Vec<String> {
     astray.map(|request| format!("S14: {request:?}")).collect()
 }
 
-/// S8: what is made had been looked for by name and not found, or is made for the first time; what is changed or deleted
-/// had been seen.
+/// S8: a created object had been read by name and was absent, or is created for the first time; a
+/// changed or deleted object had been read.
 pub(super) fn unfounded(asked: &[AuditedRequest]) -> Vec<String> {
     let mut looks: BTreeMap<(&str, &str), Look> = BTreeMap::new();
     let mut listed: Vec<&str> = Vec::new();
@@ -45,13 +45,13 @@ pub(super) fn unfounded(asked: &[AuditedRequest]) -> Vec<String> {
             ("get", 200) => (Some(Look::Found), true),
             ("get", 404) => (Some(Look::Missed), true),
             ("get", code) => (Some(Look::Failed(code)), true),
-            // The first apply of an object that no request named before is its own look: it creates on a free name
-            // only, and is refused on a taken one. Anything later needs a look that missed it.
+            // The first apply of an object needs no earlier read: it creates under a free name
+            // only, and fails on a taken one. Any later creation needs a read that missed it.
             ("patch", 201) => (Some(Look::Found), matches!(look, None | Some(Look::Missed))),
             ("patch", 200) => (look, look == Some(Look::Found)),
-            // An orphan is found by a list, which is no cache.
+            // An orphan is found by a direct list, which is not cached.
             ("delete", 200 | 202) => (look, look == Some(Look::Found) || listed.contains(&kind)),
-            // Nothing came of it.
+            // The request had no effect.
             _ => (look, true),
         };
         if !founded {
@@ -64,8 +64,8 @@ pub(super) fn unfounded(asked: &[AuditedRequest]) -> Vec<String> {
     objections
 }
 
-/// S8: nothing is called Deleted whose objects were not looked for by name, last of all, and not found. Whoever looks
-/// afterwards, for orphans, proves nothing about that.
+/// S8: before a resource is Deleted, the last read of each of its objects by name found it absent.
+/// Later reads by the orphan scan do not count.
 pub(super) fn unproven(asked: &[AuditedRequest], resource: &ProvisionedResource) -> Vec<String> {
     if resource.phase() != Phase::Deleted || resource.abandoned() {
         return Vec::new();
@@ -79,10 +79,10 @@ pub(super) fn unproven(asked: &[AuditedRequest], resource: &ProvisionedResource)
     let found = last.iter().filter(|(_, code)| **code != 404);
     let mut objections: Vec<_> =
         found.map(|(kind, code)| format!("S8: Deleted, and {kind} answered {code}")).collect();
-    // The name of a ProviderConfig is on record before its first apply: without it there is none.
+    // The name of a ProviderConfig is recorded before its first apply: no record means no object.
     let objects = 1 + usize::from(resource.substrate().provider_config().is_some());
     if last.len() < objects {
-        objections.push(format!("S8: Deleted, and only {last:?} were looked for"));
+        objections.push(format!("S8: Deleted, and only {last:?} were read"));
     }
     objections
 }

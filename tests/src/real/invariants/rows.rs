@@ -1,4 +1,4 @@
-//! S1, S2, S3, S11 and S16: what a row, its audit and its events say of one another.
+//! S1, S2, S3, S11 and S16: a row, its audit and its events agree.
 
 use broker_domain::{Phase, ProvisionedResource, ProvisionedResourceId};
 use sqlx::PgPool;
@@ -13,7 +13,7 @@ const LINES: &str = "SELECT action, previous_phase, new_phase, version, epoch, a
 const EVENTS: &str = "SELECT sequence, event_type FROM plexsphere.provisioning_outbox
     WHERE provisioned_resource_id = $1 ORDER BY sequence";
 
-/// A line of the audit about a row.
+/// An audit line of a row.
 #[derive(Debug)]
 pub(super) struct Line {
     action: String,
@@ -47,7 +47,7 @@ impl Line {
         (phase(&self.previous_phase), phase(&self.new_phase))
     }
 
-    /// The event that goes with it.
+    /// The event that belongs to this line.
     fn event(&self) -> Option<&'static str> {
         self.version?;
         let crossed = self.previous_phase != self.new_phase;
@@ -87,7 +87,7 @@ pub(super) fn objections(
     objections
 }
 
-/// S1: legal edges only, each from where the one before led.
+/// S1: only legal edges, each from the phase that the previous one led to.
 fn edges(resource: &ProvisionedResource, lines: &[Line]) -> Vec<String> {
     let mut objections = Vec::new();
     let mut now: Option<Phase> = None;
@@ -110,7 +110,7 @@ fn edges(resource: &ProvisionedResource, lines: &[Line]) -> Vec<String> {
     objections
 }
 
-/// S2, S16: each version was written once, and never by an epoch that another one had followed.
+/// S2, S16: each version was written once, and never by an epoch that had been superseded.
 fn epochs(lines: &[Line]) -> Vec<String> {
     let mut objections = Vec::new();
     let versions: Vec<_> = lines.iter().filter_map(|line| line.version).collect();
@@ -119,18 +119,18 @@ fn epochs(lines: &[Line]) -> Vec<String> {
     }
     let epochs: Vec<_> = lines.iter().filter_map(|line| line.epoch).collect();
     if !epochs.is_sorted() {
-        objections.push(format!("S16: a lease that was lost has written: {epochs:?}"));
+        objections.push(format!("S16: a superseded lease wrote: {epochs:?}"));
     }
     objections
 }
 
-/// S2, S3: one event for each change that carries one, numbered without a gap.
+/// S2, S3: one event per change that carries one, numbered without gaps.
 fn events(resource: &ProvisionedResource, lines: &[Line], Told(told): &Told) -> Vec<String> {
     let mut objections = Vec::new();
     let types: Vec<_> = told.iter().map(|(_, event_type)| event_type.as_str()).collect();
     let happened: Vec<_> = lines.iter().filter_map(Line::event).collect();
     if types != happened {
-        objections.push(format!("S2: {types:?} were told, and {happened:?} happened"));
+        objections.push(format!("S2: events {types:?} for changes {happened:?}"));
     }
     let numbers: Vec<_> = told.iter().map(|(number, _)| *number).collect();
     let last = i64::try_from(resource.event_sequence()).ok();
@@ -140,8 +140,8 @@ fn events(resource: &ProvisionedResource, lines: &[Line], Told(told): &Told) -> 
     objections
 }
 
-/// S11: whenever the row rose above Provisioning, a composite resource had before been said to be ready for what
-/// it then was; another one for each time.
+/// S11: each change above Provisioning follows a Ready condition for the current generation, a
+/// separate one each time.
 pub(super) fn unready(lines: &[Line], ready: &[OffsetDateTime]) -> Vec<String> {
     let low = |phase| matches!(phase, Phase::Pending | Phase::Provisioning);
     let high = |phase| matches!(phase, Phase::Enrolling | Phase::Ready);

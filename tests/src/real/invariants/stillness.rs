@@ -1,18 +1,18 @@
-//! S12 and S13: where everything has settled, another sweep and another pass change nothing.
+//! S12 and S13: in a settled world, another sweep and another pass change nothing.
 
 use broker_domain::ProvisionedResourceId;
 
 use crate::failure::OrFail;
 use crate::real::RealWorld;
 
-/// How often anything was written, as the tables tell.
+/// The number of writes, from the tables.
 const WRITTEN: &str = "SELECT
     (SELECT coalesce(sum(version), 0)::bigint FROM plexsphere.provisioned_resources),
     (SELECT count(*) FROM plexsphere.provisioned_resource_audit),
     (SELECT count(*) FROM plexsphere.provisioning_outbox)";
 
 impl RealWorld {
-    /// Checks that a sweep, and a pass over each of these resources, find nothing to do.
+    /// Checks that a sweep and a pass over each of these resources are no-ops.
     ///
     /// # Panics
     ///
@@ -22,11 +22,7 @@ impl RealWorld {
         assert!(stirred.is_empty(), "{}", stirred.join("\n"));
     }
 
-    /// What such a sweep and such passes write.
-    ///
-    /// # Panics
-    ///
-    /// When a server does not answer.
+    /// The writes of such a sweep and such passes.
     pub async fn stirred(&self, ids: &[ProvisionedResourceId]) -> Vec<String> {
         let mut objections = Vec::new();
         let mark = self.cluster.audit_log().mark();
@@ -50,7 +46,7 @@ impl RealWorld {
         objections
     }
 
-    /// Versions of rows, lines of the audit, events.
+    /// Row versions, audit lines, events.
     async fn written(&self) -> (i64, i64, i64) {
         sqlx::query_as(WRITTEN).fetch_one(self.pool()).await.or_fail("nothing can be counted")
     }

@@ -1,4 +1,4 @@
-//! S4, S5 and S15: tokens, who holds them, and where they must not stand.
+//! S4, S5 and S15: tokens, their holders, and where they must not appear.
 
 use broker_domain::{ProvisionedResource, ProvisionedResourceId};
 use sqlx::{AssertSqlSafe, PgPool};
@@ -8,8 +8,8 @@ use crate::failure::OrFail;
 const OPEN_TOKENS: &str = "SELECT count(*) FROM plexsphere.bootstrap_tokens
     WHERE provisioned_resource_id = $1 AND consumed_at IS NULL AND invalidated_at IS NULL";
 
-/// Nodes that were alive when the substrate below them was first told to go. One that came after the deletion of
-/// an older composite resource is another one's.
+/// Nodes that were alive when their substrate was first deleted. A Node that enrolled after the
+/// deletion of an older composite resource belongs to a newer one.
 const DELETED_ALIVE: &str = "SELECT count(*)
     FROM plexsphere.bootstrap_tokens AS token
     JOIN plexsphere.nodes AS node ON node.id = token.consumed_by_node_id
@@ -20,7 +20,7 @@ const DELETED_ALIVE: &str = "SELECT count(*)
     WHERE token.provisioned_resource_id = $1 AND token.consumed_at < deletion.at
         AND (node.deregistered_at IS NULL OR node.deregistered_at > deletion.at)";
 
-/// Where a plaintext would show if it was written anywhere.
+/// Every place where a stored plaintext would appear.
 const WRITTEN: [&str; 4] = [
     "provisioned_resources",
     "provisioned_resource_schedule",
@@ -28,7 +28,7 @@ const WRITTEN: [&str; 4] = [
     "provisioning_outbox",
 ];
 
-/// S4, S5: one live token at most, none once closed, and no Node lives on deleted substrate.
+/// S4, S5: at most one live token, none once closed, and no live Node on deleted substrate.
 pub(super) async fn objections(pool: &PgPool, resource: &ProvisionedResource) -> Vec<String> {
     let mut objections = Vec::new();
     let open = count(pool, OPEN_TOKENS, resource.id()).await;
@@ -46,7 +46,7 @@ async fn count(pool: &PgPool, sql: &'static str, id: ProvisionedResourceId) -> i
     sqlx::query_scalar(sql).bind(id.as_uuid()).fetch_one(pool).await.or_fail("no count")
 }
 
-/// S15: no plaintext that an agent found stands in any row.
+/// S15: no row contains a plaintext that an agent found.
 pub(super) async fn leaks(pool: &PgPool, plaintexts: Vec<String>) -> Vec<String> {
     let mut objections = Vec::new();
     for table in WRITTEN {

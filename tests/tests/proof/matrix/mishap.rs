@@ -1,4 +1,4 @@
-//! What can befall a call.
+//! The faults of a call.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,25 +8,22 @@ use broker_testkit::faults::{Answered, Fault, Late};
 
 use super::workflow::{Call, Made};
 
-/// Longer than anybody waits.
+/// Longer than every timeout.
 pub(super) const AN_HOUR: Duration = Duration::from_hours(1);
 
-/// What befalls a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mishap {
     Before,
     After,
     TwiceFirst,
     TwiceSecond,
-    /// It hangs, and never arrives.
     Hangs,
     /// Its worker dies, and it never arrives.
     CrashBefore,
-    /// It arrives, and its worker dies before it hears of it.
+    /// It arrives, and its worker dies before the answer.
     CrashAfter,
-    /// Its worker is cut off; it arrives when the lease is over and another worker has been at it.
+    /// Its worker is cut off; it arrives after the lease, when another worker has acted.
     PastTheLease,
-    /// It answers what was true before the last change.
     Stale,
 }
 
@@ -51,7 +48,7 @@ impl Mishap {
         matches!(self, Self::CrashBefore | Self::CrashAfter | Self::PastTheLease)
     }
 
-    /// What was under way arrives when nobody waits for it any more.
+    /// Whether the call takes effect after its caller has stopped waiting.
     pub(super) const fn lands(self) -> bool {
         matches!(self, Self::CrashAfter | Self::PastTheLease)
     }
@@ -71,20 +68,19 @@ impl Mishap {
     }
 }
 
-/// A method of a port.
 type Method = (PortName, &'static str);
 
-/// The reads that have to be fresh by their contract, and what stands on each.
+/// The reads that must be fresh by contract, and what depends on each.
 pub(super) const FRESH: [(Method, &str); 2] = [
     (
         (PortName::Cluster, "read"),
-        "each object is read by its name, from no cache: what is absent there may be made anew, and Deleted is \
-         written on it",
+        "each object is read by name, without a cache: an absent object may be recreated, and Deleted depends on \
+         its absence",
     ),
     (
         (PortName::NodeDeregistrar, "node_registered"),
         "asked when the tokens are closed, it decides whether substrate may go; \
-         `what_has_to_be_fresh_cannot_be_stale` shows what a stale answer would do",
+         `stale_answer_to_a_fresh_read_breaks_a_promise` shows what a stale answer would do",
     ),
 ];
 

@@ -1,5 +1,5 @@
-//! One workflow, lived through: the caller asks, then rounds of pass, sweep and relay until everything is where it
-//! should be. Whoever fails or dies on the way is followed by somebody else.
+//! One workflow: the caller's request, then rounds of pass, sweep and relay until everything is
+//! settled. A worker that fails or dies is replaced by another one.
 
 mod trouble;
 
@@ -21,14 +21,14 @@ use super::mishap::Mishap;
 use super::workflow::{About, Workflow};
 use crate::simulation::{Declared, at_rest, kept, nothing_left, unharmed};
 
-/// What a fault may cost beside K passes.
+/// The most rounds of a workflow with a fault: K passes and a few more.
 const MOST_ROUNDS: u8 = K + 3;
-/// How often a caller asks who is not answered.
+/// How often a caller retries without an answer.
 const MOST_ASKED: u8 = 4;
-/// Shorter than any deadline.
+/// Shorter than every deadline.
 const A_MOMENT: Duration = Duration::from_secs(1);
 
-/// Who was at work when something went wrong.
+/// Who was active when a fault fired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Who {
     Caller,
@@ -43,21 +43,17 @@ pub(super) struct Run {
     worker: Reconciler,
     relay: Relay,
     resource: Option<ProvisionedResource>,
-    /// What the resource takes the place of.
     old: Option<ProvisionedResource>,
-    /// What else stands on the cluster.
     bystanders: Vec<ProvisionedResource>,
     workflow: Workflow,
-    /// How many late requests have arrived.
     pub(super) landed: usize,
-    /// Whatever lease there was is over, and nobody has claimed another.
+    /// Any earlier lease has ended, and no worker has claimed the resource since.
     free: bool,
-    /// In which phase the reads of the cluster were made, from which on.
+    /// The phase of the cluster reads, from which call number on.
     reading: Vec<(u64, String)>,
 }
 
 impl Run {
-    /// Up to where the workflow begins.
     pub(super) async fn begin(workflow: Workflow, plan: FaultPlan) -> Self {
         let world = World::with_faults(plan);
         let ports = world.ports.clone();
@@ -83,10 +79,10 @@ impl Run {
             Workflow::Create | Workflow::CreateAndRollBack => {}
             Workflow::Delete => {
                 run.reach(Phase::Ready).await;
-                run.take_the_sink_away().await;
+                run.make_sink_reject().await;
             }
             Workflow::ReProvision => {
-                run.surround().await;
+                run.add_bystanders().await;
                 run.reach(Phase::Ready).await;
                 run.lose();
             }
@@ -111,7 +107,6 @@ impl Run {
         &self.world.faults
     }
 
-    /// Which reads of the cluster were made in which phase.
     pub(super) fn reads(&self) -> About {
         let last = self.reads_so_far();
         let ends = self.reading.iter().skip(1).map(|(from, _)| *from).chain([last]);
@@ -126,7 +121,7 @@ impl Run {
         self.faults().calls().get(&(PortName::Cluster, "read")).copied().unwrap_or(0)
     }
 
-    /// The same name each time, so that asking again is asking for the same.
+    /// The same request id each time, so that a retry is idempotent.
     fn wanted(&self) -> Declaration {
         let wanted = declaration(NODE).with_request_id(RequestId::new("order-1").unwrap());
         let rolls_back = self.workflow == Workflow::CreateAndRollBack;
@@ -137,12 +132,12 @@ impl Run {
         self.resource.as_ref().expect("it was declared").id()
     }
 
-    /// What passes are made over: the resource, and what it takes the place of.
+    /// The resources to pass over: the resource, and the one that it replaces.
     fn ids(&self) -> Vec<ProvisionedResourceId> {
         [self.id()].into_iter().chain(self.old.as_ref().map(ProvisionedResource::id)).collect()
     }
 
-    /// Before the calls that the plan means: nothing of the workflow itself has begun.
+    /// Brings the resource into a phase before the calls that the plan counts.
     async fn reach(&mut self, phase: Phase) {
         let id = self.world.declare(&self.wanted()).await.unwrap().id();
         for _ in 0..MOST_ROUNDS {
@@ -165,18 +160,17 @@ impl Run {
         self.world.boot_agents();
     }
 
-    /// The caller asks, and rounds are made until everything is where it should be.
     pub(super) async fn go_on(&mut self, mishap: Mishap) -> Result<(), String> {
         self.ask(mishap).await?;
         let (id, declared) = (self.id(), self.declared());
-        self.face_trouble(mishap, &declared).await?;
-        let mut wrong = Err("it was not tried".to_owned());
+        self.meet_trouble(mishap, &declared).await?;
+        let mut wrong = Err("the call was not made".to_owned());
         for _ in 0..MOST_ROUNDS {
             self.pass(mishap, &declared).await?;
             unharmed(&self.world, &declared).await?;
             self.sweep(mishap).await;
             self.deliver(mishap).await;
-            self.get_help(mishap).await?;
+            self.resolve_trouble(mishap).await?;
             self.outside();
             wrong = at_rest(&self.world, &declared).await;
             if wrong.is_ok() && self.world.get(id).await.phase() == self.workflow.end() {
@@ -187,7 +181,7 @@ impl Run {
         wrong
     }
 
-    /// The caller's own part, asked for again and again under the same name until it is answered.
+    /// The caller's request, retried under the same id until it is answered.
     async fn ask(&mut self, mishap: Mishap) -> Result<(), String> {
         if matches!(self.workflow, Workflow::ReProvision | Workflow::TakeOver) {
             return Ok(());
@@ -203,7 +197,7 @@ impl Run {
             }
             self.recover(mishap, Who::Caller).await;
         }
-        Err(format!("the caller asked {MOST_ASKED} times and was not answered"))
+        Err(format!("the caller got no answer in {MOST_ASKED} attempts"))
     }
 
     async fn asked(&self, service: &Service) -> Result<ProvisionedResource, Error> {
@@ -214,7 +208,6 @@ impl Run {
         }
     }
 
-    /// One pass over each.
     async fn pass(&mut self, mishap: Mishap, declared: &[Declared]) -> Result<(), String> {
         for id in self.ids() {
             self.pass_over(id, mishap, declared).await?;
@@ -237,10 +230,10 @@ impl Run {
         let undisturbed = self.faults().log().entries().len() == fired;
         let at_rest = matches!(phase, Phase::Deleted | Phase::Failed);
         if matches!(passed, Ok(Ok(PassResult::NotClaimed))) && free && undisturbed && !at_rest {
-            return Err(format!("L3: nobody has it, in {phase}, and it cannot be claimed"));
+            return Err(format!("L3: it is free in {phase} and cannot be claimed"));
         }
         if matches!(passed, Ok(Ok(PassResult::Completed { to: Phase::Deleted, .. }))) {
-            // Before a sweep finds it: that would remove what a teardown has missed.
+            // Before a sweep removes what a teardown has missed.
             let own: Vec<_> = declared.iter().filter(|it| it.id == id).copied().collect();
             nothing_left(&self.world, &own).await?;
         }
@@ -258,18 +251,17 @@ impl Run {
         }
     }
 
-    /// An event that could not be delivered is delivered by a later batch.
     async fn deliver(&mut self, mishap: Mishap) {
         match timeout(patience(mishap), self.relay.deliver_batch()).await {
             Ok(Ok(report)) if report.delivered > 0 => {}
-            // What was claimed is free again when the claim is over.
+            // Claimed events are free again after the claim has ended.
             Ok(Ok(_)) => self.world.let_leases_end(),
             Ok(Err(_)) | Err(_) => self.recover(mishap, Who::Relay).await,
         }
     }
 
-    /// The lease of whoever failed or died ends, and what was under way arrives, sooner or later: past the lease when
-    /// somebody else has been at it.
+    /// The lease of the failed or dead worker ends, and its request in flight arrives, sooner or
+    /// later: past the lease, after another worker has acted.
     async fn recover(&mut self, mishap: Mishap, who: Who) {
         if mishap == Mishap::CrashAfter {
             self.land().await;
@@ -294,12 +286,12 @@ impl Run {
     async fn land(&mut self) {
         while let Some(fired) = self.world.faults.land_next().await {
             self.landed += 1;
-            // A claim that arrives only now is a lease like any other.
+            // A claim that arrives only now is a valid lease.
             self.free &= (fired.port, fired.method) != (PortName::Schedule, "claim");
         }
     }
 
-    /// However often it was asked for, there is one, beside what it takes the place of.
+    /// Repeated requests created one resource, in addition to the one that it replaces.
     async fn is_alone(&self) -> Result<(), String> {
         let page = self.world.store.list(&ListQuery::new(rows(10))).await;
         let many = page.map_err(|error| error.to_string())?.resources.len();
@@ -310,7 +302,7 @@ impl Run {
     }
 }
 
-/// How long somebody is left alone: whoever is cut off, for a moment only.
+/// How long a caller waits: only a moment if its worker is cut off.
 const fn patience(mishap: Mishap) -> Duration {
     if mishap.cuts_off() { A_MOMENT } else { Duration::from_mins(30) }
 }

@@ -1,4 +1,4 @@
-//! Six workflows, each of which can be lived through with one call going wrong.
+//! Six workflows, each of which can run with one faulty call.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,16 +14,15 @@ use super::run::Run;
 pub(super) enum Workflow {
     Create,
     CreateAndRollBack,
-    /// The sink refuses its first event until that is set aside, and an operator takes it up again.
+    /// The sink rejects its first event until it is dead-lettered, and an operator redrives it.
     Delete,
-    /// More is missing at once than anybody believes: the brake is pulled, and an operator releases it.
+    /// A mass disappearance sets the brake, and an operator releases it.
     ReProvision,
     TakeOver,
-    /// A Ready resource is torn down, and a new one in its place becomes Ready.
     Replace,
 }
 
-/// A method of a port, and what its calls are told apart by: the kind of the object, or the phase of the pass.
+/// A method of a port, and the object's kind or the pass's phase that distinguishes its calls.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Call {
     pub(super) port: PortName,
@@ -31,12 +30,11 @@ pub(super) struct Call {
     pub(super) about: Option<String>,
 }
 
-/// A call that a workflow makes.
 #[derive(Debug, Clone)]
 pub(super) struct Made {
     pub(super) call: Call,
     pub(super) nth: u64,
-    /// Something else would have been answered before.
+    /// Whether a stale answer would differ.
     pub(super) could_be_stale: bool,
 }
 
@@ -57,11 +55,11 @@ impl Workflow {
         }
     }
 
-    /// Which calls it makes once it has begun.
+    /// The calls of the workflow once it has begun.
     pub(super) async fn calls(self) -> Vec<Made> {
         let mut run = Box::pin(Run::begin(self, self.plan().remembering())).await;
         let before = run.faults().calls();
-        run.go_on(Mishap::Before).await.expect("nothing goes wrong");
+        run.go_on(Mishap::Before).await.expect("without faults");
         let (after, stale) = (run.faults().calls(), run.faults().stale_calls());
         let mut about = run.faults().about();
         about.extend(run.reads());
@@ -77,7 +75,6 @@ impl Workflow {
         made
     }
 
-    /// Lives through it while one call goes wrong.
     pub(super) async fn survive(self, call: &Call, nth: u64, mishap: Mishap) -> Result<(), String> {
         let Call { port, method, .. } = *call;
         let plan = self.plan().on(port, method, nth, mishap.fault());
@@ -98,7 +95,6 @@ impl Workflow {
         Ok(())
     }
 
-    /// What goes wrong before it begins.
     fn plan(self) -> FaultPlan {
         let dies = Fault::Delay { by: AN_HOUR, late: Late::Never };
         let plan = FaultPlan::none();
@@ -106,7 +102,6 @@ impl Workflow {
     }
 }
 
-/// What each call of a method was about.
 pub(super) type About = BTreeMap<(PortName, &'static str, u64), String>;
 
 impl fmt::Display for Call {

@@ -1,4 +1,4 @@
-//! The end of a worker: it dies, or is cut off, and what it asked for arrives when nobody waits for it any more.
+//! The end of a worker: it dies or is cut off, and its request may arrive later.
 
 use broker_domain::Phase;
 
@@ -8,13 +8,12 @@ use super::words::Operation;
 use super::world::Resource;
 
 impl Resource {
-    /// The worker is gone, and its lease ends.
     pub(super) fn crash(&mut self, place: usize) {
         self.passes.remove(place);
     }
 
-    /// The worker is cut off, and what it waits for is still under way. Only what that request carries can
-    /// still matter.
+    /// The worker is cut off while its request is in flight. Only the content of that request still
+    /// matters.
     pub(super) fn cut_off(&mut self, place: usize) -> bool {
         let pass = &mut self.passes[place];
         let At::Talking { operation, .. } = pass.at else { return false };
@@ -40,15 +39,14 @@ impl Resource {
         true
     }
 
-    /// The lease ends, and its worker goes on as if nothing had happened.
+    /// The lease ends, and its worker continues unaware.
     pub(super) fn overstay(&mut self, place: usize) {
         self.passes[place].holds = false;
     }
 
-    /// A request arrives that nobody waits for.
     pub(super) fn land(&mut self, rules: Rules<'_>, place: usize, violations: &mut Violations) {
         let At::Adrift(operation) = self.passes[place].at else { return };
-        self.do_deed(rules, place, operation, violations);
+        self.execute(rules, place, operation, violations);
         self.passes.remove(place);
         for pass in self.passes.iter_mut().filter(|pass| pass.expects_nothing()) {
             pass.surprised = true;
@@ -57,7 +55,6 @@ impl Resource {
 }
 
 impl Pass {
-    /// It has read that nothing is left.
     fn expects_nothing(&self) -> bool {
         match self.at {
             At::Reading { .. } | At::Adrift(Operation::Commit { .. }) => true,

@@ -1,10 +1,10 @@
-//! Answers that are worked out once: what makes it cheap to ask the product itself in every state.
+//! Memoised answers, which make it affordable to ask the product itself in every state.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Values, each under a number.
+/// Values with a number each.
 pub(super) struct Numbered<T>(RwLock<Values<T>>);
 
 struct Values<T> {
@@ -40,7 +40,7 @@ impl<T: Eq + Hash> Numbered<T> {
     }
 }
 
-/// Answers of a pure function, each asked for once.
+/// Memoised answers of a pure function.
 pub(super) struct Asked<Q, A>(RwLock<HashMap<Q, A>>);
 
 impl<Q, A> Default for Asked<Q, A> {
@@ -60,7 +60,7 @@ impl<Q: Copy + Eq + Hash, A: Copy> Asked<Q, A> {
     }
 }
 
-/// Answers about numbered values, each worked out once.
+/// Memoised answers about numbered values.
 pub(super) struct Listed<A>(RwLock<Vec<Option<A>>>);
 
 impl<A> Default for Listed<A> {

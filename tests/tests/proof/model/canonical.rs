@@ -1,5 +1,5 @@
-//! What makes two states one, so that there are finitely many: numbers of tokens and epochs that are used again, and
-//! requests that can do nothing any more.
+//! State reduction: equivalent states become one, so that there are finitely many. Numbers of
+//! tokens and epochs are reused, and requests without a possible effect are dropped.
 
 use super::memo::Memo;
 use super::pass::{At, Memory, Pass, Rules};
@@ -8,7 +8,7 @@ use super::words::Operation;
 use super::world::{Resource, World};
 
 impl Resource {
-    /// A number that no token has that anybody still speaks of.
+    /// A token number that nothing refers to any more.
     pub(super) fn fresh_token(&self, memo: &Memo) -> u8 {
         let world = &self.world;
         let mut spoken_of = 0_u64;
@@ -38,11 +38,11 @@ impl Resource {
         u8::try_from(spoken_of.trailing_ones()).unwrap()
     }
 
-    /// States that differ in nothing but the numbers of epochs, in the order of requests, or in requests that
-    /// can do nothing any more, are one.
+    /// States are equivalent if they differ only in epoch numbers, in the order of requests, or in
+    /// requests without a possible effect.
     pub(super) fn make_canonical(&mut self, rules: Rules<'_>) {
         let world = self.world;
-        self.passes.retain(|pass| pass.holds || !pass.is_in_vain(rules, &world));
+        self.passes.retain(|pass| pass.holds || !pass.is_stale(rules, &world));
         let mut epochs = 1_u64 << self.world.epoch | 1 << self.world.issuer.seen | 1;
         self.passes.iter().for_each(|pass| epochs |= 1 << pass.epoch);
         let below = |epoch: u8| epochs & ((1 << epoch) - 1);
@@ -57,8 +57,8 @@ impl Resource {
 }
 
 impl Pass {
-    /// Whatever happens, its request will find that it came too late.
-    fn is_in_vain(&self, rules: Rules<'_>, world: &World) -> bool {
+    /// Whether its request is stale in every future.
+    fn is_stale(&self, rules: Rules<'_>, world: &World) -> bool {
         let At::Adrift(operation) = self.at else { return false };
         let issuer = &world.issuer;
         match operation {

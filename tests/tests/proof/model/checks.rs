@@ -1,4 +1,5 @@
-//! What is checked: every setting in full, and each rule by the history that comes back without it.
+//! The checks: every setting exhaustively, and each rule by the violation that becomes reachable
+//! without it.
 
 use broker_domain::MeshRole::{Node, Standalone};
 use broker_domain::OnFailure::{Retain, Rollback};
@@ -9,23 +10,23 @@ use super::protocol::Setting;
 use super::rule::Rule;
 use super::world::Left;
 
-const NOBODY_MEDDLES: Left =
+const NO_INTERFERENCE: Left =
     Left { deletions: 0, failures: 0, drifts: 0, pauses: 0, configs: 0, retries: 0 };
-const SOMEBODY_DELETES: Left = Left { deletions: 1, ..NOBODY_MEDDLES };
+const ONE_DELETION: Left = Left { deletions: 1, ..NO_INTERFERENCE };
 
-/// How many distinct states a run has to go through, in all settings together.
+/// How many distinct states a run must visit, over all settings.
 const NORMAL: usize = 100_000;
 const NIGHTLY: usize = 1_000_000;
 
-/// A rule, where it is switched off, and what is found then: one of these at least.
+/// A rule, the setting in which it is disabled, and the violations of which at least one must be
+/// found.
 type History = (Rule, fn() -> Setting, &'static [&'static str]);
 
-/// What a check came to.
 struct Checked {
     states: usize,
-    /// The most passes that it took from any state until everything was settled.
+    /// The most passes from any state until everything was settled.
     longest: u8,
-    /// What was found, each with the way there.
+    /// The violations, each with its path.
     found: Vec<(&'static str, Vec<String>)>,
 }
 
@@ -33,7 +34,7 @@ fn check(setting: Setting) -> Checked {
     check_until(setting, HasDiscoveries::AnyFailures, usize::MAX)
 }
 
-/// Ends when enough was found, or when every state within so many steps was visited.
+/// Stops after enough violations, or when every state within `steps` steps was visited.
 fn check_until(setting: Setting, enough: HasDiscoveries, steps: usize) -> Checked {
     let checker = setting.check().checker().threads(2).target_max_depth(steps);
     let checker = checker.finish_when(enough).spawn_bfs().join();
@@ -49,37 +50,35 @@ fn a_node() -> Setting {
     Setting::one(Node, Retain)
 }
 
-fn deleted_by_somebody() -> Setting {
-    Setting { adrift: 0, left: SOMEBODY_DELETES, ..a_node() }
+fn deleted_by_another() -> Setting {
+    Setting { adrift: 0, left: ONE_DELETION, ..a_node() }
 }
 
-fn paused_by_somebody() -> Setting {
-    Setting { adrift: 0, left: Left { pauses: 1, ..NOBODY_MEDDLES }, ..a_node() }
+fn paused_by_another() -> Setting {
+    Setting { adrift: 0, left: Left { pauses: 1, ..NO_INTERFERENCE }, ..a_node() }
 }
 
-/// The ProviderConfig is deleted once, at any time.
 fn without_config() -> Setting {
-    let left = Left { configs: 1, ..NOBODY_MEDDLES };
+    let left = Left { configs: 1, ..NO_INTERFERENCE };
     Setting { left, ..Setting::one(Standalone, Retain) }
 }
 
-/// It fails, and its failure is retried.
 fn retried() -> Setting {
-    let left = Left { failures: 1, retries: 1, ..NOBODY_MEDDLES };
+    let left = Left { failures: 1, retries: 1, ..NO_INTERFERENCE };
     Setting { adrift: 0, left, ..a_node() }
 }
 
-/// Lost twice, with one permit.
 fn lost_twice() -> Setting {
-    let left = Left { deletions: 2, ..NOBODY_MEDDLES };
+    let left = Left { deletions: 2, ..NO_INTERFERENCE };
     let alone = Setting::one(Standalone, Retain);
     Setting { adrift: 0, left, allowance: Some(1), ..alone }
 }
 
-/// It composes a Secret alone, and an operator deletes the composite resource, in the background or not.
+/// It composes only a Secret, and an operator deletes the composite resource, in the background or
+/// foreground.
 fn composes_a_secret() -> Setting {
     let alone = Setting::one(Standalone, Retain);
-    Setting { left: SOMEBODY_DELETES, composes_secret: true, ..alone }
+    Setting { left: ONE_DELETION, composes_secret: true, ..alone }
 }
 
 fn two_in_a_project() -> Setting {
@@ -87,34 +86,35 @@ fn two_in_a_project() -> Setting {
     Setting { resources, adrift: 0, ..a_node() }
 }
 
-/// Each setting, and how many states it has at least: fewer means that something is not tried any more.
+/// The settings, each with its least number of states: fewer mean that something is no longer
+/// tried.
 fn settings() -> Vec<(&'static str, Setting, usize)> {
-    let failing = Left { failures: 1, ..NOBODY_MEDDLES };
-    let drifting = Left { drifts: 1, ..NOBODY_MEDDLES };
-    let everything = Left { deletions: 1, failures: 1, drifts: 1, ..NOBODY_MEDDLES };
+    let failing = Left { failures: 1, ..NO_INTERFERENCE };
+    let drifting = Left { drifts: 1, ..NO_INTERFERENCE };
+    let everything = Left { deletions: 1, failures: 1, drifts: 1, ..NO_INTERFERENCE };
     let rolled_back = Setting { left: failing, ..Setting::one(Node, Rollback) };
-    let alone = Setting { left: SOMEBODY_DELETES, ..Setting::one(Standalone, Retain) };
+    let alone = Setting { left: ONE_DELETION, ..Setting::one(Standalone, Retain) };
     let drifting_alone = Setting { adrift: 0, left: drifting, ..Setting::one(Standalone, Retain) };
     let mut all = vec![
         ("a node", a_node(), 25_000),
-        ("a node, everything twice", Setting { twice: true, ..a_node() }, 26_000),
+        ("a node, every request twice", Setting { twice: true, ..a_node() }, 26_000),
         ("a node that fails and is rolled back", rolled_back, 95_000),
-        ("a node that somebody deletes", deleted_by_somebody(), 140_000),
-        ("a node that somebody pauses", paused_by_somebody(), 10_000),
-        ("something without a node that somebody deletes", alone, 42_000),
-        ("something without a node that drifts", drifting_alone, 3_000),
-        ("something without a node that is lost twice", lost_twice(), 3_000),
+        ("a node deleted by another party", deleted_by_another(), 140_000),
+        ("a node paused by another party", paused_by_another(), 10_000),
+        ("a standalone resource deleted by another party", alone, 42_000),
+        ("a standalone resource that drifts", drifting_alone, 3_000),
+        ("a standalone resource that is lost twice", lost_twice(), 3_000),
         ("a node that fails and is retried", retried(), 10_000),
-        ("something without a node whose ProviderConfig is deleted", without_config(), 3_000),
-        ("something without a node that composes a Secret", composes_a_secret(), 3_000),
+        ("a standalone resource whose ProviderConfig is deleted", without_config(), 3_000),
+        ("a standalone resource that composes a Secret", composes_a_secret(), 3_000),
     ];
     if is_nightly() {
-        let deleted_late = Setting { adrift: 1, ..deleted_by_somebody() };
+        let deleted_late = Setting { adrift: 1, ..deleted_by_another() };
         let all_at_once = Setting { left: everything, ..Setting::one(Standalone, Rollback) };
         all.extend([
             ("a node that drifts", Setting { left: drifting, ..a_node() }, 92_000),
-            ("a node that somebody deletes, with late requests", deleted_late, 800_000),
-            ("something without a node, everything at once", all_at_once, 680_000),
+            ("a node deleted by another party, with late requests", deleted_late, 800_000),
+            ("a standalone resource, all faults at once", all_at_once, 680_000),
         ]);
     }
     all
@@ -126,7 +126,7 @@ fn every_order_of_events_keeps_every_promise() {
     for (why, setting, least) in settings() {
         let checked = check(setting);
         assert!(checked.found.is_empty(), "{why}: {}", in_words(&checked.found));
-        println!("{why}: {} states, home in {} passes", checked.states, checked.longest);
+        println!("{why}: {} states, settled after {} passes", checked.states, checked.longest);
         assert!((3..=K).contains(&checked.longest), "{why}: {} passes", checked.longest);
         if checked.states < least {
             too_few.push(format!("{why}: {} states, not {least}", checked.states));
@@ -139,10 +139,11 @@ fn every_order_of_events_keeps_every_promise() {
     assert!(states >= least, "{states} states in all, not {least}");
 }
 
-/// Two that share a namespace, which comes and goes, and two workers: everything within some steps; the nightly run goes
-/// to the end. Their objects have names of their own, so that they share nothing else.
+/// Two resources with a common namespace, which comes and goes, and two workers. The normal run is
+/// bounded in steps, the nightly run is exhaustive. Their objects have different names, so that
+/// they share nothing else.
 #[test]
-fn two_in_a_project_share_its_namespace_and_the_workers() {
+fn two_resources_share_namespace_and_workers() {
     let (steps, least) = if is_nightly() { (usize::MAX, 3_200_000) } else { (18, 20_000) };
     let setting = Setting { gate_moves: true, ..two_in_a_project() };
     let checked = check_until(setting, HasDiscoveries::AnyFailures, steps);
@@ -151,53 +152,57 @@ fn two_in_a_project_share_its_namespace_and_the_workers() {
     assert!(checked.states >= least, "{} states, not {least}", checked.states);
 }
 
-/// The same with a Node beside something without one, each with a request adrift: everything within some steps, further
-/// by night.
+/// The same with a Node and a resource without one, each with a request in flight. Bounded in
+/// steps, deeper in the nightly run.
 #[test]
-fn a_node_and_something_without_one_share_their_namespace_and_the_workers() {
+fn node_and_standalone_share_namespace_and_workers() {
     let (steps, least) = if is_nightly() { (23, 1_000_000) } else { (16, 80_000) };
     let resources = vec![(Node, Retain), (Standalone, Retain)];
     let setting = Setting { resources, gate_moves: true, ..a_node() };
     let checked = check_until(setting, HasDiscoveries::AnyFailures, steps);
     assert!(checked.found.is_empty(), "{}", in_words(&checked.found));
-    println!("proof: {} of a node and something without one", checked.states);
+    println!("proof: {} of a node and a standalone resource", checked.states);
     assert!(checked.states >= least, "{} states, not {least}", checked.states);
 }
 
-/// The settings themselves are checked with all rules by the test above, so each history is reachable without its
-/// rule, and only then.
+/// The test above checks the same settings with all rules, so each violation is reachable only
+/// without its rule.
 #[test]
-fn every_rule_has_its_history() {
+fn every_disabled_rule_has_a_counterexample() {
     let late = a_node;
     let twice = || Setting { twice: true, ..a_node() };
     let rows: [History; 19] = [
-        (Rule::Shell, late, &["nothing is armed with a dead token"]),
+        (Rule::Shell, late, &["no XR is armed with a dead token"]),
         (Rule::Shell, late, &["S9 no life after Deleted"]),
-        (Rule::Touch, late, &["nothing is armed with a dead token"]),
-        (Rule::IssuerEpoch, late, &["nothing is armed with a dead token"]),
+        (Rule::Touch, late, &["no XR is armed with a dead token"]),
+        (Rule::IssuerEpoch, late, &["no XR is armed with a dead token"]),
         (Rule::IssuerClosed, late, &["S4 no token after close"]),
-        (Rule::IssueChecked, twice, &["nothing is armed with a dead token"]),
-        (Rule::VersionGuard, late, &["S1 legal edges only, sinks stay"]),
+        (Rule::IssueChecked, twice, &["no XR is armed with a dead token"]),
+        (Rule::VersionGuard, late, &["S1 legal edges only, terminal phases stay"]),
         (Rule::LeaseGuard, late, &["S16 no write without a lease"]),
-        (Rule::Consumed, deleted_by_somebody, &["S11 Ready speaks of the machine that stands"]),
-        (Rule::ArmedTells, paused_by_somebody, &["S8 no healthy Node is told to leave"]),
+        (Rule::Consumed, deleted_by_another, &["S11 Ready is about the existing machine"]),
+        (Rule::ArmedTells, paused_by_another, &["S8 no healthy Node is deregistered"]),
         (
             Rule::CloseFirst,
             late,
             &["S4 no token after close", "S5 no live Node under deleted substrate"],
         ),
-        (Rule::ConfigLast, deleted_by_somebody, &["the ProviderConfig goes last"]),
+        (Rule::ConfigLast, deleted_by_another, &["the ProviderConfig is deleted last"]),
         (
             Rule::LabelList,
-            deleted_by_somebody,
-            &["the ProviderConfig goes last", "S7 nothing is left when Deleted is written"],
+            deleted_by_another,
+            &["the ProviderConfig is deleted last", "S7 no object is left when Deleted is written"],
         ),
-        (Rule::DirectRead, late, &["S7 nothing is left when Deleted is written"]),
-        (Rule::ActWithinLease, late, &["S7 nothing is left when Deleted is written"]),
+        (Rule::DirectRead, late, &["S7 no object is left when Deleted is written"]),
+        (Rule::ActWithinLease, late, &["S7 no object is left when Deleted is written"]),
         (Rule::ConfigRestored, without_config, &["L1, L2 everything is settled after K passes"]),
         (Rule::OrphansFound, late, &["L1, L2 everything is settled after K passes"]),
-        (Rule::ForegroundSeen, composes_a_secret, &["S7 nothing is left when Deleted is written"]),
-        (Rule::Permit, lost_twice, &["S17 no more is created again than the budget allows"]),
+        (
+            Rule::ForegroundSeen,
+            composes_a_secret,
+            &["S7 no object is left when Deleted is written"],
+        ),
+        (Rule::Permit, lost_twice, &["S17 re-creation stays within the budget"]),
     ];
     for (rule, setting, expected) in rows {
         let setting = Setting { without: Some(rule), ..setting() };
@@ -206,12 +211,12 @@ fn every_rule_has_its_history() {
         let found = checked.found.iter().any(|(name, _)| expected.contains(name));
         assert!(found, "without {rule:?}: {}", in_words(&checked.found));
     }
-    println!("proof: {} histories of rules that were switched off", rows.len());
+    println!("proof: {} counterexamples of disabled rules", rows.len());
 }
 
 fn in_words(found: &[(&str, Vec<String>)]) -> String {
     if found.is_empty() {
-        return "nothing was found".to_owned();
+        return "no violation".to_owned();
     }
     let ways =
         found.iter().map(|(name, way)| format!("{name} is broken by\n  {}", way.join("\n  ")));

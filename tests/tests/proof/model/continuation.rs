@@ -1,5 +1,5 @@
-//! L1 and L2: from every state, once nothing goes wrong any more, everything is settled after a few passes. S12: where
-//! nothing happens, passes soon have nothing to do, whatever it is that is waited for.
+//! L1 and L2: from every state, without further faults, everything is settled after a few passes.
+//! S12: without changes outside, passes soon are no-ops, whatever they wait for.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -11,40 +11,39 @@ use super::pass::{At, Rules, Times};
 use super::rule::Violations;
 use super::world::{Budget, Left, Resource, World};
 
-/// Whoever has not got there by then goes round in circles.
+/// Beyond this, the passes loop.
 const FAR_TOO_MANY: u8 = 3 * K;
 
-/// How quick Crossplane and the agents are.
+/// The relative speed of Crossplane and the agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Pace {
-    /// Whatever can happen outside happens between any two effects of a pass.
+    /// All possible changes outside happen between any two effects of a pass.
     Quick,
-    /// Nothing happens outside while a pass is under way.
+    /// Nothing changes outside during a pass.
     Slow,
 }
 
-/// How many passes each world takes, each counted once.
+/// The number of passes per world, memoised.
 #[derive(Default)]
 pub(super) struct Continuations {
     settled: RwLock<HashMap<(World, Pace), Option<u8>>>,
-    /// Whether passes alone come to an end, by the world and by whether the gate is open.
+    /// Whether passes alone terminate, by world and open gate.
     quiet: RwLock<HashMap<(World, bool), bool>>,
 }
 
 impl Continuations {
-    /// How many passes it takes until everything is settled and a further pass does nothing; `None` if it
-    /// never comes to that.
+    /// The passes until everything is settled and a further pass is a no-op; `None` if that never
+    /// happens.
     pub(super) fn passes(&self, rules: Rules<'_>, world: &World, pace: Pace) -> Option<u8> {
         self.passes_from(rules, world, pace, 0)
     }
 
-    /// The most passes that any world took.
     pub(super) fn longest(&self) -> Option<u8> {
         let known = self.settled.read().unwrap_or_else(PoisonError::into_inner);
         known.values().copied().flatten().max()
     }
 
-    /// Whether passes soon have no effect if nothing at all happens outside.
+    /// Whether passes soon have no effect if nothing changes outside.
     pub(super) fn falls_quiet(&self, rules: Rules<'_>, world: &World) -> bool {
         let mut here = forgetful(*world, rules);
         let key = (here.world, rules.gate_open);
@@ -86,7 +85,7 @@ impl Continuations {
     }
 }
 
-/// What is to come does not depend on which epoch it is, nor on what could still have gone wrong.
+/// The future does not depend on the epoch number or on the remaining faults.
 fn forgetful(world: World, rules: Rules<'_>) -> Resource {
     let world = World { left: Left::default(), budget: Budget::default(), ..world };
     let mut resource = Resource { world, passes: Vec::new() };
@@ -94,16 +93,15 @@ fn forgetful(world: World, rules: Rules<'_>) -> Resource {
     resource
 }
 
-/// Everything that can happen outside happens.
 fn settle(mut resource: Resource, rules: Rules<'_>) -> Resource {
     loop {
         let moves = Move::ORDINARY.into_iter().chain(Move::ENDING);
-        // What it would break is found where it is a step of the checker.
-        let mut unheard = Violations::default();
+        // A violation here is found where the same step is a step of the checker.
+        let mut ignored = Violations::default();
         let mut quiet = true;
         for which in moves {
-            if let Some(changed) = resource.world.make(which, rules.memo, &mut unheard) {
-                resource.told(changed, None);
+            if let Some(changed) = resource.world.make(which, rules.memo, &mut ignored) {
+                resource.mark_changed(changed, None);
                 quiet = false;
             }
         }
@@ -113,9 +111,9 @@ fn settle(mut resource: Resource, rules: Rules<'_>) -> Resource {
     }
 }
 
-/// One pass that nothing goes wrong for; answers how many effects it had.
+/// One pass without faults; returns the number of its effects.
 fn pass(mut resource: Resource, rules: Rules<'_>, pace: Pace) -> (Resource, usize) {
-    let mut unheard = Violations::default();
+    let mut ignored = Violations::default();
     let mut done = 0;
     resource.claim(rules, false);
     while let Some(place) = resource.holder() {
@@ -123,7 +121,7 @@ fn pass(mut resource: Resource, rules: Rules<'_>, pace: Pace) -> (Resource, usiz
             resource.read_rest(rules, place);
             continue;
         }
-        resource.perform(rules, place, Times::Once, &mut unheard);
+        resource.perform(rules, place, Times::Once, &mut ignored);
         done += 1;
         if pace == Pace::Quick {
             resource = settle(resource, rules);

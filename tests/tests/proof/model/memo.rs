@@ -1,11 +1,12 @@
-//! The product's own decisions, written down once each: rows, sights, and every word of a conversation.
+//! The product's own decisions, memoised: rows, readings, and every exchange of a pass.
 //!
-//! Nothing is decided here. The real aggregate makes every row, the real raw_observation every fact, the real `next`
-//! every decision and the real `step` every effect. They are pure, so each question is asked once and its answer
-//! kept under a small number; a state of the model holds numbers only.
+//! The model decides nothing: the real aggregate makes every row, the real `RawObservation` every
+//! fact, the real `next` every decision and the real `step` every effect. All are pure, so each
+//! question is asked once and its answer is kept under a small number. A model state holds only
+//! such numbers.
 //!
-//! Versions and times are relative: every row is brought to one version, one event number and one time, and
-//! whether somebody's copy of it is still the stored one is told beside it.
+//! Versions and times are relative: every row is normalised to one version, one event number and
+//! one time. Whether a worker's copy is still the stored row is part of the model state.
 
 use broker_app::decide::{Effect, EffectResult, Mode, NextStep, PassState, step};
 use broker_app::observe::Observation;
@@ -18,7 +19,7 @@ use broker_testkit::builders::{id, stamp};
 
 use super::cache::{Asked, Listed, Numbered};
 use super::raw_observation::{raw_observation, secrets_of};
-use super::row::{at_rest_in_time, broken_promise};
+use super::row::{broken_promise, normalised};
 use super::rule::{Rule, Violation};
 use super::words::{
     CheckpointId, Command, ObservationId, Operation, Plan, Reply, RowFacts, RowId, View,
@@ -26,17 +27,16 @@ use super::words::{
 };
 use super::world::With;
 
-/// A conversation, and what was answered last.
+/// A pass in progress, and its last answer.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Checkpoint {
     state: PassState,
     next_step: NextStep,
 }
 
-/// Everything that was ever asked.
 pub(super) struct Memo {
     without: Option<Rule>,
-    /// What is composed is a Secret, which the broker may not read.
+    /// The composed object is a Secret, which the broker may not read.
     pub(super) composes_secret: bool,
     rows: Numbered<ProvisionedResource>,
     seen: Numbered<Observation>,
@@ -74,7 +74,6 @@ impl Memo {
         self.without == Some(rule)
     }
 
-    /// A resource that was just declared.
     pub(super) fn declared(&self, number: u8, role: MeshRole, on_failure: OnFailure) -> RowId {
         let declaration = Declaration::new(id(1), id(2), id(3), id(4)).on_failure(on_failure);
         let own = id(0x50 + u128::from(number));
@@ -97,7 +96,7 @@ impl Memo {
         })
     }
 
-    /// What a caller's deletion request makes of a row; nothing if it is on its way already.
+    /// The row after a caller's deletion request; `None` if it is already being deleted.
     pub(super) fn deletion_requested(&self, row: RowId) -> Option<(RowId, Option<Violation>)> {
         self.requests.ask(row, || {
             let before = self.rows.get(row.0);
@@ -106,7 +105,7 @@ impl Memo {
         })
     }
 
-    /// What an operator's retry makes of a row; nothing unless it failed.
+    /// The row after an operator's retry; `None` unless it failed.
     pub(super) fn retried(&self, row: RowId) -> Option<(RowId, Option<Violation>)> {
         self.retries.ask(row, || {
             let before = self.rows.get(row.0);
@@ -115,7 +114,6 @@ impl Memo {
         })
     }
 
-    /// Begins a pass.
     pub(super) fn prepare(&self, row: RowId) -> CheckpointId {
         self.preparing.ask(row, || {
             let row = ProvisionedResource::clone(&self.rows.get(row.0));
@@ -123,7 +121,6 @@ impl Memo {
         })
     }
 
-    /// Decides on what was read, and begins to act.
     pub(super) fn plan(&self, row: RowId, view: View) -> Plan {
         self.plans.ask((row, view), || {
             let resource = self.rows.get(row.0);
@@ -139,7 +136,7 @@ impl Memo {
         })
     }
 
-    /// The act is over: begins to store what was decided.
+    /// After the act: begins to store the decision.
     pub(super) fn persist(
         &self,
         acted: CheckpointId,
@@ -153,7 +150,6 @@ impl Memo {
         })
     }
 
-    /// Tells a conversation what became of its effect.
     pub(super) fn reply(&self, checkpoint: CheckpointId, reply: Reply) -> CheckpointId {
         self.replies.ask((checkpoint, reply), || {
             let answer = match reply {
@@ -175,12 +171,10 @@ impl Memo {
         })
     }
 
-    /// What a conversation asks for.
     pub(super) fn command(&self, checkpoint: CheckpointId) -> Command {
         self.heard(checkpoint).0
     }
 
-    /// The row as a conversation knows it.
     pub(super) fn row_of(&self, checkpoint: CheckpointId) -> RowId {
         self.heard(checkpoint).1
     }
@@ -204,7 +198,7 @@ impl Memo {
     }
 
     fn row(&self, resource: &ProvisionedResource) -> RowId {
-        RowId(self.rows.number(at_rest_in_time(resource)))
+        RowId(self.rows.number(normalised(resource)))
     }
 
     fn operation(&self, resource: &ProvisionedResource, effect: &Effect) -> Operation {

@@ -1,5 +1,5 @@
-//! What may happen outside by itself. What a real part may do at any time is one move here; the order is the
-//! checker's.
+//! Spontaneous changes outside. Each possible change of a real component is one move; the checker
+//! chooses the order.
 
 use broker_domain::Phase;
 
@@ -7,43 +7,35 @@ use super::memo::Memo;
 use super::rule::{Rule, Violation, Violations};
 use super::world::{MACHINES, Machine, Node, Readiness, World};
 
-/// Something that happens outside, without us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Move {
-    /// Crossplane writes onto a shell that it is paused.
+    /// Crossplane sets a shell's "paused" condition.
     Note,
-    /// Crossplane names what it is going to compose.
+    /// Crossplane refers to the object that it will compose.
     Refer,
-    /// Crossplane creates it.
     Compose,
-    /// The agent on it enrols.
     Enrol(u8),
-    /// The provider has made it, and Crossplane says that everything is ready.
+    /// The provider has created the machine, and Crossplane reports ready.
     Report,
-    /// The provider deletes a machine that nobody owns any more, or whose owner goes.
+    /// The provider deletes a machine without an owner, or whose owner is being deleted.
     Finalise(u8),
-    /// The composite resource is gone, now that nothing is left that it waited for.
+    /// The composite resource is gone, after everything that it waited for.
     Vanish,
-    /// A sweep finds what belongs to a row that is Deleted.
+    /// A sweep finds an object of a Deleted row.
     RemoveOrphan,
-    /// The Composition gives up for good.
     Fail,
-    /// Somebody deletes the composite resource, and what it composed with it.
     DeleteForeground,
-    /// Somebody deletes the composite resource, and what it composed lives on.
+    /// Another party deletes the composite resource in the background; the composed object
+    /// survives.
     DeleteBackground,
-    /// Somebody changes a field of ours.
     Drift,
-    /// Somebody pauses the composite resource.
     Pause,
-    /// They let it go on.
     Unpause,
-    /// An operator deletes the ProviderConfig.
     LoseConfig,
 }
 
 impl Move {
-    /// What happens by itself when nothing goes wrong.
+    /// The moves without faults.
     pub(super) const ORDINARY: [Self; 11] = [
         Self::Note,
         Self::Refer,
@@ -57,9 +49,9 @@ impl Move {
         Self::Finalise(2),
         Self::Unpause,
     ];
-    /// The same, for what is over.
+    /// The same after the teardown.
     pub(super) const ENDING: [Self; 2] = [Self::Vanish, Self::RemoveOrphan];
-    /// What happens when somebody meddles or something breaks.
+    /// Interference and failures.
     pub(super) const MISHAPS: [Self; 6] = [
         Self::Fail,
         Self::DeleteForeground,
@@ -70,7 +62,7 @@ impl Move {
     ];
 }
 
-/// What of the objects changed, for everybody who remembers a version of them.
+/// Which object changed, for readers that remember its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Changed {
     Xr,
@@ -85,7 +77,7 @@ impl World {
         owner.is_none_or(|xr| xr.deleting)
     }
 
-    /// Makes a move, if it can be made; answers what of the composite resource changed.
+    /// Makes a move if it is enabled; returns the effect on the composite resource.
     pub(super) fn make(
         &mut self,
         which: Move,
@@ -103,7 +95,8 @@ impl World {
             }
             Move::Finalise(name) => {
                 self.machines[usize::from(name)]?;
-                // A provider needs its configuration to delete anything; the garbage collector does not.
+                // A provider needs its configuration to delete a machine; the garbage collector
+                // does not.
                 let able = self.config || memo.composes_secret;
                 (self.owner_goes(name) && able).then_some(())?;
                 self.machines[usize::from(name)] = None;
@@ -120,7 +113,7 @@ impl World {
                 Some(Changed::Elsewhere)
             }
             Move::Vanish => {
-                // What is paused is not let go either.
+                // Crossplane does not finalize a paused composite resource either.
                 let xr = self.xr.as_ref().filter(|xr| xr.deleting && !xr.paused)?;
                 let owns = xr.refers_to.is_some_and(|it| self.machines[usize::from(it)].is_some());
                 let waits = owns && (xr.foreground || !memo.composes_secret);
@@ -181,8 +174,8 @@ impl World {
             }
             Move::Refer => {
                 (xr.armed.is_some() && xr.refers_to.is_none()).then_some(())?;
-                // The checker's bounds leave room for every machine that can come to be.
-                assert!(usize::from(*named) < MACHINES, "a machine too many");
+                // The checker's bounds allow for every possible machine.
+                assert!(usize::from(*named) < MACHINES, "more machines than the bound");
                 xr.refers_to = Some(*named);
                 *named += 1;
                 xr.changed_spec();
@@ -228,7 +221,7 @@ impl World {
         Some(())
     }
 
-    /// The composite resource first, the ProviderConfig when nothing is left that needs it.
+    /// The composite resource first; the ProviderConfig when nothing needs it any more.
     fn remove_orphan(&mut self, over: bool, violations: &mut Violations) -> Option<Changed> {
         over.then_some(())?;
         if let Some(xr) = &mut self.xr {

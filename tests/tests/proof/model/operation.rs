@@ -1,4 +1,5 @@
-//! What an effect does outside, and whether it should have: the contracts of store, issuer, mesh and cluster.
+//! The effect of an operation outside, and whether it violates a promise: the contracts of store,
+//! issuer, mesh and cluster.
 
 use broker_domain::Phase;
 
@@ -9,8 +10,8 @@ use super::words::{Operation, Reply, RowFacts, RowId};
 use super::world::{Resource, With, Xr};
 
 impl Resource {
-    /// Does it; `None` when it is refused, which ends a pass.
-    pub(super) fn do_deed(
+    /// Executes it; `None` when it is refused, which ends a pass.
+    pub(super) fn execute(
         &mut self,
         rules: Rules<'_>,
         place: usize,
@@ -47,7 +48,7 @@ impl Resource {
         }
     }
 
-    /// The store: guarded by version and epoch, all or nothing.
+    /// The store: guarded by version and epoch, atomic.
     fn commit(
         &mut self,
         rules: Rules<'_>,
@@ -85,20 +86,21 @@ impl Resource {
         Reply::Committed(to)
     }
 
-    /// What a request left that arrived after the last look is an orphan, and found as such; anything else
-    /// should have been seen.
+    /// An object of a request that arrived after the last read is an orphan, and the sweep finds
+    /// it. Anything else should have been read.
     fn something_is_left(&self, rules: Rules<'_>, place: usize, row: RowFacts) -> bool {
         let world = &self.world;
-        // A Secret that was on record may be left to the garbage collector if the row, and so the event, names it.
+        // A recorded Secret may be left to the garbage collector if the row, and so the event,
+        // names it.
         let composed = if rules.memo.composes_secret {
             world.composed() & world.recorded & !row.secrets != 0
         } else {
             world.has_machine()
         };
         let armed = world.xr.is_some_and(|xr| xr.armed.is_some());
-        let stands = world.xr.is_some() || world.config;
+        let exists = world.xr.is_some() || world.config;
         let in_the_mesh = world.issuer.has_live_node() || world.issuer.open.is_some();
-        composed || armed || in_the_mesh || (stands && !self.passes[place].surprised)
+        composed || armed || in_the_mesh || (exists && !self.passes[place].surprised)
     }
 
     fn issue(&mut self, rules: Rules<'_>, place: usize, ordinal: u8) -> Option<Reply> {
@@ -134,7 +136,7 @@ impl Resource {
         }
     }
 
-    /// The store: guarded like a write, and one permit for each loss.
+    /// The store: guarded like a write, and one permit per loss.
     fn take_permit(&mut self, rules: Rules<'_>, place: usize, loss: u8) -> Reply {
         let pass = self.passes[place];
         if !pass.row_fresh || pass.epoch != self.world.epoch {
@@ -154,7 +156,7 @@ impl Resource {
         Reply::Permitted
     }
 
-    /// Uids differ only where losses are counted: elsewhere they would only tell states apart.
+    /// Uids differ only where losses are counted; elsewhere they would only multiply states.
     fn next_uid(&mut self, rules: Rules<'_>) -> u8 {
         let born = &mut self.world.budget.born;
         let uid = *born;
@@ -178,7 +180,7 @@ impl Resource {
 
     fn apply_first(&mut self, rules: Rules<'_>, place: usize) -> Reply {
         if rules.lacks(Rule::Shell) {
-            // It is left out: whatever stands, the arm will have to create it.
+            // Skipped: the arm has to create the object in any case.
             return Reply::Applied(0);
         }
         if self.world.xr.is_some() {
@@ -274,19 +276,18 @@ impl Resource {
             violations.add(Violation::UnwantedDeletion);
         }
         self.world.config = false;
-        self.told(Changed::ConfigGone, None);
+        self.mark_changed(Changed::ConfigGone, None);
         Reply::Done
     }
 
     fn change_xr_by(&mut self, place: usize, change: impl FnOnce(&mut Xr)) {
         let Some(xr) = &mut self.world.xr else { return };
         change(xr);
-        self.told(Changed::Xr, Some(place));
+        self.mark_changed(Changed::Xr, Some(place));
         self.passes[place].xr = Memory::Same;
     }
 
-    /// What must hold in every state of a resource.
-    pub(super) fn look(&self, rules: Rules<'_>, violations: &mut Violations) {
+    pub(super) fn check_invariants(&self, rules: Rules<'_>, violations: &mut Violations) {
         let world = &self.world;
         let row = rules.memo.facts(world.row);
         let issuer = &world.issuer;

@@ -1,4 +1,4 @@
-//! A worker's pass: claims, reads, talks to the real step, and does what that asks for, or is cut off.
+//! A worker's pass: it claims, reads, drives the real step and executes its effects, or is cut off.
 
 use broker_domain::{MeshRole, Phase};
 
@@ -8,40 +8,44 @@ use super::rule::{Rule, Violation, Violations};
 use super::words::{CheckpointId, Command, ObservationId, Operation, Reply, RowId, View, XrView};
 use super::world::{Readiness, Resource};
 
-/// Whether an object is still as somebody remembers it.
+/// Whether an object is still the one that a worker has read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Memory {
-    /// At the very version.
     Same,
-    /// The object, at another version.
     Changed,
     /// Another object, or none.
     Gone,
 }
 
-/// A pass under way, or what is left of one: a request that nobody waits for.
+/// A pass in progress, or the in-flight request of one that was cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Pass {
     pub(super) epoch: u8,
     pub(super) holds: bool,
     pub(super) at: At,
-    /// The row is stored as it remembers it.
+    /// Whether its copy of the row is the stored one.
     pub(super) row_fresh: bool,
     pub(super) xr: Memory,
     pub(super) config: Memory,
-    /// Something of its decision was not so.
+    /// A violation in its decision.
     pub(super) mistaken: Option<Violation>,
-    /// Somebody's late request arrived after it had read.
+    /// Another worker's late request arrived after it had read.
     pub(super) surprised: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum At {
-    /// The composite resource was read, the rest was not.
-    Reading { row: RowId, xr: Option<XrView>, blind: bool },
-    /// It waits for an effect.
-    Talking { checkpoint: CheckpointId, stage: Stage, operation: Operation },
-    /// Its worker was cut off while this was under way.
+    Reading {
+        row: RowId,
+        xr: Option<XrView>,
+        blind: bool,
+    },
+    Talking {
+        checkpoint: CheckpointId,
+        stage: Stage,
+        operation: Operation,
+    },
+    /// Its worker was cut off while this was in flight.
     Adrift(Operation),
 }
 
@@ -52,13 +56,12 @@ pub(super) enum Stage {
     Persist(Phase),
 }
 
-/// How the environment of a pass is.
 #[derive(Clone, Copy)]
 pub(super) struct Rules<'a> {
     pub(super) memo: &'a Memo,
     pub(super) without: Option<Rule>,
     pub(super) gate_open: bool,
-    /// How many permits there are, where they are counted.
+    /// The number of permits, in settings that count them.
     pub(super) allowance: Option<u8>,
 }
 
@@ -73,12 +76,10 @@ impl Resource {
         self.passes.iter().position(|pass| pass.holds)
     }
 
-    /// How many requests are under way that nobody waits for.
     pub(super) fn adrift(&self) -> usize {
         self.passes.iter().filter(|pass| !pass.holds).count()
     }
 
-    /// A worker claims the resource, reads its row and begins.
     pub(super) fn claim(&mut self, rules: Rules<'_>, blind: bool) -> bool {
         if self.holder().is_some() || rules.memo.facts(self.world.row).at_rest {
             return false;
@@ -100,7 +101,6 @@ impl Resource {
         true
     }
 
-    /// Reads what is left to read, decides, and begins to act.
     pub(super) fn read_rest(&mut self, rules: Rules<'_>, place: usize) {
         let At::Reading { row, xr, blind } = self.passes[place].at else { return };
         let facts = rules.memo.facts(row);
@@ -114,7 +114,7 @@ impl Resource {
         };
         let plan = rules.memo.plan(row, view);
         let pass = &mut self.passes[place];
-        // Nothing but its deletion builds on the ProviderConfig that was read.
+        // Only the deletion depends on the ProviderConfig that was read.
         let deletes = plan.to == Phase::Deprovisioning;
         pass.config = if view.config && deletes { Memory::Same } else { Memory::Gone };
         if plan.to == Phase::Ready && facts.phase != Phase::Ready {
@@ -130,7 +130,7 @@ impl Resource {
         self.follow(rules, place, plan.begin, Stage::Act(plan.seen, plan.to));
     }
 
-    /// Goes on with a conversation until it asks for something outside, or the pass is over.
+    /// Advances a pass until it requests an effect outside, or ends.
     fn follow(&mut self, rules: Rules<'_>, place: usize, checkpoint: CheckpointId, stage: Stage) {
         let (mut checkpoint, mut stage) = (checkpoint, stage);
         loop {
@@ -167,7 +167,7 @@ impl Resource {
         pass.at = At::Reading { row, xr: xr.map(|xr| xr.view()), blind };
     }
 
-    /// Performs what a pass waits for, so many times, and tells it one of the answers.
+    /// Executes the requested effect this many times and returns one of the results.
     pub(super) fn perform(
         &mut self,
         rules: Rules<'_>,
@@ -176,29 +176,30 @@ impl Resource {
         violations: &mut Violations,
     ) {
         let At::Talking { checkpoint, stage, operation } = self.passes[place].at else { return };
-        let first = self.do_deed(rules, place, operation, violations);
+        let first = self.execute(rules, place, operation, violations);
         let reply = match times {
             Times::Once => first,
             Times::TwiceFirst => {
-                self.do_deed(rules, place, operation, violations);
+                self.execute(rules, place, operation, violations);
                 first
             }
-            Times::TwiceSecond => self.do_deed(rules, place, operation, violations),
+            Times::TwiceSecond => self.execute(rules, place, operation, violations),
         };
-        // The pass asks for the state of what it was given before it goes on.
+        // The pass reads the state of its token before it continues.
         let issuer = self.world.issuer;
         let dead = |reply: &Reply| matches!(reply, Reply::Issued(it) if !issuer.knows(*it));
         let reply = reply.filter(|reply| rules.lacks(Rule::IssueChecked) || !dead(reply));
         let Some(reply) = reply else {
-            // The port refused: the pass fails and gives its lease back.
+            // The port refused: the pass fails and releases its lease.
             self.passes.remove(place);
             return;
         };
         self.follow(rules, place, rules.memo.reply(checkpoint, reply), stage);
     }
 
-    /// Tells everybody who remembers a version that an object has changed; `by` did it and knows.
-    pub(super) fn told(&mut self, changed: Changed, by: Option<usize>) {
+    /// Marks an object as changed in every pass that remembers its version, except `by`, which made
+    /// the change.
+    pub(super) fn mark_changed(&mut self, changed: Changed, by: Option<usize>) {
         for (place, pass) in self.passes.iter_mut().enumerate() {
             match changed {
                 Changed::Xr if pass.xr == Memory::Same && by != Some(place) => {
@@ -211,7 +212,7 @@ impl Resource {
         }
     }
 
-    /// The row was written; `by` did it and knows.
+    /// Marks the row as changed in every pass except `by`, which wrote it.
     pub(super) fn wrote(&mut self, row: RowId, by: Option<usize>) {
         self.world.row = row;
         for (place, pass) in self.passes.iter_mut().enumerate() {
@@ -222,7 +223,7 @@ impl Resource {
     }
 }
 
-/// How often a request is performed, and which answer is told.
+/// How often a request is executed, and which result is returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Times {
     Once,

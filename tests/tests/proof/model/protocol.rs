@@ -1,4 +1,4 @@
-//! The protocol as the checker walks through it: states, events, and what must always hold.
+//! The protocol as a transition system for the checker: states, events, and invariants.
 
 use broker_domain::{MeshRole, OnFailure};
 use broker_tests::K;
@@ -11,21 +11,19 @@ use super::pass::{At, Rules, Times};
 use super::rule::{Rule, Violation, Violations};
 use super::world::{Left, Resource, World};
 
-/// What is checked.
+/// One configuration of the model.
 #[derive(Clone)]
 pub(super) struct Setting {
-    /// The resources, which share a Project.
     pub(super) resources: Vec<(MeshRole, OnFailure)>,
-    /// How many requests of one resource can be under way that nobody waits for.
+    /// The most requests of one resource that can be in flight after their worker was cut off.
     pub(super) adrift: usize,
     pub(super) left: Left,
-    /// The namespace may close and open.
     pub(super) gate_moves: bool,
-    /// Every request may be performed twice.
+    /// Every request may be executed twice.
     pub(super) twice: bool,
-    /// How many permits there are, where they are counted.
+    /// The number of permits, in settings that count them.
     pub(super) allowance: Option<u8>,
-    /// What is composed is a Secret, which the broker may not read.
+    /// The composed object is a Secret, which the broker may not read.
     pub(super) composes_secret: bool,
     pub(super) without: Option<Rule>,
 }
@@ -43,32 +41,23 @@ pub(super) struct State {
     violations: Violations,
 }
 
-/// One step of the checker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Event {
-    /// A caller asks for deletion.
     Delete(usize),
-    /// An operator removes the cause of a failure and retries.
     Retry(usize),
-    /// A worker claims it and reads the composite resource.
     Claim(usize),
-    /// The same, but it believes a list that is older than anything that stands.
+    /// The same, but it uses a list that is older than every object.
     ClaimBlind(usize),
-    /// The worker reads the rest and decides.
     Read(usize, usize),
-    /// What a worker waits for is done, so many times.
+    /// A worker's request is executed, this many times.
     Do(usize, usize, Times),
-    /// A worker dies.
     Crash(usize, usize),
-    /// A worker is cut off, and its request is still under way.
     CutOff(usize, usize),
-    /// Its lease ends, and it goes on.
+    /// Its lease ends, and it continues unaware.
     Overstay(usize, usize),
-    /// A request arrives that nobody waits for.
+    /// A request of a worker that was cut off arrives.
     Land(usize, usize),
-    /// Something happens outside.
     Outside(usize, Move),
-    /// The namespace closes or opens.
     Gate,
 }
 
@@ -103,13 +92,13 @@ impl Protocol {
     }
 
     fn passes_left(&self, state: &State, pace: Pace) -> Option<u8> {
-        // With time, the budget allows more.
+        // The budget recovers with time.
         let rules = Rules { gate_open: true, allowance: None, ..self.rules(state) };
         let passes = |it: &Resource| self.continuations.passes(rules, &it.world, pace);
         state.resources.iter().map(passes).try_fold(0, |most, passes| Some(passes?.max(most)))
     }
 
-    /// The most passes that it took from any state that was visited.
+    /// The most passes from any visited state until everything was settled.
     pub(super) fn longest_way(&self) -> u8 {
         self.continuations.longest().unwrap()
     }
@@ -167,7 +156,7 @@ impl Protocol {
         events.extend(moves.map(|which| Event::Outside(place, which)));
     }
 
-    /// What an event makes of a resource, if it can happen.
+    /// The resource after an event; `None` if the event is not possible.
     fn happen(
         &self,
         rules: Rules<'_>,
@@ -192,7 +181,7 @@ impl Protocol {
                 }
                 if let Some(xr) = &mut resource.world.xr {
                     xr.failed = false;
-                    resource.told(Changed::Xr, None);
+                    resource.mark_changed(Changed::Xr, None);
                 }
                 resource.wrote(row, None);
                 Some(())
@@ -222,7 +211,7 @@ impl Protocol {
             }
             Event::Outside(_, which) => {
                 let changed = resource.world.make(which, &self.memo, violations)?;
-                resource.told(changed, None);
+                resource.mark_changed(changed, None);
                 Some(())
             }
             Event::Gate => None,
@@ -282,7 +271,7 @@ impl Model for Protocol {
             return Some(State { gate_open: !state.gate_open, ..state.clone() });
         };
         if let Event::Outside(_, which) = event {
-            // Most moves cannot be made, and a world is cheaper to try than a whole state.
+            // Most moves are not possible, and a copy of a world is cheaper than a copy of a state.
             let mut world = state.resources[place].world;
             world.make(which, &self.memo, &mut Violations::default())?;
         }
@@ -290,7 +279,7 @@ impl Model for Protocol {
         let rules = self.rules(state);
         let resource = &mut after.resources[place];
         self.happen(rules, resource, event, &mut after.violations)?;
-        resource.look(rules, &mut after.violations);
+        resource.check_invariants(rules, &mut after.violations);
         resource.make_canonical(rules);
         Some(after)
     }
@@ -302,24 +291,24 @@ impl Model for Protocol {
             };
         }
         let mut all = never! {
-            "S1 legal edges only, sinks stay": IllegalEdge,
-            "S2 a change of phase and its event go together": EventMismatch,
+            "S1 legal edges only, terminal phases stay": IllegalEdge,
+            "S2 a phase change and its event are atomic": EventMismatch,
             "S3 events and versions have no gap": BrokenSequence,
             "S4 no token after close": TokenAfterClose,
             "S5 no live Node under deleted substrate": DeletedUnderNode,
-            "S7 nothing is left when Deleted is written": LeftBehind,
-            "S8 nothing is deleted that is wanted": UnwantedDeletion,
-            "S8 no healthy Node is told to leave": HealthyNodeLeft,
+            "S7 no object is left when Deleted is written": LeftBehind,
+            "S8 no wanted object is deleted": UnwantedDeletion,
+            "S8 no healthy Node is deregistered": HealthyNodeLeft,
             "S9 no life after Deleted": LifeAfterDeleted,
-            "S11 Ready speaks of the live generation": StaleReady,
-            "S11 Ready speaks of the machine that stands": OrphanedMachine,
+            "S11 Ready is about the live generation": StaleReady,
+            "S11 Ready is about the existing machine": OrphanedMachine,
             "S16 no write without a lease": WriteWithoutLease,
-            "nothing is armed with a dead token": DeadToken,
-            "the ProviderConfig goes last": ConfigGoneFirst,
-            "S17 no more is created again than the budget allows": OverBudget,
+            "no XR is armed with a dead token": DeadToken,
+            "the ProviderConfig is deleted last": ConfigGoneFirst,
+            "S17 re-creation stays within the budget": OverBudget,
         };
         all.push(Property::always(
-            "S12 where nothing happens nothing is done",
+            "S12 without changes passes are no-ops",
             |model: &Self, state: &State| state.violations.any() || model.falls_quiet(state),
         ));
         all.push(Property::always(

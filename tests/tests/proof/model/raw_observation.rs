@@ -1,4 +1,4 @@
-//! What a worker reads, put before the product's own raw_observation.
+//! Turns a worker's reading into the product's own `RawObservation`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use super::rule::Rule;
 use super::words::{View, XrView, uid};
 use super::world::Readiness;
 
-/// What the product makes of a view; a rule that is switched off shows it something else.
+/// The product's observation of a reading; a disabled rule falsifies it.
 pub(super) fn raw_observation(
     without: Option<Rule>,
     composes_secret: bool,
@@ -22,7 +22,7 @@ pub(super) fn raw_observation(
     view: View,
 ) -> Observation {
     let View { mut xr, config, composed: standing, registered, gate_open } = view;
-    // A ProviderConfig is read by the name that is on record.
+    // A ProviderConfig is read by its recorded name.
     let config = config && resource.substrate().provider_config().is_some();
     if without == Some(Rule::ArmedTells)
         && let Some(paused) = xr.as_mut().filter(|xr| xr.paused)
@@ -41,7 +41,7 @@ pub(super) fn raw_observation(
         (reference.clone(), if stands { Presence::Present } else { Presence::Gone })
     });
     let looked_for = RawObservation::needs_composed(resource.phase());
-    // A converging pass reads what its composite resource stopped referring to, once the references changed.
+    // A converging pass also reads objects that its composite resource no longer refers to.
     let referred: Option<BTreeSet<_>> = xr.map(|xr| xr.refers_to.map(named).into_iter().collect());
     let known = resource.substrate().references_digest();
     let dropped = |it: &ObjectReference| {
@@ -114,7 +114,6 @@ fn composed_name(name: u8) -> ObjectReference {
     composed(&format!("composed-{name}"))
 }
 
-/// One bit for each Secret that the row has on record.
 pub(super) fn secrets_of(resource: &ProvisionedResource) -> u8 {
     let on_record = |name: &u8| resource.substrate().composed().contains(&secret(*name));
     (0..8).filter(on_record).fold(0, |bits, name| bits | (1 << name))

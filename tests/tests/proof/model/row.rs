@@ -1,16 +1,15 @@
-//! Rows: brought to one version and one time, and what every single change of one has to keep.
+//! Rows: normalised to one version and one time, and the invariants of every change.
 
 use broker_domain::{Change, Phase, ProvisionedResource};
 use broker_testkit::builders::second;
 
 use super::rule::Violation;
 
-/// Every row is brought here, so that only what it says tells it from another.
 const VERSION: u64 = 100;
 const EVENTS: u64 = 3;
 
-/// The row at the one version and the one checkpoint at which all rows of the model are.
-pub(super) fn at_rest_in_time(resource: &ProvisionedResource) -> ProvisionedResource {
+/// The row at the version and the time of all rows in the model.
+pub(super) fn normalised(resource: &ProvisionedResource) -> ProvisionedResource {
     let mut row = resource.snapshot();
     let now = second(0);
     row.version = VERSION;
@@ -25,7 +24,7 @@ pub(super) fn at_rest_in_time(resource: &ProvisionedResource) -> ProvisionedReso
     ProvisionedResource::hydrate(row).unwrap()
 }
 
-/// What every single change has to keep.
+/// The promise that a change breaks, if any.
 pub(super) fn broken_promise(before: &ProvisionedResource, change: &Change) -> Option<Violation> {
     let after = change.resource();
     let (from, to) = (before.phase(), after.phase());

@@ -1,56 +1,54 @@
-//! The rules of the protocol, each of which can be switched off, and what must never happen.
+//! The rules of the protocol, each of which can be disabled, and the violations.
 //!
-//! A rule is switched off around the decisions, never in them: by doing something else than what the step
-//! asked for, or by telling it something else than what is so.
+//! A rule is disabled around the decisions, never inside them: the model executes something other
+//! than the step requested, or returns a false result.
 
 use std::fmt;
 
-/// A rule that a history exists for.
+/// A rule with a counterexample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Rule {
     /// The composite resource begins as a shell, which composes nothing.
     Shell,
-    /// A shell that an earlier pass left is touched before anything builds on it.
+    /// A shell of an earlier pass is touched before anything depends on it.
     Touch,
-    /// The issuer refuses whoever lost its lease.
+    /// The issuer refuses a worker that has lost its lease.
     IssuerEpoch,
-    /// The issuer refuses whoever asks for what was closed.
+    /// The issuer refuses a resource whose tokens are closed.
     IssuerClosed,
-    /// A write is refused when the row has changed since it was read.
+    /// A write fails if the row has changed since it was read.
     VersionGuard,
-    /// A token that was consumed is not handed out again.
+    /// A consumed token is not issued again.
     Consumed,
-    /// Tokens are closed before a teardown looks at anything.
+    /// A teardown closes the tokens before it reads anything.
     CloseFirst,
-    /// The ProviderConfig goes when nothing that was composed is left.
+    /// The ProviderConfig is deleted after all composed objects.
     ConfigLast,
-    /// A ProviderConfig that a provider still needs is put back when it is missing.
+    /// A missing ProviderConfig is restored while a provider still needs it.
     ConfigRestored,
-    /// What was composed is also looked for by its label.
+    /// Composed objects are also found by label.
     LabelList,
-    /// A write is refused when its worker has lost the lease.
+    /// A write fails if its worker has lost the lease.
     LeaseGuard,
     /// Absence needs a direct read.
     DirectRead,
-    /// An act ends before its lease does.
+    /// An act ends before its lease.
     ActWithinLease,
-    /// A shell is known by what it is armed with, not by its pause: people pause, too.
+    /// A shell is recognised by its token, not by its pause: operators pause too.
     ArmedTells,
-    /// A token that was answered is looked at before anything is armed with it: the request may have been
-    /// performed twice.
+    /// An issued token is checked before it is used: the request may have been executed twice.
     IssueChecked,
-    /// What arrives for a row that is Deleted is found and removed by a sweep.
+    /// A sweep finds and removes objects that arrive for a Deleted row.
     OrphansFound,
-    /// What was lost is created again only with a permit, of which there are so many.
+    /// A lost object is recreated only with a permit, and permits are limited.
     Permit,
-    /// A Secret leaves the record only when a foreground deletion of its owner was seen.
+    /// A Secret leaves the record only after a foreground deletion of its owner was seen.
     ForegroundSeen,
 }
 
-/// What must never happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Violation {
-    /// S1: a write went along no legal edge, or out of a sink.
+    /// S1: a write along an illegal edge, or out of a terminal phase.
     IllegalEdge,
     /// S2: a change of phase without its event, or an event without a change of phase.
     EventMismatch,
@@ -62,23 +60,23 @@ pub(super) enum Violation {
     DeletedUnderNode,
     /// S7: Deleted was written although something was left.
     LeftBehind,
-    /// S8: something was deleted that nobody wanted deleted.
+    /// S8: an object was deleted that was wanted.
     UnwantedDeletion,
-    /// S8: the Node of a machine that is wanted was told to leave.
+    /// S8: the Node of a wanted machine was deregistered.
     HealthyNodeLeft,
-    /// S9: something was composed, or a Node enrolled, after Deleted.
+    /// S9: an object was composed, or a Node enrolled, after Deleted.
     LifeAfterDeleted,
-    /// S11: Ready was written on a condition that spoke of another generation.
+    /// S11: Ready was written on a condition of another generation.
     StaleReady,
-    /// S11: Ready was written for the Node of a machine that no composite resource stands for.
+    /// S11: Ready was written for the Node of a machine without a composite resource.
     OrphanedMachine,
     /// S16: a worker that had lost its lease changed the row.
     WriteWithoutLease,
-    /// A composite resource was armed with a token that nobody can enrol with.
+    /// A composite resource was armed with a token that cannot enrol any Node.
     DeadToken,
-    /// The ProviderConfig went before what needs it to go.
+    /// The ProviderConfig was deleted before an object that needs it.
     ConfigGoneFirst,
-    /// S17: more was created again than the budget allows.
+    /// S17: more was recreated than the budget allows.
     OverBudget,
 }
 
@@ -88,7 +86,6 @@ impl Violation {
     }
 }
 
-/// Everything that went wrong so far.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Violations(u16);
 

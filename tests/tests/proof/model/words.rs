@@ -1,4 +1,5 @@
-//! The words that the memo and the model speak in: numbers of rows and checkpoints, what is read, asked for and answered.
+//! The vocabulary of memo and model: numbers of rows and checkpoints, readings, commands and
+//! replies.
 
 use broker_domain::{BootstrapTokenId, MeshRole, Phase};
 use broker_ports::Lost;
@@ -7,20 +8,16 @@ use broker_testkit::builders::id;
 use super::rule::Violation;
 use super::world::{Readiness, With};
 
-/// Tokens are numbered from here on.
 const FIRST_TOKEN: u128 = 0x70;
 
-/// The number of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct RowId(pub(super) u32);
-/// The number of what a pass saw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct ObservationId(pub(super) u32);
-/// The number of a checkpoint in a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct CheckpointId(pub(super) u32);
 
-/// What the model needs to know of a row.
+/// The properties of a row that the model needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct RowFacts {
     pub(super) phase: Phase,
@@ -28,11 +25,10 @@ pub(super) struct RowFacts {
     pub(super) token: Option<u8>,
     pub(super) closed: bool,
     pub(super) at_rest: bool,
-    /// One bit for each Secret on record, which may still stand.
+    /// One bit per recorded Secret, which may still exist.
     pub(super) secrets: u8,
 }
 
-/// What a conversation asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Command {
     Perform(Operation),
@@ -40,17 +36,17 @@ pub(super) enum Command {
     End,
 }
 
-/// An effect, with what it carries in numbers.
+/// An effect, with its content in numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Operation {
-    /// A write of the row: what it is then.
+    /// A write of the row, and the row afterwards.
     Commit {
         to: RowId,
         violation: Option<Violation>,
     },
-    /// A write that there is nothing to in.
+    /// A write without a change.
     Unchanged(RowId),
-    /// The aggregate refuses it: the pass fails.
+    /// The aggregate refuses the change: the pass fails.
     Refused,
     Close,
     ApplyConfig {
@@ -73,7 +69,6 @@ pub(super) enum Operation {
     TakePermit(u8),
 }
 
-/// What became of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Reply {
     Committed(RowId),
@@ -81,13 +76,12 @@ pub(super) enum Reply {
     Done,
     Permitted,
     OverBudget,
-    /// The object of this uid stands.
+    /// The object exists with this uid.
     Applied(u8),
     Issued(u8),
     Consumed(u8),
 }
 
-/// What was read of a composite resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact that can be read by itself")]
 pub(super) struct XrView {
@@ -102,18 +96,17 @@ pub(super) struct XrView {
     pub(super) paused: bool,
 }
 
-/// What was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct View {
     pub(super) xr: Option<XrView>,
     pub(super) config: bool,
-    /// One bit for each composed object that stands.
+    /// One bit per existing composed object.
     pub(super) composed: u8,
     pub(super) registered: bool,
     pub(super) gate_open: bool,
 }
 
-/// What follows from a view of a row.
+/// The result of a reading of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Plan {
     pub(super) seen: ObservationId,
@@ -121,10 +114,9 @@ pub(super) struct Plan {
     pub(super) begin: CheckpointId,
 }
 
-/// Losses of Nodes are numbered from here on, those of composite resources by their uids.
+/// The number of the first Node loss; the loss of a composite resource has its uid's number.
 const NODES: u8 = 100;
 
-/// The number of a loss.
 pub(super) fn loss_number(lost: &Lost) -> u8 {
     match lost {
         Lost::Xr(uid) => uid.as_str().trim_start_matches(UID).parse().unwrap(),
@@ -134,7 +126,6 @@ pub(super) fn loss_number(lost: &Lost) -> u8 {
 
 const UID: &str = "uid-";
 
-/// The uid of the composite resource of a number.
 pub(super) fn uid(number: u8) -> String {
     format!("{UID}{number}")
 }

@@ -1,6 +1,6 @@
-//! What is outside: the row as it is stored, issuer and mesh, and the cluster, where Crossplane is at work.
+//! The environment: the stored row, issuer and mesh, and the cluster with Crossplane.
 //!
-//! Small on purpose: nothing is here but what a promise or a move depends on.
+//! Minimal on purpose: only what a promise or a move depends on.
 
 use broker_domain::{MeshRole, Phase};
 use broker_render::Armed;
@@ -9,12 +9,12 @@ use super::memo::Memo;
 use super::pass::Pass;
 use super::words::{RowId, XrView, token_id, token_number};
 
-/// How many machines there can be of one resource, in all: one per composite resource that was armed.
+/// The most machines of one resource: one per armed composite resource.
 pub(super) const MACHINES: usize = 3;
-/// How many tokens can be consumed for one resource.
+/// The most tokens that one resource can consume.
 const ORDINALS: usize = 3;
 
-/// What a composite resource is armed with.
+/// The content with which a composite resource is armed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum With {
     Token(u8),
@@ -44,17 +44,16 @@ impl With {
     }
 }
 
-/// What the Ready condition says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Readiness {
     No,
-    /// True, of an older generation.
+    /// True, for an older generation.
     Stale,
-    /// True, of the live generation.
+    /// True, for the current generation.
     Live,
 }
 
-/// One resource: its row, everything that stands for it, and who is at work on it.
+/// One resource: its row, its objects, and its passes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Resource {
     pub(super) world: World,
@@ -65,69 +64,56 @@ pub(super) struct Resource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct World {
     pub(super) row: RowId,
-    /// The epoch of the last lease.
     pub(super) epoch: u8,
     pub(super) issuer: Issuer,
     pub(super) xr: Option<Xr>,
     pub(super) config: bool,
     pub(super) machines: [Option<Machine>; MACHINES],
-    /// How many of them were ever named.
+    /// How many were ever referred to.
     pub(super) named: u8,
-    /// One bit for each Secret that was ever on record.
+    /// One bit per Secret that was ever recorded.
     pub(super) recorded: u8,
     pub(super) left: Left,
     pub(super) budget: Budget,
 }
 
-/// What was destroyed automatically, where that is counted.
+/// Automatic destruction, in settings that count it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Budget {
-    /// How many composite resources there were: the uid of the next one.
+    /// The number of composite resources so far: the uid of the next one.
     pub(super) born: u8,
     /// The loss that the last permit is for.
     pub(super) permit: Option<u8>,
-    /// How many permits were taken.
     pub(super) spent: u8,
-    /// How many composite resources were armed, ever.
     pub(super) armed: u8,
 }
 
-/// How often something may still go wrong by itself.
+/// How many faults may still happen spontaneously.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Left {
-    /// Somebody deletes the composite resource.
+    /// Deletions of the composite resource by another party.
     pub(super) deletions: u8,
-    /// The Composition gives up.
     pub(super) failures: u8,
-    /// Somebody changes a field of ours.
     pub(super) drifts: u8,
-    /// Somebody pauses the composite resource.
     pub(super) pauses: u8,
-    /// An operator deletes the ProviderConfig.
     pub(super) configs: u8,
-    /// An operator removes the cause of a failure and retries.
+    /// Retries by an operator, after the cause of the failure was removed.
     pub(super) retries: u8,
 }
 
-/// Token issuer and mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Issuer {
-    /// The highest epoch that was seen.
     pub(super) seen: u8,
     pub(super) closed: bool,
-    /// The live token, and its ordinal.
     pub(super) open: Option<(u8, u8)>,
-    /// Whoever enrolled, by ordinal.
     pub(super) consumed: [Option<Node>; ORDINALS],
 }
 
-/// A Node that enrolled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Node {
     pub(super) token: u8,
-    /// The machine that it runs on.
     pub(super) machine: u8,
-    /// It was told to leave.
+    /// It was deregistered.
     pub(super) left: bool,
 }
 
@@ -137,22 +123,20 @@ pub(super) struct Xr {
     pub(super) uid: u8,
     pub(super) armed: Option<With>,
     pub(super) deleting: bool,
-    /// It is deleted in the foreground: what it owns goes first.
+    /// Its deletion is in the foreground: what it owns is deleted first.
     pub(super) foreground: bool,
     pub(super) refers_to: Option<u8>,
     pub(super) ready: Readiness,
     pub(super) failed: bool,
     pub(super) drifted: bool,
-    /// Somebody paused it, after it was armed.
+    /// Another party paused it after it was armed.
     pub(super) paused: bool,
-    /// Crossplane has written onto the shell that it is paused.
+    /// Crossplane has reported the shell as paused.
     pub(super) noted: bool,
 }
 
-/// A composed object, and the machine that it stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Machine {
-    /// What was injected.
     pub(super) with: With,
 }
 
@@ -188,13 +172,14 @@ impl Xr {
         XrView { uid, armed, deleting, foreground, refers_to, ready, failed, drifted, paused }
     }
 
-    /// The API server accepts a foreground deletion, also of an object that is already being deleted.
+    /// Accepts a foreground deletion, also of an object that is already being deleted, as the API
+    /// server does.
     pub(super) const fn delete_in_foreground(&mut self) {
         self.deleting = true;
         self.foreground = true;
     }
 
-    /// A change of its spec is a new generation.
+    /// A change of the spec increments the generation.
     pub(super) fn changed_spec(&mut self) {
         if self.ready == Readiness::Live {
             self.ready = Readiness::Stale;
@@ -210,12 +195,11 @@ impl Issuer {
         self.consumed.iter().flatten().find(|node| node.token == token)
     }
 
-    /// A Node of the resource is in the mesh.
     pub(super) fn has_live_node(&self) -> bool {
         self.consumed.iter().flatten().any(|node| !node.left)
     }
 
-    /// Somebody could enrol with it, or has.
+    /// Whether the token is open or consumed.
     pub(super) fn knows(&self, token: u8) -> bool {
         self.open.is_some_and(|(open, _)| open == token) || self.node(token).is_some()
     }
@@ -241,7 +225,7 @@ impl World {
         self.machines.iter().any(Option::is_some)
     }
 
-    /// One bit for each composed object that stands.
+    /// One bit per existing composed object.
     pub(super) fn composed(&self) -> u8 {
         self.machines
             .iter()
@@ -249,7 +233,6 @@ impl World {
             .fold(0, |bits, (name, machine)| bits | (u8::from(machine.is_some()) << name))
     }
 
-    /// Nothing is left to be done.
     pub(super) fn is_settled(&self, memo: &Memo) -> bool {
         let row = memo.facts(self.row);
         match row.phase {

@@ -1,4 +1,4 @@
-//! What people and machines do with secrets that they should not do, and a look at all that came of it.
+//! Misuse of secrets by operators and providers, and a capture of all output that results.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,11 +20,11 @@ use serde_json::{Value, json};
 use crate::panics::BrokenMesh;
 use crate::simulation::Declared;
 
-/// A blueprint with a parameter that takes a reference to a Secret and nothing else.
+/// A blueprint with a parameter that accepts only a reference to a Secret.
 const HUSHED: u128 = 0xca;
 const HUSHED_SCHEMA: &str = r#"{"parameters":[{"name":"hush","type":"string","secret":true},{"name":"size","type":"string"}]}"#;
 
-/// An issuer that remembers what it gave away.
+/// An issuer that records the tokens it issues.
 struct Noting {
     tokens: Arc<dyn TokenIssuer>,
     issued: Arc<Mutex<Vec<String>>>,
@@ -75,20 +75,19 @@ impl Mischief {
         world.publish(HUSHED, "Vault", "vaults", role, HUSHED_SCHEMA);
     }
 
-    /// Every token that was given to a worker.
     pub(super) fn issued(&self) -> Vec<String> {
         self.issued.lock().unwrap().clone()
     }
 
-    /// When everything is at rest.
+    /// After everything has settled.
     pub(super) async fn make(&mut self, world: &World, declared: &[Declared], net: &mut Net) {
         for _ in 0..4 {
             self.send_literals(world, net).await;
         }
         for it in declared {
             repeat_the_token(world, it.id, net).await;
-            look(world, it.id, net).await;
-            // What it says about one resource nobody can take out of its words about another.
+            capture_explanations(world, it.id, net).await;
+            // One resource's token cannot be redacted from messages about another resource.
             world.cluster.stop_denying("Machine");
         }
         read_everything(world, net).await;
@@ -101,7 +100,7 @@ impl Mischief {
         letters.collect()
     }
 
-    /// A secret where only a reference is taken, in the shapes that people try.
+    /// Sends a secret where only a reference is accepted, in the shapes that callers try.
     async fn send_literals(&mut self, world: &World, net: &mut Net) {
         let secret = self.secret();
         let shapes: [Value; 5] = [
@@ -123,7 +122,7 @@ impl Mischief {
     }
 }
 
-/// Providers, functions and webhooks say what they were given.
+/// Providers, functions and webhooks repeat their input in messages.
 async fn repeat_the_token(world: &World, id: ProvisionedResourceId, net: &mut Net) {
     let row = world.get(id).await;
     let Some(token) = world.cluster.bootstrap_token_of(id) else { return };
@@ -138,7 +137,8 @@ async fn repeat_the_token(world: &World, id: ProvisionedResourceId, net: &mut Ne
     world.cluster.deny("Machine", words.clone());
     world.cluster.tick();
     if row.phase() == Phase::Ready {
-        // It is looked at anew, and written, and refused in those words; then the mesh breaks down with them.
+        // One pass reads it, writes it, and is refused with the token in the message; then the mesh
+        // panics with it.
         let mut careless = vec![world.replica("careless")];
         for mesh in [BrokenMesh::Aloud, BrokenMesh::Saying(words)] {
             careless.push(world.replica_with("careless", |ports| ports.nodes = Arc::new(mesh)));
@@ -152,8 +152,7 @@ async fn repeat_the_token(world: &World, id: ProvisionedResourceId, net: &mut Ne
     net.secrets.insert(plaintext);
 }
 
-/// What a person is told who asks.
-async fn look(world: &World, id: ProvisionedResourceId, net: &mut Net) {
+async fn capture_explanations(world: &World, id: ProvisionedResourceId, net: &mut Net) {
     match world.service.explain(&operator(), id).await {
         Ok(told) => {
             net.hear("an explanation", format!("{told} {told:?} {}", told.to_json()));
@@ -166,7 +165,6 @@ async fn look(world: &World, id: ProvisionedResourceId, net: &mut Net) {
     }
 }
 
-/// Rows, audit, events.
 async fn read_everything(world: &World, net: &mut Net) {
     let page = world.store.list(&ListQuery::new(rows(500))).await.unwrap();
     for row in &page.resources {

@@ -1,4 +1,4 @@
-//! One life: a story, told on one thread, with a clock that moves only when everybody waits.
+//! One life: a story on one thread, with a clock that advances only when every task waits.
 
 mod callers;
 
@@ -21,27 +21,24 @@ use crate::panics;
 use callers::Callers;
 pub(crate) use callers::Declared;
 
-/// What became of a story.
 #[derive(Default)]
 pub(crate) struct Life {
     pub(crate) trace: String,
-    /// What went wrong by plan, and how often.
     pub(super) faults: BTreeMap<&'static str, u64>,
-    /// How often a declaration was stored and its caller was not told.
+    /// How often a declaration was stored and its caller got no answer.
     pub(super) unheard: u64,
     pub(crate) complaint: Option<String>,
-    /// Every panic.
     pub(crate) panics: Vec<String>,
 }
 
 impl Life {
-    /// What a complaint begins with: the promise that was broken.
+    /// The prefix of a complaint: the violated promise.
     pub(super) fn reason(&self) -> Option<&str> {
         self.complaint.as_deref()?.split(':').next()
     }
 }
 
-/// Tells a story to its end, or up to where the telling itself breaks down.
+/// Runs a story to its end, or until the simulation itself panics.
 pub(super) fn live(story: &Story) -> Life {
     live_in(story, World::with_faults(story.faults()))
 }
@@ -50,17 +47,17 @@ pub(super) fn live_in(story: &Story, world: World) -> Life {
     let told = catch_unwind(AssertUnwindSafe(|| tell(story, world, async |_, _| ())));
     told.unwrap_or_else(|_| {
         let panics = panics::heard();
-        Life { complaint: broken_down(&panics), panics, ..Life::default() }
+        Life { complaint: panic_report(&panics), panics, ..Life::default() }
     })
 }
 
-/// A panic in a task becomes an error, and what failed is tried again: nobody would hear of it.
-fn broken_down(panics: &[String]) -> Option<String> {
+/// A panic in a task becomes an error and is retried, so it must be reported here.
+fn panic_report(panics: &[String]) -> Option<String> {
     let first = panics.first()?;
     Some(format!("a panic: {} of them, the first: {first}", panics.len()))
 }
 
-/// The same in a world of one's own, with a look at it in the end.
+/// The same in a given world, with a final inspection.
 pub(crate) fn tell(
     story: &Story,
     world: World,
@@ -72,7 +69,7 @@ pub(crate) fn tell(
         let mut stage = Stage::new(world);
         let played = stage.play(story).await.err();
         let mut panics = panics::heard();
-        let complaint = broken_down(&panics).or(played);
+        let complaint = panic_report(&panics).or(played);
         look(&stage.world, &stage.callers.declared()).await;
         panics.extend(panics::heard());
         let (mut faults, mut unheard) = (BTreeMap::new(), 0);
@@ -84,7 +81,6 @@ pub(crate) fn tell(
     })
 }
 
-/// Every kind of fault.
 pub(super) const KINDS: [&str; 7] = [
     "before effect",
     "after effect",
@@ -113,14 +109,14 @@ struct Stage {
     replicas: JoinSet<()>,
     handles: Vec<AbortHandle>,
     trace: String,
-    /// How much of the faults' log is in the trace.
+    /// The part of the fault log that is already in the trace.
     told: usize,
     elapsed: Duration,
 }
 
-/// How long everybody is left alone between two looks at whether everything is at rest.
+/// The interval at which the simulation checks whether everything has settled.
 const A_ROUND: Duration = Duration::from_secs(10);
-/// How far time moves at once.
+/// The step of simulated time.
 const A_BIT: Duration = Duration::from_secs(2);
 
 impl Stage {
@@ -141,7 +137,7 @@ impl Stage {
         stage
     }
 
-    /// A replica, as a process under a supervisor: one that refuses to start is started again.
+    /// A replica under a supervisor: it is restarted if it refuses to start.
     fn start(&mut self, number: usize) -> AbortHandle {
         let mut config = config();
         config.worker = worker(&format!("replica-{number}"));
@@ -157,14 +153,14 @@ impl Stage {
         for step in &story.steps {
             self.tell(&step.to_string());
             let taken = self.take(*step).await;
-            self.look().await;
+            self.record_state().await;
             taken?;
         }
         self.world.faults.heal();
         self.world.cluster.catch_up_cache();
         let landed = self.world.faults.land_all().await;
-        self.tell(&format!("nothing goes wrong any more; {landed} late requests arrived"));
-        self.answer_everybody().await?;
+        self.tell(&format!("the faults end; {landed} late requests arrived"));
+        self.retry_unanswered().await?;
         self.come_to_rest(story.patience).await
     }
 
@@ -206,7 +202,7 @@ impl Stage {
         Ok(())
     }
 
-    /// The composite resource, if it was armed: nobody knows of a shell.
+    /// The composite resource, if it was armed: only the cluster knows a shell.
     async fn xr(&self, which: usize) -> Option<broker_domain::ObjectReference> {
         let row = self.world.get(self.callers.id(which)?).await;
         let xr = self.world.xr(&row);
@@ -224,7 +220,6 @@ impl Stage {
         }
     }
 
-    /// What happens outside of the broker while time goes by.
     async fn outside(&mut self, time: Duration) {
         self.world.clock.advance(time);
         self.callers.doom(&self.world).await;
@@ -233,8 +228,7 @@ impl Stage {
         self.elapsed += time;
     }
 
-    /// Puts into the trace what went wrong since, and where everything stands.
-    async fn look(&mut self) {
+    async fn record_state(&mut self) {
         let log = self.world.faults.log();
         for fired in &log.entries()[self.told..] {
             self.tell(&format!("  {fired}"));
@@ -247,7 +241,7 @@ impl Stage {
                     let phase = self.world.get(id).await.phase();
                     let _ = write!(line, " #{number} {phase}");
                 }
-                None => drop(write!(line, " #{number} unheard of")),
+                None => drop(write!(line, " #{number} unknown to its caller")),
             }
         }
         self.tell(&line);
@@ -262,7 +256,7 @@ impl Stage {
         let cluster = self.world.cluster.identity().await.map_err(|error| error.to_string())?;
         let (mut wrong, mut releases) = (Ok(()), 0);
         for round in 0..=patience {
-            // An operator releases the brake. Events need no help: no fault of a sink rejects an event.
+            // An operator releases the brake. Events need no help: no sink fault rejects an event.
             let service = &self.world.service;
             let brakes = self.world.store.brakes(&cluster).await;
             for brake in brakes.map_err(|error| error.to_string())? {
@@ -281,23 +275,24 @@ impl Stage {
             }
             self.let_pass(A_ROUND).await;
         }
-        self.look().await;
+        self.record_state().await;
         wrong?;
-        // A sweep that began before may still ask for the deletion of an orphan that is gone: what it saw is from then.
+        // A sweep that began earlier may still request the deletion of an orphan that is gone: its
+        // snapshot is old.
         self.let_pass(config().sweep_interval).await;
-        // And there it stays.
+        // A settled world stays settled.
         let before = promises::picture(&self.world, &declared).await;
         self.let_pass(Duration::from_secs(40)).await;
         let after = promises::picture(&self.world, &declared).await;
         if before != after {
-            return Err(format!("S12: a world at rest was changed: {before} became {after}"));
+            return Err(format!("S12: a settled world changed: {before} became {after}"));
         }
-        self.callers.got_one_each(&self.world).await?;
+        self.callers.no_duplicates(&self.world).await?;
         promises::kept(&self.world, &declared).await
     }
 }
 
-/// One for what was lost during the faults, one for what was lost and not yet counted.
+/// One for losses during the faults, one for losses not yet counted.
 const MOST_RELEASES: usize = 2;
 
 fn config() -> BrokerConfig {

@@ -1,4 +1,4 @@
-//! What has to be so in the end, whatever happened on the way.
+//! The promises that must hold at the end of a story.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,14 +12,14 @@ use broker_tests::world::World;
 use super::life::Declared;
 use super::story::Kind;
 
-/// Everything is where its caller wants it, and its events were delivered.
+/// Every resource is in its declared state, and its events were delivered.
 pub(crate) async fn at_rest(world: &World, declared: &[Declared]) -> Result<(), String> {
     let standing = world.standing();
     for (number, it) in declared.iter().enumerate() {
         let row = world.get(it.id).await;
         let fine = match (it.deleted, it.kind) {
             (true, _) | (false, Kind::RolledBack) => row.phase() == Phase::Deleted,
-            // Whoever fails before it is deleted fails for good.
+            // A failure before the deletion is terminal.
             (false, Kind::Doomed) => row.phase() == Phase::Failed,
             (false, Kind::Node | Kind::Standalone) => row.phase() == Phase::Ready,
         };
@@ -33,7 +33,7 @@ pub(crate) async fn at_rest(world: &World, declared: &[Declared]) -> Result<(), 
         let own = standing.iter().filter(|object| object.name().starts_with(name.as_str())).count();
         let wanted = match row.phase() {
             Phase::Ready => 3..=3,
-            // Nobody looks after it any more: what somebody deleted stays away.
+            // A Failed resource is not repaired: deleted objects stay deleted.
             Phase::Failed => 0..=3,
             Phase::Pending
             | Phase::Provisioning
@@ -43,7 +43,7 @@ pub(crate) async fn at_rest(world: &World, declared: &[Declared]) -> Result<(), 
             | Phase::Deleted => 0..=0,
         };
         if !wanted.contains(&own) {
-            return Err(format!("S7, S9: {own} objects of #{number} stand, not {wanted:?}"));
+            return Err(format!("S7, S9: {own} objects of #{number} exist, not {wanted:?}"));
         }
         let told = world.sink.deliveries_of(it.id);
         let numbers: BTreeSet<_> = told.iter().map(|event| event.sequence).collect();
@@ -55,7 +55,7 @@ pub(crate) async fn at_rest(world: &World, declared: &[Declared]) -> Result<(), 
     Ok(())
 }
 
-/// A Ready node is armed with the row's token, and a Node enrolled with that.
+/// A Ready Node is armed with the row's token, and the Node enrolled with it.
 fn ready(world: &World, row: &ProvisionedResource) -> Result<(), String> {
     let xr = world.cluster.object(&world.xr(row)).ok_or("L1: no composite resource")?;
     let pointer = format!("/metadata/annotations/{}", ARMED_ANNOTATION.replace('/', "~1"));
@@ -63,31 +63,27 @@ fn ready(world: &World, row: &ProvisionedResource) -> Result<(), String> {
     match (row.mesh_role(), row.bootstrap_token_id()) {
         (MeshRole::Standalone, _) if armed == "standalone" => Ok(()),
         (MeshRole::Node, Some(token)) if armed == token.to_string() => {
-            let node = world.mesh.consumer(token).ok_or("S11: nobody enrolled")?;
-            if node.deregistered {
-                Err("S8: its Node was told to leave".to_owned())
-            } else {
-                Ok(())
-            }
+            let node = world.mesh.consumer(token).ok_or("S11: no Node enrolled")?;
+            if node.deregistered { Err("S8: its Node was deregistered".to_owned()) } else { Ok(()) }
         }
         (MeshRole::Standalone | MeshRole::Node, _) => Err(format!("L1: armed with {armed:?}")),
     }
 }
 
-/// S7, at the moment at which Deleted was written.
+/// S7, when Deleted was written.
 pub(crate) async fn nothing_left(world: &World, declared: &[Declared]) -> Result<(), String> {
     for (number, it) in declared.iter().enumerate() {
         let name = world.get(it.id).await.xr_name();
         let stands = |object: &ObjectReference| object.name().starts_with(name.as_str());
         if let Some(left) = world.standing().into_iter().find(stands) {
-            return Err(format!("S7: #{number} is Deleted and {left} stands"));
+            return Err(format!("S7: #{number} is Deleted and {left} exists"));
         }
     }
     Ok(())
 }
 
-/// S5, at any moment of a world in which nobody but the broker deletes what is torn down: what goes, or is gone, has
-/// no live Node.
+/// S5, at any time in a world where only the broker deletes: substrate that is gone or being
+/// deleted has no live Node.
 pub(crate) async fn unharmed(world: &World, declared: &[Declared]) -> Result<(), String> {
     for (number, it) in declared.iter().enumerate() {
         let row = world.get(it.id).await;
@@ -95,7 +91,9 @@ pub(crate) async fn unharmed(world: &World, declared: &[Declared]) -> Result<(),
         let xr = world.cluster.object(&world.xr(&row));
         let goes = xr.is_none_or(|xr| xr.pointer("/metadata/deletionTimestamp").is_some());
         if leaving && goes && has_live_node(world, &row) {
-            return Err(format!("S5: substrate of #{number} goes, and its Node is live"));
+            return Err(format!(
+                "S5: substrate of #{number} is being deleted, and its Node is live"
+            ));
         }
     }
     Ok(())
@@ -106,21 +104,21 @@ fn has_live_node(world: &World, row: &ProvisionedResource) -> bool {
     consumer.is_some_and(|node| !node.deregistered)
 }
 
-/// What a world at rest must not change in.
+/// The state that a settled world must keep.
 pub(super) async fn picture(world: &World, declared: &[Declared]) -> String {
     let mut picture = String::new();
     for it in declared {
         let row = world.get(it.id).await;
         let _ = write!(picture, "{} {} ", row.version(), row.phase());
     }
-    // An event may be delivered again when its acknowledgement was lost; a new one would be a new version.
+    // An event may be delivered again if its acknowledgement was lost; a new event would mean a new
+    // version.
     let (applied, deleted) = (Verb::Patch, Verb::Delete);
     let [applied, deleted] = [applied, deleted].map(|verb| world.cluster.requests(verb));
     let _ = write!(picture, "{applied} applied {deleted} deleted");
     picture
 }
 
-/// Everything that its history has to say.
 pub(crate) async fn kept(world: &World, declared: &[Declared]) -> Result<(), String> {
     for (number, it) in declared.iter().enumerate() {
         let row = world.get(it.id).await;
@@ -136,7 +134,7 @@ pub(crate) async fn kept(world: &World, declared: &[Declared]) -> Result<(), Str
             .filter_map(|line| line.epoch)
             .collect();
         if !epochs.is_sorted() {
-            return Err(format!("S16: a lease that was lost has written #{number}"));
+            return Err(format!("S16: a superseded lease wrote #{number}"));
         }
         let mut first_told = Vec::new();
         for event in world.sink.deliveries_of(it.id) {

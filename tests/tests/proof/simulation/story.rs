@@ -1,4 +1,4 @@
-//! A story: what people and machines do to the broker, and which calls of it go wrong, all of it from one number.
+//! A story: the actions of callers and other parties, and the faults, all from one number.
 
 use std::fmt;
 
@@ -7,13 +7,12 @@ use broker_testkit::faults::{Fault, FaultPlan, Odds};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// How many replicas there are.
 pub(super) const REPLICAS: usize = 3;
-/// How long everything may take once nothing goes wrong any more, in rounds of ten seconds: a lease, the longest
+/// The longest time to settle after the faults, in rounds of ten seconds: a lease, the longest
 /// back-off, and a few sweeps.
 const PATIENCE: u32 = 90;
 
-/// What may answer what was true before the last change: the same that survives it in the fault matrix.
+/// The methods that may return the value before the last change: the same as in the fault matrix.
 const MAY_BE_STALE: [(PortName, &str); 6] = [
     (PortName::Repository, "get_by_id"),
     (PortName::Repository, "list"),
@@ -30,33 +29,29 @@ pub(crate) struct Story {
     pub(super) patience: u32,
 }
 
-/// What is declared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Node,
     Standalone,
-    /// Its Composition gives up, and it is kept.
+    /// Its Composition fails, and the resource is retained.
     Doomed,
-    /// Its Composition gives up, and it is rolled back.
+    /// Its Composition fails, and the resource is rolled back.
     RolledBack,
 }
 
-/// What happens next. Resources and replicas are numbered.
+/// One step. Resources and replicas are numbered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Declare(Kind),
     Delete(usize),
-    /// Somebody deletes its composite resource, and what that composed lives on.
+    /// Another party deletes its composite resource in the background.
     Meddle(usize),
-    /// Somebody pauses its composite resource for a while.
     Pause(usize),
     Kill(usize),
-    /// A request arrives that nobody waits for any more.
+    /// A request arrives after its sender has stopped waiting.
     Land,
-    /// The watch falls behind, or catches up.
     FreezeWatch,
     CatchUp,
-    /// The watch ends.
     EndWatch,
     Wait {
         millis: u64,
@@ -73,8 +68,8 @@ impl Story {
         Self { seed, steps, patience: PATIENCE }
     }
 
-    /// Which calls go wrong. What is only a hint may be stale, and so may a row, which every write compares with; direct
-    /// reads of cluster and mesh are not, as their contract says.
+    /// The faults. A hint may be stale, and so may a row, because every write compares its version.
+    /// Direct reads of cluster and mesh may not, by contract.
     pub(crate) fn faults(&self) -> FaultPlan {
         let odds =
             Odds { stale_read: 0, ..Odds::evenly(u16::try_from(5 + self.seed % 4 * 10).unwrap()) };
@@ -118,20 +113,24 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Declare(Kind::Node) => f.write_str("a node is declared"),
-            Self::Declare(Kind::Standalone) => f.write_str("something without a node is declared"),
+            Self::Declare(Kind::Standalone) => f.write_str("a standalone resource is declared"),
             Self::Declare(Kind::Doomed) => f.write_str("a node is declared that will fail"),
             Self::Declare(Kind::RolledBack) => {
                 f.write_str("a node is declared that will fail and be rolled back")
             }
             Self::Delete(which) => write!(f, "the deletion of #{which} is requested"),
-            Self::Meddle(which) => write!(f, "somebody deletes the composite resource of #{which}"),
-            Self::Pause(which) => write!(f, "somebody pauses the composite resource of #{which}"),
+            Self::Meddle(which) => {
+                write!(f, "another party deletes the composite resource of #{which}")
+            }
+            Self::Pause(which) => {
+                write!(f, "another party pauses the composite resource of #{which}")
+            }
             Self::Kill(which) => write!(f, "replica {which} is killed and started again"),
             Self::Land => f.write_str("a late request arrives"),
             Self::FreezeWatch => f.write_str("the watch falls behind"),
             Self::CatchUp => f.write_str("the watch catches up"),
             Self::EndWatch => f.write_str("the watch ends"),
-            Self::Wait { millis } => write!(f, "{millis} ms go by"),
+            Self::Wait { millis } => write!(f, "{millis} ms pass"),
         }
     }
 }

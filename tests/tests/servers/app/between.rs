@@ -1,4 +1,4 @@
-//! Both servers as one replica of the broker sees them, with somebody in between who can hold up what it asks for.
+//! Both servers as one replica sees them, behind proxies that can delay its requests.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ impl Between {
         Self { postgres: PgProxy::to(world.database()).await, kubernetes }
     }
 
-    /// A replica in a process of its own, which asks for little that it need not.
+    /// A replica in its own process that makes few optional requests.
     pub(crate) fn host(&self) -> Host {
         Host::start(&Place {
             dsn: self.postgres.url(),
@@ -34,19 +34,17 @@ impl Between {
         })
     }
 
-    /// Lets everything through from now on.
     pub(crate) fn forget_rules(&self) {
         self.postgres.script().clear();
         self.kubernetes.script().clear();
     }
 
-    /// What makes single passes, in this process.
     pub(crate) async fn reconciler(&self, patience: Duration) -> Reconciler {
         let mut config = config("in-between");
         config.deadlines = Deadlines::each(patience);
         let options = PgPoolOptions::new().max_connections(8).test_before_acquire(false);
         let pool = options.connect_lazy_with(self.postgres.options());
-        let (ports, _) = wire(&pool, self.kubernetes.client().await, patience);
+        let ports = wire(&pool, self.kubernetes.client().await, patience).0.ports;
         Reconciler::new(ports, config)
     }
 }

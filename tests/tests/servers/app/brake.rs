@@ -1,5 +1,5 @@
-//! When the world seems to have vanished, nothing is made again: not when labels were stripped from everything,
-//! not when the API server's store was emptied, not when the client leads to another cluster.
+//! After a mass disappearance, nothing is recreated: neither after all labels were stripped, nor
+//! after the API server's store was emptied, nor with a client for another cluster.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use broker_tests::{TestCluster, until};
 use serde_json::json;
 use tokio::sync::watch;
 
-/// More than the brake lets go.
+/// More than the brake allows.
 const MANY: usize = 8;
 
 const BROKER: &str = "plexsphere-provisioning-broker";
@@ -27,7 +27,7 @@ async fn enrolled(world: &RealWorld) -> Vec<ProvisionedResource> {
     ready
 }
 
-/// What was ever sent for, and what stands of it: tokens issued, Nodes told to leave, objects applied.
+/// The number of tokens issued, Nodes deregistered and objects applied so far.
 async fn sent(world: &RealWorld) -> i64 {
     sqlx::query_scalar(
         "SELECT count(*) FROM plexsphere.provisioned_resource_audit
@@ -38,9 +38,9 @@ async fn sent(world: &RealWorld) -> i64 {
     .unwrap()
 }
 
-/// A sweep by a new replica, and a pass over everything, which may fail. Answers which brakes are set.
+/// One sweep by a new replica and one pass over each row, which may fail. Returns the set brakes.
 async fn brakes(runner: &Runner, passes: &Reconciler, rows: &[ProvisionedResource]) -> Vec<Brake> {
-    // A boot sweep may fail as a whole: then it set none.
+    // A boot sweep may fail as a whole: then it set no brake.
     let brakes = runner.boot().await.map_or_else(|_| Vec::new(), |(_, report)| report.brakes);
     for row in rows {
         let _ = passes.reconcile(row.id()).await;
@@ -48,7 +48,7 @@ async fn brakes(runner: &Runner, passes: &Reconciler, rows: &[ProvisionedResourc
     brakes
 }
 
-/// A resource of another cluster is not claimed by a replica of this one.
+/// A replica of this cluster does not claim a resource of another one.
 async fn assert_left_alone(passes: &Reconciler, row: &ProvisionedResource) {
     assert_eq!(passes.reconcile(row.id()).await.unwrap(), PassResult::NotClaimed);
 }
@@ -61,7 +61,7 @@ async fn assert_untouched(world: &RealWorld, rows: &[ProvisionedResource]) {
 }
 
 #[tokio::test]
-async fn labels_that_were_stripped_from_everything_make_nothing_new() {
+async fn stripped_labels_recreate_nothing() {
     let world = RealWorld::alone(&TestCluster::shared().await).await;
     let rows = enrolled(&world).await;
     let before = sent(&world).await;
@@ -73,7 +73,7 @@ async fn labels_that_were_stripped_from_everything_make_nothing_new() {
     let held: Vec<_> = brakes.iter().map(|brake| (brake.project, brake.absent)).collect();
     assert_eq!(held, [(Some(world.project), 8)]);
     assert_untouched(&world, &rows).await;
-    assert_eq!(sent(&world).await, before, "something was sent");
+    assert_eq!(sent(&world).await, before, "a request was sent");
 
     for row in &rows {
         let label = json!({"metadata": {"labels": {MANAGED_BY_LABEL: BROKER}}});
@@ -82,7 +82,7 @@ async fn labels_that_were_stripped_from_everything_make_nothing_new() {
     assert_works_again(&world, &rows[0]).await;
 }
 
-/// After an audited release one that is really gone is made again.
+/// After an audited release, a lost resource is recreated.
 async fn assert_works_again(world: &RealWorld, row: &ProvisionedResource) {
     let cluster = row.substrate().cluster().unwrap().clone();
     let released = world.service.release_brake(&operator(), &cluster, Some(row.project_id())).await;
@@ -97,7 +97,7 @@ async fn assert_works_again(world: &RealWorld, row: &ProvisionedResource) {
 }
 
 #[tokio::test]
-async fn a_client_for_another_cluster_makes_nothing_there() {
+async fn client_of_another_cluster_creates_nothing_there() {
     let world = RealWorld::alone(&TestCluster::shared().await).await;
     let rows = enrolled(&world).await;
     let before = sent(&world).await;
@@ -107,27 +107,27 @@ async fn a_client_for_another_cluster_makes_nothing_there() {
     let _namespace = other.namespace_named(home.as_str()).await;
 
     let client = world.kinds.broker(&other, &world.user, home.as_str()).await.client;
-    let (ports, _) = wire(world.pool(), client, PATIENCE);
+    let ports = wire(world.pool(), client, PATIENCE).0.ports;
     let astray = Reconciler::new(ports.clone(), config("astray"));
     let runner = world.runner_with(&ports, config("astray"));
     let mark = other.audit_log().start();
-    assert_eq!(brakes(&runner, &astray, &rows).await, [], "nothing is lost on this cluster");
+    assert_eq!(brakes(&runner, &astray, &rows).await, [], "no object is lost on this cluster");
     assert_left_alone(&astray, &rows[0]).await;
     let requests = other.audit_log().since(mark, &world.user).await;
     assert!(!requests.is_empty() && !requests.iter().any(AuditedRequest::is_write), "{requests:?}");
     assert_untouched(&world, &rows).await;
-    assert_eq!(sent(&world).await, before, "something was sent");
+    assert_eq!(sent(&world).await, before, "a request was sent");
 
-    // The right client finds everything as it was.
+    // The right client finds everything unchanged.
     assert_goes_on(&world, &rows).await;
 }
 
-/// With the world as it was, everything is found as it was, without a release, and work goes on.
+/// In the restored world, everything works again without a release.
 async fn assert_goes_on(world: &RealWorld, rows: &[ProvisionedResource]) {
     world.let_leases_end().await;
     let runner = world.runner();
-    // An API server that has just started again may refuse a list for a moment.
-    until("the replica to be on its feet", || async {
+    // A restarted API server may refuse a list for a moment.
+    until("the replica to be ready", || async {
         runner.boot().await.ok()?;
         runner.probe().check().ok()
     })
@@ -142,14 +142,14 @@ async fn assert_goes_on(world: &RealWorld, rows: &[ProvisionedResource]) {
 }
 
 #[tokio::test]
-async fn an_emptied_store_behind_the_same_address_makes_nothing_new() {
+async fn emptied_api_server_store_recreates_nothing() {
     let dedicated = TestCluster::dedicated().await;
     let world = RealWorld::alone(&dedicated).await;
     let rows = enrolled(&world).await;
     let before = sent(&world).await;
     dedicated.lose_everything().await;
     world.kinds.install(&dedicated).await;
-    // The platform furnishes it again: the broker lacks no right, and still makes nothing.
+    // With the platform's fixtures restored, the broker has all rights and still creates nothing.
     let _namespace = dedicated.namespace_named(&world.home()).await;
     world.kinds.broker(&dedicated, &world.user, &world.home()).await;
     let mark = dedicated.audit_log().mark();
@@ -157,14 +157,14 @@ async fn an_emptied_store_behind_the_same_address_makes_nothing_new() {
     let requests = dedicated.audit_log().since(mark, &world.user).await;
     assert!(!requests.is_empty() && !requests.iter().any(AuditedRequest::is_write), "{requests:?}");
     assert_untouched(&world, &rows).await;
-    assert_eq!(sent(&world).await, before, "something was sent");
+    assert_eq!(sent(&world).await, before, "a request was sent");
     assert_eq!(world.crossplane.standing().await, Vec::<String>::new());
 
     dedicated.restore_everything().await;
     assert_goes_on(&world, &rows).await;
 }
 
-/// Three shipped runners, whose hints come from real watches and whose next sweeps are far away.
+/// Three shipped runners with hints from real watches, long before their next sweep.
 #[tokio::test]
 async fn lost_fleet_under_shipped_runners_stays_within_the_allowance() {
     for lost in [1, 5, 6, 2 * MANY] {
@@ -184,13 +184,13 @@ async fn lost_fleet_under_shipped_runners_stays_within_the_allowance() {
     }
 }
 
-/// Loses composite resources, and waits until the broker did what it may do about that.
+/// Deletes composite resources and waits until the broker has used its allowance.
 async fn loses(world: &Arc<RealWorld>, lost: &[ProvisionedResource]) {
     for row in lost {
         world.crossplane.delete_by_hand(row.id()).await;
     }
     let _turning = world.keep_turning();
-    until("what is lost to be repaired or held", || async {
+    until("the losses to be repaired or braked", || async {
         let made = made_again(world, lost).await;
         for done in
             [made, taken(world, "permit_taken").await, taken(world, "node_deregister").await]
@@ -218,7 +218,7 @@ async fn loses(world: &Arc<RealWorld>, lost: &[ProvisionedResource]) {
     }
 }
 
-/// How many of these have another composite resource on record than before: it is recorded before it is armed.
+/// How many of these have a new composite resource on record: it is recorded before it is armed.
 async fn made_again(world: &RealWorld, lost: &[ProvisionedResource]) -> i64 {
     let ids: Vec<_> = lost.iter().map(|row| row.id().as_uuid()).collect();
     let uids = lost.iter().map(|row| row.substrate().applied().unwrap().as_str().to_owned());
@@ -228,7 +228,6 @@ async fn made_again(world: &RealWorld, lost: &[ProvisionedResource]) -> i64 {
     sqlx::query_scalar(changed).bind(ids).bind(uids).fetch_one(world.pool()).await.unwrap()
 }
 
-/// How many resources wait for this reason.
 async fn waiting_for(world: &RealWorld, reason: &str) -> i64 {
     let waiting =
         "SELECT count(*) FROM plexsphere.provisioned_resource_schedule WHERE last_reason = $1";
@@ -240,7 +239,6 @@ async fn brakes_set(world: &RealWorld) -> i64 {
     sqlx::query_scalar(brakes).fetch_one(world.pool()).await.unwrap()
 }
 
-/// How many lines of the audit say that this was done.
 async fn taken(world: &RealWorld, action: &str) -> i64 {
     let lines = "SELECT count(*) FROM plexsphere.provisioned_resource_audit WHERE action = $1";
     sqlx::query_scalar(lines).bind(action).fetch_one(world.pool()).await.unwrap()

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use broker_domain::{Error as DomainError, Phase, ProvisionedResourceId};
 use broker_ports::{Envelope, EventSink};
 use broker_tests::real::RealWorld;
-use broker_tests::until;
 use broker_tests::world::{NODE, operator};
+use broker_tests::{TestPostgres, until};
 use embed_axum::OrderStatus;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -162,6 +162,10 @@ async fn axum_example_takes_an_order_to_ready_and_to_deleted() {
 
     shop.status(&placed, "Ready").await;
     assert_eq!(world.get(machine(&placed)).await.phase(), Phase::Ready);
+    let what = format!("GET /orders/{}/machine", text(&placed, "id"));
+    let (status, body) = shop.ask(&what, "", "").await;
+    let known: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, text(&known, "phase"), &known["hold_up"]), (200, "Ready", &Value::Null));
     let cancel = format!("DELETE /orders/{}", text(&placed, "id"));
     assert_eq!(shop.ask(&cancel, "x-request-id: cancel-1\r\n", "").await.0, 202);
     shop.status(&placed, "Deleted").await;
@@ -173,6 +177,17 @@ async fn axum_example_takes_an_order_to_ready_and_to_deleted() {
     let by_ann = sqlx::query_scalar(audit).bind(machine).fetch_all(world.pool()).await;
     let by_ann: Vec<String> = by_ann.unwrap();
     assert_eq!(by_ann, ["cancel-1", "order-1"]);
+}
+
+/// Postgres logs a notice for each `IF NOT EXISTS` that finds its table.
+#[tokio::test]
+async fn axum_example_migrates_again_without_a_notice() {
+    let (log, _guard) = Log::start();
+    let database = TestPostgres::shared().await.database().await;
+    let replicas = (embed_axum::migrate(database.pool()), embed_axum::migrate(database.pool()));
+    let (one, other) = tokio::join!(replicas.0, replicas.1);
+    one.and(other).unwrap();
+    assert!(!log.text().contains("already exists"), "{}", log.text());
 }
 
 #[tokio::test]
@@ -267,9 +282,7 @@ async fn program_of_the_page_brings_a_machine_to_ready_and_to_deleted() {
     let place = tempfile::tempdir().unwrap();
     let kubeconfig = place.path().join("kubeconfig");
     fs::write(&kubeconfig, world.kubeconfig()).unwrap();
-    // A shell may have started the tests with Ctrl-C ignored, which would be inherited.
-    let program = Command::new("env")
-        .args(["--default-signal=INT", env!("CARGO_BIN_EXE_embedded")])
+    let program = Command::new(env!("CARGO_BIN_EXE_embedded"))
         .arg(world.database().url())
         .env("KUBECONFIG", &kubeconfig)
         .spawn();
@@ -281,7 +294,7 @@ async fn program_of_the_page_brings_a_machine_to_ready_and_to_deleted() {
     world.service.deprovision(&operator(), machine).await.unwrap();
     reached(&world, machine, Phase::Deleted).await;
 
-    kill_process(Pid::from_child(&program.0), Signal::INT).unwrap();
+    kill_process(Pid::from_child(&program.0), Signal::TERM).unwrap();
     let status = until("the program to end", || {
         let ended = program.0.try_wait().unwrap();
         async move { ended }

@@ -1,5 +1,5 @@
-//! Explanations on real servers: what the API server itself refuses, and what is not there on it. All other verdicts are
-//! told in memory.
+//! Explanations on real servers: refusals by the API server itself, and objects missing from it.
+//! All other verdicts are tested in memory.
 
 use std::sync::Arc;
 
@@ -17,24 +17,23 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-/// A verdict, who has to act, and the kind of the next action.
+/// Asserts a verdict, its party, and the kind of the next action.
 fn assert_told(explained: &Explanation, verdict: Verdict, party: Party, action: &str) {
     let found = (explained.verdict, explained.party, explained.action.kind());
     assert_eq!(found, (verdict, party, action), "{explained}");
 }
 
-/// Waits until something holds.
 async fn holds(what: &str, ask: impl AsyncFn() -> bool) {
     until(what, || async { ask().await.then_some(()) }).await;
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_or_does_not_know_us_is_told() {
+async fn unreachable_or_refusing_server_is_explained() {
     let world = RealWorld::new().await;
     let ready = world.brought_to(Phase::Ready, &world.declaration(NODE)).await;
     let told = async |config: kube::Config| {
         let client = Client::try_from(config).unwrap();
-        let (ports, _cache) = wire(world.pool(), client, PATIENCE);
+        let ports = wire(world.pool(), client, PATIENCE).0.ports;
         let service = world.service_with(|mine| *mine = ports, |_| {});
         service.explain(&operator(), ready.id()).await.unwrap()
     };
@@ -47,7 +46,7 @@ async fn a_server_that_is_away_or_does_not_know_us_is_told() {
     let options = kube::config::KubeConfigOptions::default();
     let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
     config.auth_info = kube::config::AuthInfo::default();
-    config.auth_info.token = Some("nobody.knows.this".to_owned().into());
+    config.auth_info.token = Some("an.unknown.token".to_owned().into());
     let stranger = told(config).await;
     let verdict = Verdict::ClusterUnauthenticated;
     assert_told(&stranger, verdict, Party::Platform, "renew_credentials");
@@ -55,7 +54,7 @@ async fn a_server_that_is_away_or_does_not_know_us_is_told() {
     assert!(!explained.verdict.is_blocked(), "{explained}");
 }
 
-/// A policy that the API server evaluates itself, for objects of one kind in one namespace.
+/// A policy that the API server evaluates, for objects of one kind in one namespace.
 async fn policy(world: &RealWorld, plural: &str, operation: &str, message: &str) -> String {
     let name = format!("deny-{operation}-{}", world.project).to_lowercase();
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(world.admin.clone());
@@ -95,12 +94,12 @@ async fn lift_policy(world: &RealWorld, name: &str) {
 }
 
 #[tokio::test]
-async fn a_policy_that_refuses_is_told_on_the_way_up_and_down() {
+async fn refusing_policy_is_explained_in_convergence_and_teardown() {
     let world = Arc::new(RealWorld::new().await);
     let declared = world.declare(&world.declaration(NODE)).await.unwrap();
     let id = declared.id();
     let name = policy(&world, "machines", "CREATE", "no machines on Fridays").await;
-    // The API server takes a moment to hear of a policy; a dry run changes nothing meanwhile.
+    // The API server enforces a policy a moment after it was stored; a dry run changes nothing.
     holds("the policy holds", async || {
         let plan = world.service.plan(&operator(), id).await.unwrap();
         plan.refusal().is_some_and(|(_, words)| words.contains("no machines on Fridays"))
@@ -128,11 +127,11 @@ async fn a_policy_that_refuses_is_told_on_the_way_up_and_down() {
     lift_policy(&world, &name).await;
     holds("the policy is gone", async || api.delete(&object, &dry).await.is_ok()).await;
     world.until(id, Phase::Deleted).await;
-    assert_told(&world.explain(id).await, Verdict::Deleted, Party::Nobody, "wait");
+    assert_told(&world.explain(id).await, Verdict::Deleted, Party::None, "wait");
 }
 
 #[tokio::test]
-async fn kinds_schemas_and_namespaces_that_do_not_fit_are_told() {
+async fn mismatched_kind_schema_and_namespace_are_explained() {
     let world = RealWorld::alone(&TestCluster::shared().await).await;
     let declared = world.declaration(SIZED).with_parameters(r#"{"size":"small"}"#);
     let declared = world.declare(&declared).await.unwrap();
@@ -142,7 +141,7 @@ async fn kinds_schemas_and_namespaces_that_do_not_fit_are_told() {
     > = Api::all(world.admin.clone());
     let name = format!("clusters.{}", world.kinds.group());
 
-    // One size only.
+    // The schema accepts one size only.
     let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/parameters";
     let narrow =
         json!([{"op": "add", "path": format!("{path}/properties/size/enum"), "value": ["large"]}]);
@@ -173,7 +172,7 @@ async fn kinds_schemas_and_namespaces_that_do_not_fit_are_told() {
 }
 
 #[tokio::test]
-async fn a_namespace_that_goes_is_told() {
+async fn terminating_namespace_is_explained() {
     let world = RealWorld::new().await;
     let declared = world.declare(&world.declaration(NODE)).await.unwrap();
     let id = declared.id();
@@ -196,7 +195,7 @@ async fn a_namespace_that_goes_is_told() {
     assert_told(&absent, Verdict::NamespaceAbsent, Party::Platform, "create_namespace");
     let again = serde_json::from_value(json!({"metadata": {"name": home}})).unwrap();
     namespaces.create(&PostParams::default(), &again).await.unwrap();
-    // The binding of the writer went with the namespace.
+    // The writer's binding was deleted with the namespace.
     world.broker.admit_to(&home).await;
     world.until(id, Phase::Ready).await;
     namespaces.delete(&home, &DeleteParams::default()).await.unwrap();

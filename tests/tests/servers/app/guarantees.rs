@@ -1,4 +1,5 @@
-//! Each guarantee that the harness looks for is broken once, past the broker, and has to be missed.
+//! Negative control of the harness: each guarantee is violated once without the broker, and the
+//! harness must report it.
 
 use broker_domain::{Phase, ProvisionedResourceId, XrName};
 use broker_render::FIELD_MANAGER;
@@ -12,23 +13,22 @@ use kube::core::GroupVersionKind;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Executor};
 
-/// What is broken, from which phase on, and how.
+/// The guarantee, the phase, and how it is violated.
 type Breach = (&'static str, Phase, How);
 
 enum How {
     /// A statement about the resource `$1`.
     Sql(&'static str),
-    /// Another ProviderConfig, whose name goes on like this.
+    /// A second ProviderConfig with this name suffix.
     Config(&'static str),
-    /// A change of the composite resource by somebody else.
+    /// Another party changes the composite resource.
     Note,
-    /// A field that is not the broker's is applied under its name.
+    /// A field that is not the broker's is applied with its field manager.
     Taken,
-    /// A deletion by the broker that has not looked.
+    /// A deletion as the broker, without a read before.
     Blind,
-    /// An object of the broker's where it has no business.
+    /// An object of the broker in a foreign namespace.
     Elsewhere,
-    /// A token in the clear.
     Leak,
 }
 
@@ -108,7 +108,7 @@ const BREACHES: [Breach; 15] = [
     ),
 ];
 
-/// The object of a resource among ProviderConfigs, or one beside it.
+/// The ProviderConfig of a resource, or a second one.
 fn config_of(world: &RealWorld, name: &str) -> (Api<DynamicObject>, DynamicObject) {
     let group = world.kinds.provider_group();
     let kind = GroupVersionKind::gvk(&group, "v1beta1", "ProviderConfig");
@@ -144,7 +144,7 @@ async fn commit(world: &RealWorld, id: ProvisionedResourceId, how: &How) {
             api.delete(&name, &DeleteParams::default()).await.unwrap();
         }
         How::Elsewhere => {
-            // Under the broker's name, and with rights that its roles do not give it.
+            // With the broker's user name, and with rights that its roles do not grant.
             let broker =
                 world.cluster.identity_in(&world.user, broker_test_servers::servers::MASTERS).await;
             let metadata = ObjectMeta { name: Some(name), ..ObjectMeta::default() };
@@ -163,13 +163,12 @@ async fn commit(world: &RealWorld, id: ProvisionedResourceId, how: &How) {
     }
 }
 
-/// A statement that no trigger looks at.
 async fn past_triggers(world: &RealWorld, statement: &'static str, id: ProvisionedResourceId) {
     let mut transaction = world.pool().begin().await.unwrap();
     transaction.execute("SET LOCAL session_replication_role = replica").await.unwrap();
     let statement = sqlx::query(statement).bind(id.as_uuid());
     let changed = statement.execute(&mut *transaction).await.unwrap().rows_affected();
-    assert!(changed > 0, "nothing was broken");
+    assert!(changed > 0, "the statement changed no row");
     transaction.commit().await.unwrap();
 }
 
@@ -184,7 +183,7 @@ async fn brought_to(world: &RealWorld, phase: Phase) -> ProvisionedResourceId {
 }
 
 #[tokio::test]
-async fn every_breach_is_found_under_its_name() {
+async fn every_violation_is_reported_by_name() {
     let cluster = TestCluster::shared().await;
     let world = RealWorld::alone(&cluster).await;
     for (name, phase, how) in &BREACHES {
@@ -194,15 +193,15 @@ async fn every_breach_is_found_under_its_name() {
             objections.iter().any(|objection| objection.starts_with(&name))
         };
         let before = world.objections(&[id]).await;
-        assert!(!said(&before), "{name} was broken before: {before:?}");
+        assert!(!said(&before), "{name} was violated before: {before:?}");
         commit(&world, id, how).await;
         let after = world.objections(&[id]).await;
-        assert!(said(&after), "{name} is not missed: {after:?}");
+        assert!(said(&after), "{name} is not reported: {after:?}");
     }
 }
 
 #[tokio::test]
-async fn a_sweep_and_a_pass_that_find_something_to_do_are_found_out() {
+async fn work_left_for_a_sweep_or_a_pass_is_reported() {
     let world = RealWorld::new().await;
     let id = brought_to(&world, Phase::Ready).await;
     assert_eq!(world.stirred(&[id]).await, Vec::<String>::new());

@@ -8,25 +8,22 @@ use broker_tests::until;
 
 use crate::servers::processes::Killed;
 
-/// A replica of the broker in a process of its own, which ends with its test.
+/// A replica in its own process, which ends with its test.
 pub(crate) struct Host {
     process: Killed,
     name: String,
 }
 
-/// Where a replica finds its servers, and how patient it is.
 pub(crate) struct Place<'a> {
     pub(crate) dsn: &'a str,
     pub(crate) kubeconfig: &'a str,
     pub(crate) lease: Duration,
-    /// How often it looks at everything: what no hint told is found then.
+    /// The sweep interval: a sweep finds what no hint reported.
     pub(crate) sweep: Duration,
-    /// How often it asks for what is due.
     pub(crate) poll: Duration,
 }
 
 impl Host {
-    /// Starts a replica that has a name of its own.
     pub(crate) fn start(place: &Place<'_>) -> Self {
         static STARTED: AtomicU64 = AtomicU64::new(1);
         let name = format!("host-{}", STARTED.fetch_add(1, Ordering::Relaxed));
@@ -41,24 +38,21 @@ impl Host {
         Self { process: Killed(host), name }
     }
 
-    /// Kills it. Answers the name under which it held leases.
+    /// Kills it. Returns its name as a lease holder.
     pub(crate) fn kill(self) -> String {
         let Self { process, name } = self;
         drop(process);
         name
     }
 
-    /// Its process id.
     pub(crate) fn id(&self) -> u32 {
         self.process.0.id()
     }
 
-    /// Whether it has ended, killed or not.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.process.0.try_wait().unwrap().is_some()
     }
 
-    /// Ends it in good order.
     pub(crate) async fn stop(mut self) {
         drop(self.process.0.stdin.take());
         let status = until("a replica to end", || {

@@ -1,10 +1,10 @@
-//! The runner's process is killed at every request that it makes: before the server heard of it, and after the
-//! server did it and before the answer. Another one takes over, the resource arrives where it would have, and
-//! everything that must hold does.
+//! The runner's process is killed at every request that it makes: before the server receives it,
+//! and after the server has executed it, before the answer. Another replica takes over, the
+//! resource reaches the same phase, and every invariant holds.
 //!
-//! Every request of each workflow is tried in the nightly run. Otherwise it is the first and the last of each kind
-//! that changes something: whoever dies at a question, or just before a change, leaves behind what the change before
-//! that did.
+//! The nightly run tries every request of each workflow. The normal run tries the first and the
+//! last of each kind that changes something: a death at a read, or just before a change, leaves the
+//! same state as a death after the previous change.
 
 mod death;
 mod workflow;
@@ -18,10 +18,11 @@ use broker_tests::is_nightly;
 use death::{Death, Extent};
 use workflow::{Lane, Workflow};
 
-/// Deaths side by side. Each has a world to itself: replicas of one world would take over from one another.
+/// Concurrent deaths, each in a separate world: replicas of one world would take over from one
+/// another.
 const SIDE_BY_SIDE: usize = 4;
 
-/// What became of one death: whether the replica died before it was done, and where; or what is there instead.
+/// The result of one death: whether and where the replica died before it was done, or the failure.
 struct Outcome {
     death: Death,
     survived: Result<(bool, Lane), String>,
@@ -32,7 +33,7 @@ async fn die(workflow: Workflow, death: Death, lane: Option<Lane>) -> Outcome {
         Some(lane) => lane,
         None => Lane::new().await,
     };
-    // A panic has said what is wrong; the others go on.
+    // The panic was reported; the others continue.
     let survived = AssertUnwindSafe(workflow.survive(&lane, &death)).catch_unwind().await;
     let survived = match survived {
         Ok(killed) => Ok((killed, lane)),
@@ -77,26 +78,26 @@ async fn survives_every_death(workflow: Workflow) {
         failed.len()
     );
     assert!(failed.is_empty(), "{workflow:?} did not survive: {}", failed.join("\n"));
-    // The last requests of the counted run may come after the resource has arrived.
+    // The last requests of the counted run may follow the resource's final phase.
     assert!(died * 2 > tried, "only {died} of {tried} replicas died before they were done");
 }
 
 #[tokio::test]
-async fn a_creation_survives_the_death_of_its_replica_at_any_request() {
+async fn creation_survives_a_kill_at_any_request() {
     survives_every_death(Workflow::Create).await;
 }
 
 #[tokio::test]
-async fn a_rollback_survives_the_death_of_its_replica_at_any_request() {
+async fn rollback_survives_a_kill_at_any_request() {
     survives_every_death(Workflow::Rollback).await;
 }
 
 #[tokio::test]
-async fn a_deletion_survives_the_death_of_its_replica_at_any_request() {
+async fn deletion_survives_a_kill_at_any_request() {
     survives_every_death(Workflow::Delete).await;
 }
 
 #[tokio::test]
-async fn a_replacement_survives_the_death_of_its_replica_at_any_request() {
+async fn replacement_survives_a_kill_at_any_request() {
     survives_every_death(Workflow::Replace).await;
 }

@@ -1,7 +1,7 @@
-//! What arrives when nobody waits for it any more, and what does not arrive at all, on a real API server.
+//! Late and lost requests on a real API server.
 //!
-//! A worker is held up in the middle of a request until its lease is long over. It does not know that, and goes on
-//! when the request is let through.
+//! A worker is delayed in the middle of a request until its lease has long ended. It is unaware of
+//! that, and continues when the request is released.
 
 use broker_app::{Error, PassResult};
 use broker_domain::{Phase, ProvisionedResourceId};
@@ -13,26 +13,24 @@ use tokio::task::JoinSet;
 
 use super::between::Between;
 
-/// How many sweeps it takes until an orphan is gone: the composite resource first, then its ProviderConfig.
+/// How many sweeps remove an orphan: the composite resource first, then its ProviderConfig.
 const SWEEPS: usize = 4;
 
 fn is_apply(request: &Request, plural: &str) -> bool {
     request.verb == "PATCH" && request.target.contains(&format!("/{plural}/"))
 }
 
-/// Holds up the first apply of a machine, which is its shell.
 fn hold_shell(between: &Between) -> Held {
     between.kubernetes.script().first(|it| is_apply(it, "machines")).before_forward().hold()
 }
 
-/// Holds up the second, which arms it.
 fn hold_arm(between: &Between) -> Held {
     between.kubernetes.script().nth(2, |it| is_apply(it, "machines")).before_forward().hold()
 }
 
 type Pass = JoinSet<Result<PassResult, Error>>;
 
-/// A resource in the middle of whose first pass a worker is held up. Its lease is over.
+/// A resource whose worker is held during its first pass. The lease has ended.
 async fn held_up(
     world: &RealWorld,
     between: &Between,
@@ -47,14 +45,14 @@ async fn held_up(
     (id, pass)
 }
 
-/// What was let through has arrived, and the worker has noticed, or has not had to.
+/// Releases the request and waits for the worker, if it still runs.
 async fn let_through(held: Held, mut pass: Pass) -> Result<PassResult, Error> {
     held.release();
     pass.join_next().await.unwrap().unwrap()
 }
 
 #[tokio::test]
-async fn a_late_shell_of_what_is_deleted_is_removed_by_the_next_sweeps() {
+async fn late_shell_of_a_deleted_resource_is_removed_by_sweeps() {
     let world = RealWorld::new().await;
     let between = Between::of(&world).await;
     let mut held = hold_shell(&between);
@@ -81,7 +79,7 @@ async fn a_late_shell_of_what_is_deleted_is_removed_by_the_next_sweeps() {
 }
 
 #[tokio::test]
-async fn a_late_arm_of_what_is_deleted_makes_nothing() {
+async fn late_arm_of_a_deleted_resource_creates_nothing() {
     let world = RealWorld::new().await;
     let between = Between::of(&world).await;
     let mut held = hold_arm(&between);
@@ -93,8 +91,8 @@ async fn a_late_arm_of_what_is_deleted_makes_nothing() {
     world.assert_sound(id).await;
 }
 
-/// Ways in which a question about an object stays without an answer.
-fn no_answers() -> [(&'static str, HttpAnswer); 6] {
+/// The ways in which a read can fail to be answered.
+fn failed_answers() -> [(&'static str, HttpAnswer); 6] {
     let status = |code: u16| StatusCode::from_u16(code).unwrap();
     [
         ("forbidden", HttpAnswer::failure(status(403), "Forbidden", "no")),
@@ -107,7 +105,7 @@ fn no_answers() -> [(&'static str, HttpAnswer); 6] {
 }
 
 #[tokio::test]
-async fn what_could_not_be_learnt_makes_and_removes_nothing() {
+async fn unanswered_reads_create_and_delete_nothing() {
     let world = RealWorld::new().await;
     let ready = world.brought_to(Phase::Ready, &world.declaration(NODE)).await.id();
     let leaving = world.brought_to(Phase::Ready, &world.declaration(NODE)).await.id();
@@ -117,7 +115,7 @@ async fn what_could_not_be_learnt_makes_and_removes_nothing() {
     let standing = world.crossplane.standing().await;
     let mark = world.cluster.audit_log().mark();
     for plural in ["machines", "providerconfigs", "parts", "namespaces"] {
-        for (why, answer) in no_answers() {
+        for (why, answer) in failed_answers() {
             let about = move |request: &Request| {
                 request.verb == "GET" && request.target.contains(&format!("/{plural}"))
             };
@@ -125,7 +123,7 @@ async fn what_could_not_be_learnt_makes_and_removes_nothing() {
             for id in [ready, leaving] {
                 let before = world.get(id).await.phase();
                 let outcome = worker.reconcile(id).await;
-                // A converging pass decides nothing by what was composed, and does not read it.
+                // A converging pass does not decide on composed objects, and does not read them.
                 let is_read = plural != "parts" || id == leaving;
                 assert_eq!(outcome.is_err(), is_read, "{plural} {why}: {outcome:?}");
                 assert_eq!(world.get(id).await.phase(), before, "{plural} {why}");
@@ -138,7 +136,7 @@ async fn what_could_not_be_learnt_makes_and_removes_nothing() {
     assert!(writes.is_empty(), "S8: {writes:?}");
     assert_eq!(world.crossplane.standing().await, standing);
 
-    // Once it can be learnt, everything goes its way.
+    // With answers, everything proceeds.
     world.until(leaving, Phase::Deleted).await;
     world.until(ready, Phase::Ready).await;
     for id in [ready, leaving] {

@@ -1,4 +1,4 @@
-//! What no change on the cluster tells of, and is noticed all the same, without a sweep.
+//! Changes without a hint from the cluster are noticed without a sweep too.
 
 use broker_domain::Phase;
 use broker_tests::real::RealWorld;
@@ -6,12 +6,12 @@ use broker_tests::until;
 use broker_tests::world::NODE;
 
 #[tokio::test]
-async fn a_node_that_enrols_is_noticed_without_a_sweep() {
+async fn enrolled_node_is_noticed_without_a_sweep() {
     let world = RealWorld::new().await;
     let id = world.brought_to(Phase::Enrolling, &world.declaration(NODE)).await.id();
     let runner = world.runner_without_sweeps("replica");
     let story = async {
-        until("the runner to leave it alone", || async {
+        until("the runner to wait for the Node", || async {
             let resting = "SELECT due_at IS NULL AND lease_owner IS NULL
                 FROM plexsphere.provisioned_resource_schedule WHERE provisioned_resource_id = $1";
             let resting = sqlx::query_scalar::<_, bool>(resting).bind(id.as_uuid());

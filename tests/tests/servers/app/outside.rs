@@ -1,14 +1,19 @@
-//! The README's program in a crate outside of the workspace, as a reader of the README makes one.
+//! What the pages and examples show, in crates outside of the workspace: there, no other crate's features hide a missing one.
+//!
+//! The README's program runs. The others are only checked, because other tests run the same programs in the workspace.
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const README: &str = include_str!("../../../../README.md");
+use tempfile::TempDir;
 
-/// Every published crate, which a reader has from the registry.
-const CRATES: [(&str, &str); 8] = [
+const README: &str = include_str!("../../../../README.md");
+const EMBEDDING: &str = include_str!("../../../../docs/embedding.md");
+
+/// Every published library, which a reader has from the registry.
+const CRATES: [(&str, &str); 9] = [
     ("broker-app", "broker-app"),
     ("broker-domain", "broker-domain"),
     ("broker-embed", "broker-app/embed"),
@@ -17,52 +22,171 @@ const CRATES: [(&str, &str); 8] = [
     ("broker-pg", "broker-pg"),
     ("broker-ports", "broker-ports"),
     ("broker-render", "broker-render"),
+    ("broker-testkit", "broker-ports/testkit"),
 ];
 
-/// The first block of a language in the section "Embed it".
-fn block(language: &str) -> &'static str {
-    let (_, section) = README.split_once("\n## Embed it\n").unwrap();
+/// The first block of a language in a section.
+fn block(page: &'static str, section: &str, language: &str) -> &'static str {
+    let (_, section) = page.split_once(&format!("\n## {section}\n")).unwrap();
     let (_, rest) = section.split_once(&format!("\n```{language}\n")).unwrap();
     rest.split_once("\n```\n").unwrap().0
 }
 
-/// What `cargo new` writes, the README's dependencies, and where our crates are until they are published.
-fn manifest(root: &Path) -> String {
-    let mut manifest =
-        "[package]\nname = \"reader\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n".to_owned();
-    let _ = writeln!(manifest, "{}\n\n[patch.crates-io]", block("toml"));
-    for (name, path) in CRATES {
-        let _ = writeln!(manifest, "{name} = {{ path = '{}' }}", root.join(path).display());
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// A crate outside of the workspace.
+struct Outside(TempDir);
+
+impl Outside {
+    /// What `cargo new` writes, a page's dependencies, and its program.
+    fn of_page(dependencies: &str, program: &str) -> Self {
+        let package = "[package]\nname = \"reader\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
+        let outside = Self(tempfile::tempdir().unwrap());
+        fs::create_dir(outside.path().join("src")).unwrap();
+        fs::write(outside.path().join("src/main.rs"), program).unwrap();
+        outside.add_manifest(&format!("{package}\n{dependencies}\n"));
+        outside
     }
-    manifest
+
+    /// A copy of an example, with dependencies on published crates instead of paths.
+    fn of_example(name: &str) -> Self {
+        let (outside, example) =
+            (Self(tempfile::tempdir().unwrap()), root().join("examples").join(name));
+        copy(&example, outside.path());
+        let manifest = fs::read_to_string(example.join("Cargo.toml")).unwrap();
+        let mut published = String::new();
+        for line in manifest.lines() {
+            // `path = "…", version = …` becomes `version = …`.
+            match line.split_once("path = \"") {
+                Some((before, after)) => {
+                    let (_, after) = after.split_once("\", ").unwrap();
+                    let _ = writeln!(published, "{before}{after}");
+                }
+                None => {
+                    let _ = writeln!(published, "{line}");
+                }
+            }
+        }
+        outside.add_manifest(&published);
+        outside
+    }
+
+    /// The manifest, and where our crates are until they are published.
+    fn add_manifest(&self, manifest: &str) {
+        let mut manifest = format!("{manifest}\n[patch.crates-io]\n");
+        for (name, path) in CRATES {
+            let _ = writeln!(manifest, "{name} = {{ path = '{}' }}", root().join(path).display());
+        }
+        fs::write(self.path().join("Cargo.toml"), manifest).unwrap();
+        fs::copy(root().join("Cargo.lock"), self.path().join("Cargo.lock")).unwrap();
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Runs cargo in the crate, and answers what it printed.
+    fn cargo(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new(env!("CARGO"));
+        for (name, _) in std::env::vars_os() {
+            // What cargo set for this test's own package.
+            let text = name.to_string_lossy();
+            if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| text.starts_with(prefix)) {
+                command.env_remove(&name);
+            }
+        }
+        let output = command
+            .args(arguments)
+            .args(["--offline", "--quiet"])
+            .current_dir(self.path())
+            .env("CARGO_TARGET_DIR", target())
+            .env("CARGO_PROFILE_DEV_DEBUG", "false")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {}\n{said}", output.status);
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The features with which a dependency is compiled.
+    fn features(&self, package: &str) -> Vec<String> {
+        let line = |line: &str| {
+            let features = line.strip_prefix(&format!("{package} v"))?.split_once('|')?.1;
+            Some(features.split(',').map(str::to_owned).collect())
+        };
+        let tree = ["tree", "--edges", "normal", "--prefix", "none", "--format", "{p}|{f}"];
+        let tree = self.cargo(&tree);
+        tree.lines().find_map(line).unwrap_or_else(|| panic!("no {package} in {tree}"))
+    }
+
+    /// TLS is complete only at run time, so its features are compared: a stack for the API server with exactly one
+    /// provider, and a stack for the database.
+    fn assert_has_tls(&self) {
+        let providers = self.features("rustls");
+        let count = providers.iter().filter(|it| ["ring", "aws_lc_rs"].contains(&it.as_str()));
+        assert_eq!(count.count(), 1, "rustls: {providers:?}");
+        for (package, expected) in [("kube", "rustls-tls"), ("kube", "ring"), ("sqlx", "tls-")] {
+            let features = self.features(package);
+            assert!(features.iter().any(|it| it.starts_with(expected)), "{package}: {features:?}");
+        }
+    }
+}
+
+/// Beside the workspace's own artifacts, shared by all of these crates: a second run compiles them alone.
+fn target() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("outside")
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            fs::create_dir(&target).unwrap();
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
 }
 
 #[test]
 fn readme_program_runs_in_a_crate_of_its_own() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let reader = tempfile::tempdir().unwrap();
-    fs::create_dir(reader.path().join("src")).unwrap();
-    fs::write(reader.path().join("src/main.rs"), block("rust")).unwrap();
-    fs::write(reader.path().join("Cargo.toml"), manifest(root)).unwrap();
-    fs::copy(root.join("Cargo.lock"), reader.path().join("Cargo.lock")).unwrap();
+    let section = "Embed it";
+    let reader = Outside::of_page(block(README, section, "toml"), block(README, section, "rust"));
+    reader.cargo(&["run"]);
+}
 
-    let mut command = Command::new(env!("CARGO"));
-    for (name, _) in std::env::vars_os() {
-        // What cargo told this test about its own package.
-        let text = name.to_string_lossy();
-        if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| text.starts_with(prefix)) {
-            command.env_remove(&name);
-        }
+#[test]
+fn page_program_compiles_in_a_crate_of_its_own() {
+    let dependencies = block(EMBEDDING, "Cargo.toml", "toml");
+    let reader = Outside::of_page(dependencies, block(EMBEDDING, "The program", "rust"));
+    reader.cargo(&["check"]);
+    reader.assert_has_tls();
+}
+
+#[test]
+fn examples_compile_in_crates_of_their_own() {
+    // The tests of the other two read pages of this repository.
+    let with_tests = ["custom-token-issuer", "embed-axum"];
+    for name in with_tests {
+        Outside::of_example(name).cargo(&["check", "--all-targets"]);
     }
-    // Beside the workspace's own artifacts: a second run compiles the reader's crate only.
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("outside");
-    let output = command
-        .args(["run", "--offline", "--quiet"])
-        .current_dir(reader.path())
-        .env("CARGO_TARGET_DIR", target)
-        .env("CARGO_PROFILE_DEV_DEBUG", "false")
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}\n{said}", output.status);
+    for name in ["embed-memory", "embed-postgres-kubernetes"] {
+        Outside::of_example(name).cargo(&["check"]);
+    }
+    Outside::of_example("embed-axum").assert_has_tls();
+}
+
+#[test]
+fn every_example_is_checked_outside_of_the_workspace() {
+    let examples = fs::read_dir(root().join("examples")).unwrap().map(|it| it.unwrap().path());
+    let crates: Vec<_> = examples.filter(|it| it.join("Cargo.toml").is_file()).collect();
+    let body = include_str!("outside.rs");
+    for example in crates {
+        let name = example.file_name().unwrap().to_string_lossy();
+        assert!(body.contains(&format!("\"{name}\"")), "{name} is not checked");
+    }
 }

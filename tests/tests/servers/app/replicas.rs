@@ -1,4 +1,5 @@
-//! Three replicas on one database and one API server, two of which are killed and started again and again.
+//! Three replicas on one database and one API server, of which two are killed and restarted
+//! repeatedly.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -13,17 +14,17 @@ use futures::{StreamExt, stream};
 use super::host::{Host, Place};
 use broker_tests::is_nightly;
 
-/// So short that what a dead replica held is taken over while the others are at work.
+/// So short that the leases of a dead replica are taken over while the others work.
 const LEASE: Duration = Duration::from_secs(5);
 
 const SEED: u64 = 7;
 
-/// Three replicas; the first is left alone.
+/// Three replicas; the first is never killed.
 struct Replicas<'a> {
     place: Place<'a>,
     hosts: Vec<Host>,
     deaths: u64,
-    /// Leases that the dead still held, each of which somebody has to take over.
+    /// Leases of dead replicas, each of which another one has to take over.
     left_behind: i64,
 }
 
@@ -33,7 +34,6 @@ impl<'a> Replicas<'a> {
         Self { place, hosts, deaths: 0, left_behind: 0 }
     }
 
-    /// Kills one of the two and starts another in its place.
     async fn replace_one(&mut self, world: &RealWorld) {
         let victim = 1 + usize::try_from(random(self.deaths) % 2).unwrap();
         let dead = self.hosts.swap_remove(victim).kill();
@@ -49,21 +49,20 @@ impl<'a> Replicas<'a> {
     }
 }
 
-/// How many leases a replica holds.
 async fn held_by(world: &RealWorld, replica: &str) -> i64 {
     let held = "SELECT count(*) FROM plexsphere.provisioned_resource_schedule
         WHERE lease_owner = $1 AND lease_until > clock_timestamp()";
     sqlx::query_scalar(held).bind(replica).fetch_one(world.pool()).await.unwrap()
 }
 
-/// The same for the same step of the same seed.
+/// A deterministic pseudo-random number per step of the seed.
 fn random(step: u64) -> u64 {
     let mut hasher = DefaultHasher::new();
     (SEED, step).hash(&mut hasher);
     hasher.finish()
 }
 
-/// How many are in a phase, and how often rows were written in all.
+/// How many are in a phase, and the total number of row writes.
 async fn progress(world: &RealWorld, phase: Phase) -> (usize, u64) {
     let (arrived, written): (i64, i64) = sqlx::query_as(
         "SELECT count(*) FILTER (WHERE status = $1), coalesce(sum(version), 0)::bigint
@@ -76,7 +75,8 @@ async fn progress(world: &RealWorld, phase: Phase) -> (usize, u64) {
     (usize::try_from(arrived).unwrap(), u64::try_from(written).unwrap())
 }
 
-/// Lets the replicas work, and kills one of them whenever some more rows were written, until all have arrived.
+/// Lets the replicas work and kills one after every few row writes, until all resources are in the
+/// phase.
 async fn arrive(world: &RealWorld, replicas: &mut Replicas<'_>, many: usize, phase: Phase) {
     let (_, mut killed_at) = progress(world, phase).await;
     loop {
@@ -96,7 +96,7 @@ async fn arrive(world: &RealWorld, replicas: &mut Replicas<'_>, many: usize, pha
 }
 
 #[tokio::test]
-async fn three_replicas_of_which_two_die_again_and_again_bring_all_up_and_down() {
+async fn two_of_three_replicas_killed_repeatedly_still_converge() {
     let many = if is_nightly() { 300 } else { 40 };
     let world = Arc::new(RealWorld::new().await);
     let mut ids: Vec<ProvisionedResourceId> = Vec::new();
@@ -120,7 +120,7 @@ async fn three_replicas_of_which_two_die_again_and_again_bring_all_up_and_down()
     arrive(&world, &mut replicas, many, Phase::Deleted).await;
     let Replicas { deaths, left_behind, .. } = &replicas;
     println!(
-        "{many} went up and down; {deaths} replicas died and left {left_behind} leases behind"
+        "{many} converged and were deleted; {deaths} replicas died and left {left_behind} leases behind"
     );
     assert!(*deaths >= 4, "only {deaths} replicas were killed");
     replicas.stop().await;

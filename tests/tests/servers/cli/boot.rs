@@ -1,4 +1,5 @@
-//! A replica that cannot work does not start: one line on the standard error that says why, and exit code 1.
+//! A replica that cannot work does not start: one line on standard error with the reason, and exit
+//! code 1.
 
 use broker_domain::{ClusterId, Phase};
 use broker_pg::migrate;
@@ -12,20 +13,19 @@ use tokio::net::TcpListener;
 
 use super::process::{DSN, Environment, KUBECONFIG, TOKEN_TTL};
 
-/// Starts, and expects not to run.
+/// Starts, and expects the refusal.
 async fn refused(why: &str, environment: &Environment, line: &str) {
     let said = environment.run(&["run"]).await;
     let told = (said.code, said.err.as_str());
     assert_eq!(told, (Some(1), format!("error[{line}\n").as_str()), "{why}");
 }
 
-/// The line about a store that cannot be used.
 fn postgres(why: &str) -> String {
     format!("setup_failed]: cannot use Postgres: {why}")
 }
 
 #[tokio::test]
-async fn without_a_store_that_answers() {
+async fn start_without_a_usable_store_is_refused() {
     let world = RealWorld::new().await;
     let good = Environment::new(&world.database().url(), &world.kubeconfig());
     let at = |rest: &str| good.clone().with(DSN, &format!("postgres://{rest}"));
@@ -45,12 +45,12 @@ async fn without_a_store_that_answers() {
     let plain = "error occurred while attempting to establish a TLS connection: server does not support TLS";
     let impostor = at(&format!("postgres:hush@127.0.0.1:{port}/{name}?sslmode=disable"));
     let rows = [
-        ("nobody listens", at("a:hush@127.0.0.1:1/b"), postgres(closed)),
+        ("closed port", at("a:hush@127.0.0.1:1/b"), postgres(closed)),
         ("no answer", at(&format!("a:hush@{silent}/b")), postgres("no answer within 5s")),
         ("no such option", with("disable", "hush"), unreadable.to_owned()),
         ("no sslmode", at("a:hush@db.invalid/b"), remote.to_owned()),
         ("wrong password", impostor, postgres(password)),
-        ("encryption that the server has not", with("disable", "require"), postgres(plain)),
+        ("encryption without server support", with("disable", "require"), postgres(plain)),
         (
             "no such database",
             with(name, "nothing"),
@@ -82,7 +82,7 @@ async fn store_that_accepts_and_then_hangs_is_refused() {
     }
 }
 
-/// The runtime panics with the value of this variable in its payload.
+/// The test makes the runtime panic with the value of this variable in the payload.
 #[tokio::test]
 async fn panic_prints_its_place_and_not_its_payload() {
     let environment = Environment::new("", "").with("TOKIO_WORKER_THREADS", "hush");
@@ -103,7 +103,7 @@ async fn older_replica_starts_on_a_newer_schema_that_allows_it() {
     replica.stop().await;
 }
 
-/// What a later release leaves in the record: a migration that this one does not hold.
+/// Records a migration of a later release, which this release does not contain.
 async fn record_later(pool: &PgPool, lowest_release: u32) {
     let later = format!(
         "INSERT INTO plexsphere.provisioning_broker_migrations
@@ -114,7 +114,7 @@ async fn record_later(pool: &PgPool, lowest_release: u32) {
 }
 
 #[tokio::test]
-async fn without_the_schema_of_this_release() {
+async fn start_without_the_schema_of_this_release_is_refused() {
     let empty = TestPostgres::shared().await.database().await;
     let world = RealWorld::new().await;
     let ours = world.kubeconfig();
@@ -143,7 +143,7 @@ async fn without_the_schema_of_this_release() {
 }
 
 #[tokio::test]
-async fn without_a_cluster_that_answers() {
+async fn start_without_a_usable_cluster_is_refused() {
     let world = RealWorld::new().await;
     let url = world.database().url();
     let at = |kubeconfig: &str| Environment::new(&url, kubeconfig);
@@ -170,7 +170,7 @@ async fn without_a_cluster_that_answers() {
         "KUBECONFIG is empty, and there is neither ~/.kube/config nor the service account of a Pod";
     let rows = [
         (
-            "nobody listens",
+            "closed port",
             at(&closed.kubeconfig()),
             unconnected("tcp connect error: Connection refused (os error 111)"),
         ),
@@ -199,7 +199,7 @@ async fn without_a_cluster_that_answers() {
 }
 
 #[tokio::test]
-async fn on_another_cluster_than_that_of_its_resources() {
+async fn start_on_a_cluster_without_its_resources_is_refused() {
     let world = RealWorld::new().await;
     let resource = world.brought_to(Phase::Provisioning, &world.declaration(NODE)).await;
     let here = resource.substrate().cluster().map(ClusterId::to_string).unwrap();

@@ -1,5 +1,5 @@
-//! The manifests in deploy/: a real API server takes those of its own kinds, those of others fit a schema, and every
-//! metric that they name is one that a running replica shows.
+//! The manifests in deploy/: a real API server accepts its own kinds, foreign kinds fit a schema,
+//! and a running replica exposes every metric that they name.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,16 +12,16 @@ use broker_tests::real::RealWorld;
 use broker_tests::world::NODE;
 use broker_tests::{TestCluster, until};
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
-use kube::discovery::{AccessScope, ApiCapabilities};
+use kube::discovery::{ApiCapabilities, Scope};
 use kube::{Client, Discovery};
 use serde_json::{Value, json};
 
 use super::process::Environment;
 
-/// Whose kinds no API server knows by itself.
+/// An API group that no API server has built in.
 const FOREIGN: &str = "monitoring.coreos.com/v1";
 
-/// Where the replicas live, by all manifests.
+/// The replicas' namespace in all manifests.
 const HOME: &str = "plexsphere-system";
 
 fn directory() -> PathBuf {
@@ -32,7 +32,6 @@ fn text(name: &str) -> String {
     fs::read_to_string(directory().join(name)).unwrap()
 }
 
-/// The documents of every YAML file, with the file's name.
 fn documents() -> Vec<(String, Value)> {
     let entries = fs::read_dir(directory()).unwrap().map(|entry| entry.unwrap().file_name());
     let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
@@ -47,8 +46,8 @@ fn documents() -> Vec<(String, Value)> {
     documents
 }
 
-/// Checks a kind of others, as far as we use it: nothing undeclared, everything required. The schemas follow the
-/// documentation of the Prometheus operator and of Grafana.
+/// Checks a foreign kind as far as it is used here: no undeclared field, every required one. The
+/// schemas follow the documentation of the Prometheus operator and of Grafana.
 fn assert_fits(file: &str, kind: &str, document: &Value) {
     let schemas: Value = serde_json::from_str(include_str!("deploy/schemas.json")).unwrap();
     let schema = json!({"$ref": format!("#/$defs/{kind}"), "$defs": schemas});
@@ -60,7 +59,7 @@ fn assert_fits(file: &str, kind: &str, document: &Value) {
     assert_eq!(problems, Vec::<String>::new());
 }
 
-/// Applies an object as the API server would want it: an unknown field is an error.
+/// Applies an object with strict field validation.
 async fn apply(client: &Client, discovery: &Discovery, file: &str, object: &Value) {
     let object: DynamicObject = serde_json::from_value(object.clone()).unwrap();
     let types = object.types.clone().unwrap();
@@ -72,10 +71,10 @@ async fn apply(client: &Client, discovery: &Discovery, file: &str, object: &Valu
     let (kind, ApiCapabilities { scope, .. }) = found
         .unwrap_or_else(|| panic!("{file}: no server knows {} {}", types.api_version, types.kind));
     let api: Api<DynamicObject> = match (&scope, &object.metadata.namespace) {
-        (AccessScope::Namespaced, Some(namespace)) => {
+        (Scope::Namespaced, Some(namespace)) => {
             Api::namespaced_with(client.clone(), namespace, &kind)
         }
-        (AccessScope::Cluster, None) => Api::all_with(client.clone(), &kind),
+        (Scope::Cluster, None) => Api::all_with(client.clone(), &kind),
         other => panic!("{file}: {} {other:?}", types.kind),
     };
     let name = object.metadata.name.clone().unwrap();
@@ -87,7 +86,7 @@ async fn apply(client: &Client, discovery: &Discovery, file: &str, object: &Valu
 }
 
 #[tokio::test]
-async fn a_real_api_server_takes_every_manifest() {
+async fn api_server_accepts_every_manifest() {
     let cluster = TestCluster::shared().await;
     let client = cluster.admin().await;
     let discovery = Discovery::new(client.clone()).run_aggregated().await.unwrap();
@@ -125,9 +124,9 @@ async fn a_real_api_server_takes_every_manifest() {
     assert_eq!(kinds.iter().map(String::as_str).collect::<Vec<_>>(), expected);
 }
 
-/// Selectors, ports and names that have to fit together although no server compares them.
+/// Selectors, ports and names that must agree although no server compares them.
 #[test]
-fn the_manifests_fit_together() {
+fn manifests_agree_with_each_other() {
     let documents = documents();
     let of = |kind: &str| {
         let mut found = documents.iter().filter(|(_, document)| document["kind"] == kind);
@@ -172,7 +171,6 @@ fn the_manifests_fit_together() {
     }
 }
 
-/// Every expression of alerts and dashboard.
 fn expressions() -> Vec<(String, String)> {
     let mut expressions = Vec::new();
     for (file, document) in documents() {
@@ -197,13 +195,12 @@ fn expressions() -> Vec<(String, String)> {
     expressions
 }
 
-/// The names in an expression that begin as ours do.
+/// The names in an expression that have our prefix.
 fn metrics_in(expression: &str) -> BTreeSet<String> {
     let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| word.starts_with("provisioning_broker_")).map(str::to_owned).collect()
 }
 
-/// Label values that an expression selects by: `{result="failed"}`.
 fn selections(expression: &str) -> Vec<(String, String)> {
     let selectors = expression.split('{').skip(1).filter_map(|rest| rest.split('}').next());
     let matchers = selectors.flat_map(|selector| selector.split(','));
@@ -222,7 +219,7 @@ fn selections(expression: &str) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn every_metric_that_is_looked_at_is_one_that_a_replica_shows() {
+async fn every_referenced_metric_is_exposed_by_a_replica() {
     let world = Arc::new(RealWorld::new().await);
     let turning = world.keep_turning();
     let kubeconfig = world.kubeconfig();
@@ -247,7 +244,7 @@ async fn every_metric_that_is_looked_at_is_one_that_a_replica_shows() {
     let mut used = BTreeSet::new();
     for (place, expression) in expressions() {
         let metrics = metrics_in(&expression);
-        assert!(!metrics.is_empty(), "{place} looks at nothing of ours: {expression}");
+        assert!(!metrics.is_empty(), "{place} has no metric of ours: {expression}");
         let count = |bracket: char| expression.matches(bracket).count();
         assert_eq!((count('('), count('{')), (count(')'), count('}')), "{place}: {expression}");
         for metric in metrics {
@@ -269,9 +266,8 @@ async fn every_metric_that_is_looked_at_is_one_that_a_replica_shows() {
     assert_eq!(unseen, Vec::<&str>::new(), "documented, and on no dashboard");
 }
 
-/// The alerts of docs/operating.md are those that are deployed.
 #[test]
-fn every_alert_is_explained() {
+fn every_alert_is_documented() {
     let operating = fs::read_to_string(directory().join("../docs/operating.md")).unwrap();
     let deployed: BTreeSet<_> = documents()
         .iter()

@@ -1,4 +1,4 @@
-//! How replicas end in the middle of work, and what the next one finds.
+//! Replicas that end in the middle of work, and their successors.
 
 use broker_tests::HttpProxy;
 use broker_tests::real::RealWorld;
@@ -7,7 +7,6 @@ use rustix::process::Signal;
 
 use super::process::Environment;
 
-/// How many resources belong to a worker.
 async fn leased(world: &RealWorld) -> i64 {
     let leased = "SELECT count(*) FROM plexsphere.provisioned_resource_schedule
         WHERE lease_owner IS NOT NULL";
@@ -15,7 +14,7 @@ async fn leased(world: &RealWorld) -> i64 {
 }
 
 #[tokio::test]
-async fn sigterm_in_the_middle_of_a_pass_lets_it_finish_and_gives_its_lease_back() {
+async fn sigterm_lets_a_pass_finish_and_releases_its_lease() {
     let world = RealWorld::new().await;
     let cluster = HttpProxy::to(world.broker.client.clone()).await;
     let mut held = cluster.script().first(|it| it.verb == "PATCH").before_forward().hold();

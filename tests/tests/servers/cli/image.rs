@@ -1,4 +1,5 @@
-//! The image that the Dockerfile describes, without a daemon: its files in an empty root, its program as its user.
+//! The image of the Dockerfile, without a container daemon: its files in an empty root, its program
+//! as its user.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use super::process::{API_URL, DSN, EVENT_URL, LISTEN, Said};
 
 const DOCKERFILE: &str = include_str!("../../../../Dockerfile");
 
-/// The command whose result the image holds, and here with the profile that tests are built with.
+/// The image's build command, here with the profile of the tests.
 const BUILD: &str = ".ci/static --release";
 
 #[tokio::test]
@@ -56,13 +57,15 @@ async fn image_runs_as_its_user_with_nothing_but_its_files() {
     let Said { code, err, .. } = run(&["--nonsense"]);
     assert_eq!(code, Some(2));
     assert!(err.starts_with("error[usage]: unexpected argument '--nonsense'"), "{err}");
-    // An event URL is refused where there are no certificates. These are found, and then there is no store.
+    // Without certificates, the event URL would be refused. The certificates are found; then the
+    // missing store is the error.
     let Said { code, err, .. } = run(&["run"]);
     assert_eq!(code, Some(1));
     assert!(err.starts_with("error[setup_failed]: cannot use Postgres: "), "{err}");
 }
 
-/// Runs the program in the root. Only root may become another user; anybody may be called one.
+/// Runs the program in the root. Only root can change the user; any user can be mapped in a
+/// namespace.
 fn run(root: &Path, (uid, gid): (&str, &str), program: &Path, arguments: &[&str]) -> Said {
     let mut command = if geteuid().is_root() {
         let mut chroot = Command::new("chroot");
@@ -76,7 +79,7 @@ fn run(root: &Path, (uid, gid): (&str, &str), program: &Path, arguments: &[&str]
     command.arg(program).args(arguments).env_clear();
     // For the command that enters the root.
     command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-    command.env(DSN, "postgres://nobody@127.0.0.1:1/nothing").env(LISTEN, "127.0.0.1:0");
+    command.env(DSN, "postgres://none@127.0.0.1:1/nothing").env(LISTEN, "127.0.0.1:0");
     command.env(API_URL, "https://mesh.example.org").env(EVENT_URL, "https://events.example.org");
     let output = command.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();

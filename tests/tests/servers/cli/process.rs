@@ -1,4 +1,4 @@
-//! Starting the binary, reading what it says, and asking what it serves.
+//! Starting the binary, reading its output, and calling its HTTP endpoint.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -26,8 +26,8 @@ pub(crate) const KUBECONFIG: &str = "KUBECONFIG";
 
 /// The binary that was built with the tests.
 ///
-/// A name of its own: README's commands, which a test types, may build another one of the same code meanwhile
-/// and put it into its place.
+/// A hard link of its own: README's commands, which a test executes, may rebuild and replace the
+/// original meanwhile.
 pub(crate) fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
@@ -46,7 +46,7 @@ pub(crate) fn binary() -> &'static Path {
     })
 }
 
-/// An environment of nothing but what it is given, and the files that it names.
+/// An environment with only the given variables, and the files that they name.
 #[derive(Clone)]
 pub(crate) struct Environment {
     variables: Vec<(String, String)>,
@@ -54,7 +54,7 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// A store, and a management cluster by the content of a kubeconfig.
+    /// A store, and a cluster by the content of a kubeconfig.
     pub(crate) fn new(dsn: &str, kubeconfig: &str) -> Self {
         let files = Arc::new(tempfile::tempdir().unwrap());
         let file = files.path().join("kubeconfig");
@@ -67,7 +67,6 @@ impl Environment {
             .with(INTERVAL, "500ms")
     }
 
-    /// With another value of a variable.
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.variables.retain(|(other, _)| other != name);
         self.variables.push((name.to_owned(), value.to_owned()));
@@ -81,25 +80,21 @@ impl Environment {
         command
     }
 
-    /// Runs a command to its end.
     pub(crate) async fn run(&self, arguments: &[&str]) -> Said {
         let Ended { code, log, errors } = self.start_with(arguments).ended().await;
         let text = |lines: Vec<String>| lines.into_iter().map(|line| line + "\n").collect();
         Said { code, out: text(log), err: text(errors) }
     }
 
-    /// Starts a replica.
     pub(crate) fn start(&self) -> Replica {
         self.start_with(&["run"])
     }
 
-    /// The same with other arguments.
     pub(crate) fn start_with(&self, arguments: &[&str]) -> Replica {
         Replica::of(self.command(arguments), Arc::clone(&self.files))
     }
 }
 
-/// What a command said, and how it ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
@@ -107,12 +102,12 @@ pub(crate) struct Said {
     pub(crate) err: String,
 }
 
-/// A replica that runs, and everything that it said so far. Killed with its test.
+/// A running replica and its output so far. Killed with its test.
 pub(crate) struct Replica {
     process: Killed,
     log: Reading,
     errors: Reading,
-    /// Removed when nobody reads them any more.
+    /// Removed with the last replica that reads them.
     _files: Arc<TempDir>,
 }
 
@@ -138,14 +133,12 @@ impl Reading {
         self.lines.lock().unwrap().clone()
     }
 
-    /// Everything, once the stream has ended.
     fn end(self) -> Vec<String> {
         self.reader.join().unwrap();
         Arc::into_inner(self.lines).unwrap().into_inner().unwrap()
     }
 }
 
-/// Everything that a replica said, and how it ended.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) log: Vec<String>,
@@ -161,7 +154,6 @@ impl Replica {
         Self { process: Killed(child), log, errors, _files: files }
     }
 
-    /// The first line of the log with that message.
     pub(crate) async fn logged(&self, message: &str) -> Value {
         until(format_args!("{message:?} in the log"), || async {
             let lines = self.log.lines();
@@ -171,14 +163,12 @@ impl Replica {
         .await
     }
 
-    /// Status and body of what is served at a path.
     pub(crate) async fn get(&self, path: &str) -> (u16, String) {
         let answer = self.answer(path).await;
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         (head.split_whitespace().nth(1).unwrap().parse().unwrap(), body.to_owned())
     }
 
-    /// The same with its head.
     pub(crate) async fn answer(&self, path: &str) -> String {
         let serving = self.logged("serving /livez, /readyz and /metrics").await;
         exchange(serving["address"].as_str().unwrap(), path).await.unwrap_or_else(|gone| {
@@ -186,7 +176,6 @@ impl Replica {
         })
     }
 
-    /// Waits until it is ready.
     pub(crate) async fn ready(&self) {
         until("the replica to be ready", || async {
             (self.get("/readyz").await == (200, "ok\n".to_owned())).then_some(())
@@ -194,13 +183,12 @@ impl Replica {
         .await;
     }
 
-    /// Waits until it is not ready; answers why.
     pub(crate) async fn unready(&self) -> String {
         self.unready_because_of("").await
     }
 
-    /// Waits until it is not ready for a reason with this word in it; answers the reason. On a busy machine a sweep may
-    /// be late meanwhile, which is a reason, too.
+    /// Waits until it is not ready for a reason that contains this word; returns the reason. On a
+    /// busy machine a late sweep is another possible reason.
     pub(crate) async fn unready_because_of(&self, word: &str) -> String {
         until("the replica not to be ready", || async {
             let (status, why) = self.get("/readyz").await;
@@ -213,7 +201,6 @@ impl Replica {
         kill_process(Pid::from_child(&self.process.0), signal).unwrap();
     }
 
-    /// Waits for its end.
     pub(crate) async fn ended(self) -> Ended {
         let Self { mut process, log, errors, _files } = self;
         let status = until("the replica to end", || {
@@ -224,7 +211,7 @@ impl Replica {
         Ended { code: status.code(), log: log.end(), errors: errors.end() }
     }
 
-    /// Ends it as a supervisor would.
+    /// Stops it as a supervisor would.
     pub(crate) async fn stop(self) -> Ended {
         self.signal(Signal::TERM);
         let ended = self.ended().await;

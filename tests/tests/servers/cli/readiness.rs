@@ -1,4 +1,5 @@
-//! A replica that runs does not end because a server goes away: it says so, and recovers by itself.
+//! A running replica survives the loss of a server: it reports not ready, and recovers without a
+//! restart.
 
 use broker_tests::real::RealWorld;
 use broker_tests::{HttpProxy, PgProxy};
@@ -6,7 +7,7 @@ use broker_tests::{HttpProxy, PgProxy};
 use super::process::Environment;
 
 #[tokio::test]
-async fn readiness_follows_postgres_and_the_api_server_away_and_back() {
+async fn readiness_follows_loss_and_return_of_each_server() {
     let world = RealWorld::new().await;
     let store = PgProxy::to(world.database()).await;
     let cluster = HttpProxy::to(world.broker.client.clone()).await;
@@ -15,7 +16,7 @@ async fn readiness_follows_postgres_and_the_api_server_away_and_back() {
 
     for _ in 0..2 {
         store.script().each(|_| true).before_forward().cut();
-        // Sweeps, claims and the relay ask it, and any of them may be the first to notice.
+        // Sweeps, claims and the relay use the store, and any of them may be the first to fail.
         let reasons = ["repository_transient", "schedule_transient", "outbox_transient"];
         let lines = reasons.map(|reason| format!("provisioning-broker-reconcile: {reason}\n"));
         let why = replica.unready_because_of("_transient").await;
@@ -23,7 +24,7 @@ async fn readiness_follows_postgres_and_the_api_server_away_and_back() {
         store.script().clear();
         replica.ready().await;
 
-        // A sweep asks nobody while its watches go on, so a server that is gone has to hang up.
+        // A sweep sends no request while its watches work, so the proxy has to cut the connections.
         cluster.script().each(|_| true).before_forward().cut();
         cluster.hang_up();
         let why = replica.unready_because_of("cluster").await;

@@ -1,16 +1,16 @@
-//! README's commands, typed as they stand there. The command that runs all tests is left to whoever runs this one,
-//! and what wants Crossplane to the tier of that.
+//! Executes README's commands as written. The command that runs all tests is excluded, and those
+//! that need Crossplane belong to that tier.
 
 use broker_tests::readme::{Home, Typed, sections};
 
-/// It would run itself.
+/// This command would run itself.
 const TESTS: &str = "cargo xtask test\n";
 
-/// What only the other tier can type: a machine runs one Crossplane at a time.
+/// For the Crossplane tier only: a machine runs one Crossplane at a time.
 const CROSSPLANE: &str = "--crossplane";
 
 #[tokio::test]
-async fn every_command_works_as_written() {
+async fn every_readme_command_works_as_written() {
     let home = Home::new();
     let mut typed = Vec::new();
     for (heading, script) in sections() {

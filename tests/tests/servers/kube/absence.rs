@@ -1,5 +1,5 @@
-//! No information is not absence: only a direct read that was answered by the API server itself shows that
-//! something does not exist.
+//! No information is not absence: only a direct read that the API server itself answered proves
+//! that an object does not exist.
 
 use broker_domain::ObjectReference;
 use broker_kube::Cause;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::fixture::{Fixture, Subject, VERSIONED, cause, document, done, spec};
 
 #[tokio::test]
-async fn a_version_that_is_no_longer_served_hides_nothing() {
+async fn unserved_version_hides_no_object() {
     let fixture = Fixture::new().await;
     let both = document(VERSIONED, &["v1", "v2"], &spec(&json!({"type": "string"})));
     let mut definition = crd::from_xrd(&both);
@@ -46,7 +46,6 @@ async fn a_version_that_is_no_longer_served_hides_nothing() {
     .await;
 }
 
-/// The adapter behind a proxy, and a machine that stands.
 async fn proxied() -> (Fixture, HttpProxy, Subject) {
     let (fixture, proxy) = Fixture::proxied().await;
     let subject = fixture.machine();
@@ -55,7 +54,7 @@ async fn proxied() -> (Fixture, HttpProxy, Subject) {
 }
 
 #[tokio::test]
-async fn a_stranger_that_answers_with_another_object_proves_nothing() {
+async fn answer_with_another_object_proves_nothing() {
     let (fixture, proxy, subject) = proxied().await;
     let name = subject.reference().name().to_owned();
     let about = move |request: &broker_tests::proxy::Request| request.target.contains(&name);
@@ -67,7 +66,7 @@ async fn a_stranger_that_answers_with_another_object_proves_nothing() {
 }
 
 #[tokio::test]
-async fn another_cluster_is_known_by_its_kube_system() {
+async fn cluster_is_identified_by_its_kube_system_uid() {
     let (fixture, proxy, subject) = proxied().await;
     let here = fixture.port.identity().await.unwrap();
     assert_eq!(fixture.port.read(&subject.target()).await.unwrap().cluster, here);
@@ -77,15 +76,18 @@ async fn another_cluster_is_known_by_its_kube_system() {
         |request: &broker_tests::proxy::Request| request.target.contains("kube-system");
     proxy.script().each(is_identity).before_forward().answer(HttpAnswer::ok(other));
     let there = fixture.port.read(&subject.target()).await.unwrap().cluster;
-    assert_eq!(there.as_str(), "7d2c52b8-another", "an identity was remembered");
+    assert_eq!(there.as_str(), "7d2c52b8-another", "the identity was cached");
     proxy.script().clear();
     let nothing = HttpAnswer::failure(StatusCode::NOT_FOUND, "NotFound", "no such namespace");
     proxy.script().each(is_identity).before_forward().answer(nothing);
-    assert!(fixture.port.read(&subject.target()).await.is_err(), "no cluster is no cluster");
+    assert!(
+        fixture.port.read(&subject.target()).await.is_err(),
+        "an absent namespace is no identity"
+    );
 }
 
 #[tokio::test]
-async fn a_kind_that_the_server_will_not_speak_of_is_not_absent() {
+async fn failed_discovery_of_a_kind_is_not_absence() {
     let (fixture, proxy, subject) = proxied().await;
     let recorded =
         ObjectReference::new("silent.plexsphere.io/v1", "Silent", "s", Some("nowhere")).unwrap();
@@ -94,7 +96,7 @@ async fn a_kind_that_the_server_will_not_speak_of_is_not_absent() {
     let rows = [
         ("discovery is forbidden", HttpAnswer::failure(StatusCode::FORBIDDEN, "Forbidden", "no")),
         ("discovery is down", HttpAnswer::status(StatusCode::SERVICE_UNAVAILABLE)),
-        ("discovery is nonsense", HttpAnswer::ok("{}")),
+        ("discovery is malformed", HttpAnswer::ok("{}")),
     ];
     for (what, answer) in rows {
         proxy
@@ -109,7 +111,7 @@ async fn a_kind_that_the_server_will_not_speak_of_is_not_absent() {
 }
 
 #[tokio::test]
-async fn a_place_in_a_list_that_is_not_ours_is_refused() {
+async fn foreign_continue_token_is_refused() {
     let fixture = Fixture::new().await;
     let subject = fixture.machine();
     done(fixture.apply(subject.provider_config(), Precondition::Absent).await);

@@ -1,4 +1,4 @@
-//! The watch cache against the real API server, with everything that may happen to a watch.
+//! The watch cache on the real API server, with every disturbance of a watch.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,12 +24,12 @@ use super::world::api;
 /// Longer than any answer takes on a busy machine; only bounds a failure.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Waits that no test has to sit out.
+/// Short timeouts, so that no test has to wait long.
 fn quick() -> CacheOptions {
     CacheOptions::default().with_waits(Duration::from_millis(10), Duration::from_millis(100))
 }
 
-/// Runs a cache until the answer is dropped.
+/// Runs a cache until the returned value is dropped.
 pub(super) fn run(cache: &Arc<Cache>) -> JoinSet<()> {
     let cache = Arc::clone(cache);
     let mut running = JoinSet::new();
@@ -46,11 +46,11 @@ pub(super) async fn until_cold(cache: &Cache, fixture: &Fixture) {
         .await;
 }
 
-/// Waits until the cache itself, and not a list in its stead, shows a resource as it stands.
+/// Waits until the cache itself, not a fallback list, has the current version of a resource.
 async fn until_current(cache: &Cache, fixture: &Fixture, resource: &Subject) {
     let live = fixture.object(&resource.reference()).await;
     let live = live.map(|live| live["metadata"]["resourceVersion"].clone());
-    until("the cache to show what stands", || async {
+    until("the cache to be current", || async {
         let seen = match cache.warm(&fixture.xrd)?.observe(&resource.xr_target()) {
             CachedXr::Present { version, .. } => Some(json!(version.resource_version)),
             CachedXr::Absent => None,
@@ -60,7 +60,6 @@ async fn until_current(cache: &Cache, fixture: &Fixture, resource: &Subject) {
     .await;
 }
 
-/// Another party changes a composite resource.
 async fn change(fixture: &Fixture, resource: &Subject, value: &str) {
     let note = json!({"metadata": {"annotations": {"a": value}}});
     fixture.patch("kubectl", &resource.reference(), note).await;
@@ -78,14 +77,12 @@ fn is_list(request: &Request) -> bool {
     request.verb == "GET" && request.target.contains("limit=") && !is_watch(request)
 }
 
-/// How often the script's proxy was asked.
 type Wanted = fn(&Request) -> bool;
 
 fn count(proxy: &HttpProxy, wanted: Wanted) -> usize {
     proxy.script().seen().iter().filter(|request| wanted(request)).count()
 }
 
-/// A world whose cache runs behind a proxy that does something to the first watch.
 async fn disturbed(disturb: impl FnOnce(&HttpProxy), cache: CacheOptions) -> Disturbed {
     let fixture = Fixture::alone(&TestCluster::shared().await).await;
     let (proxy, client) = fixture.broker.proxied().await;
@@ -105,7 +102,8 @@ struct Disturbed {
 }
 
 impl Disturbed {
-    /// A change that the first watch should have told of, and the second has to. Lists and watches so far.
+    /// A change that the first watch misses and the second reports. Returns the number of lists and
+    /// watches so far.
     async fn recover(&self) -> (usize, usize) {
         until("the first watch", || async { (count(&self.proxy, is_watch) > 0).then_some(()) })
             .await;
@@ -118,10 +116,10 @@ impl Disturbed {
     }
 }
 
-/// Whatever ends a watch, or a list before it: the cache begins with a new list. The server may have come back over
-/// another store.
+/// Whatever ends a watch, or a list before it: the cache starts with a new list. The server may
+/// have come back with another store.
 #[tokio::test]
-async fn watch_that_fails_in_any_way_begins_with_a_new_list() {
+async fn failed_watch_restarts_with_a_new_list() {
     let line = json!({"type": "ERROR", "object": {
         "kind": "Status", "code": 410, "reason": "Expired", "message": "too old",
     }});
@@ -132,12 +130,7 @@ async fn watch_that_fails_in_any_way_begins_with_a_new_list() {
         ("refused as expired", watch, expired, (2, 2)),
         ("expires on its way", watch, HttpAnswer::ok(format!("{line}\n")), (2, 2)),
         ("cut within a line", watch, HttpAnswer::servers().cut_after(100), (2, 2)),
-        (
-            "cut when it says that there is nothing",
-            list,
-            HttpAnswer::servers().cut_after(60),
-            (2, 1),
-        ),
+        ("cut at its first bookmark", list, HttpAnswer::servers().cut_after(60), (2, 1)),
         ("throttled", list, busy.with_header("Retry-After", "1"), (2, 1)),
     ];
     for (why, wanted, answer, lists_and_watches) in rows {
@@ -150,7 +143,7 @@ async fn watch_that_fails_in_any_way_begins_with_a_new_list() {
 }
 
 #[tokio::test]
-async fn a_watch_that_says_nothing_is_given_up() {
+async fn silent_watch_times_out() {
     let silence = quick().with_silence(Duration::from_secs(2));
     let timeout = quick().with_request_timeout(Duration::from_secs(3));
     for (why, answer, options) in [
@@ -165,9 +158,9 @@ async fn a_watch_that_says_nothing_is_given_up() {
     }
 }
 
-/// However well a watch is, what it leaves out is found: by a list, and with a hint.
+/// A healthy watch may still omit an event: a periodic list finds it and sends a hint.
 #[tokio::test]
-async fn a_watch_that_leaves_something_out_is_not_believed_for_ever() {
+async fn event_that_a_watch_omits_is_found_by_a_list() {
     let deaf = HttpAnswer::servers().stalled_after(0);
     let disturb = |proxy: &HttpProxy| proxy.script().first(is_watch).before_answer().answer(deaf);
     let options = quick().with_relist_after(Duration::from_secs(2));
@@ -179,11 +172,11 @@ async fn a_watch_that_leaves_something_out_is_not_believed_for_ever() {
     resource.start(&disturbed.cluster).await;
     hint(&mut hints, &resource).await;
     until_current(&disturbed.cache, &disturbed.fixture, &resource).await;
-    assert!(count(&disturbed.proxy, is_list) >= 2, "only a list can have told");
+    assert!(count(&disturbed.proxy, is_list) >= 2, "only a list can have found it");
 }
 
-/// An etcd that is restored goes back to old versions, and uses later ones a second time. The cache must not go on
-/// from where it was.
+/// A restored etcd returns to old versions and reuses later ones. The cache must not resume from
+/// its last version.
 #[tokio::test]
 async fn restored_store_is_noticed_when_the_watch_is_established() {
     let dedicated = TestCluster::dedicated().await;
@@ -211,8 +204,12 @@ async fn restored_store_is_noticed_when_the_watch_is_established() {
     hint(&mut hints, &lost).await;
     until_current(&cache, &fixture, &stays).await;
     let warm = cache.warm(&fixture.xrd).unwrap();
-    assert_eq!(warm.observe(&lost.xr_target()), CachedXr::Absent, "the store has lost it");
-    // Below the version that the cache had reached: today's changes are followed.
+    assert_eq!(
+        warm.observe(&lost.xr_target()),
+        CachedXr::Absent,
+        "the restored store does not have it"
+    );
+    // Below the version that the cache had reached: new changes are followed.
     let new = fixture.machine();
     new.start(&cluster).await;
     hint(&mut hints, &new).await;
@@ -223,9 +220,9 @@ fn is_identity(request: &Request) -> bool {
     request.target.ends_with("/namespaces/kube-system")
 }
 
-/// A version of one cluster means nothing on another: only a list tells what it has.
+/// A version of one cluster is meaningless on another: the cache needs a new list.
 #[tokio::test]
-async fn a_watch_is_not_taken_up_on_another_cluster() {
+async fn watch_does_not_resume_on_another_cluster() {
     let elsewhere = json!({"metadata": {"uid": "another-cluster", "resourceVersion": "1"}});
     let elsewhere = HttpAnswer::ok(elsewhere.to_string());
     let disturb = |proxy: &HttpProxy| {
@@ -235,12 +232,12 @@ async fn a_watch_is_not_taken_up_on_another_cluster() {
     until_warm(&disturbed.cache, &disturbed.fixture).await;
     let here = disturbed.fixture.port.identity().await.unwrap();
     assert_eq!(disturbed.cache.identity(), Some(here));
-    assert_eq!(count(&disturbed.proxy, is_list), 2, "what was listed elsewhere is no answer");
+    assert_eq!(count(&disturbed.proxy, is_list), 2, "a list of another cluster is no answer");
 }
 
-/// Which cluster it is, is known for as long as every watch goes on, and read again when one begins anew.
+/// The cluster's identity is cached while every watch continues, and read again when one restarts.
 #[tokio::test]
-async fn the_identity_is_that_of_the_watches() {
+async fn cluster_identity_is_cached_while_watches_continue() {
     let fixture = Fixture::alone(&TestCluster::shared().await).await;
     let (proxy, client) = fixture.broker.proxied().await;
     let (cluster, cache) = build(client, options(PATIENCE), quick());
@@ -250,9 +247,9 @@ async fn the_identity_is_that_of_the_watches() {
     let here = fixture.port.identity().await.unwrap();
     let asked = count(&proxy, is_identity);
     let known = cluster.identity().await.unwrap();
-    assert_eq!((&known, count(&proxy, is_identity)), (&here, asked), "it was not asked");
+    assert_eq!((&known, count(&proxy, is_identity)), (&here, asked), "the server was not asked");
 
-    // A kind that is not warm may stand anywhere.
+    // A cold kind may be of any cluster.
     let mut held = proxy.script().first(is_watch).before_forward().hold();
     cache.track_provider_configs(&config_kind().api_version, &config_kind().plural);
     held.reached().await;
@@ -265,7 +262,7 @@ async fn the_identity_is_that_of_the_watches() {
 }
 
 #[tokio::test]
-async fn a_kind_that_is_deleted_and_made_anew_is_followed_anew() {
+async fn recreated_kind_is_followed_again() {
     let fixture = Fixture::alone(&TestCluster::shared().await).await;
     let (cluster, cache) = fixture.broker.adapter(quick());
     let _running = run(&cache);
@@ -294,7 +291,7 @@ async fn a_kind_that_is_deleted_and_made_anew_is_followed_anew() {
 }
 
 #[tokio::test]
-async fn a_kind_is_dropped_on_request_and_when_nobody_asks() {
+async fn kind_is_dropped_on_request_and_when_unused() {
     let fixture = Fixture::alone(&TestCluster::shared().await).await;
     let unused_after = Duration::from_millis(200);
     let (_, cache) = fixture.broker.adapter(quick().with_unused_after(unused_after));
@@ -303,7 +300,7 @@ async fn a_kind_is_dropped_on_request_and_when_nobody_asks() {
     cache.untrack(&fixture.xrd);
     assert!(cache.warm(&fixture.xrd).is_none(), "it was dropped");
     until_warm(&cache, &fixture).await;
-    // Asking is what keeps it, so it is asked more and more seldom.
+    // Every read keeps the kind in use, so the test reads less and less often.
     let mut pause = unused_after;
     while cache.warm(&fixture.xrd).is_some() {
         pause += unused_after;

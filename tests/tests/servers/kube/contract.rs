@@ -16,7 +16,7 @@ use super::world::World;
 /// Cases that write to a namespace which does not exist. No role can be bound there, so the API server forbids before
 /// it looks for the namespace. These cases run with the writer role bound to the whole cluster.
 const NOWHERE: &[&str] =
-    &["a_deletion_in_an_absent_namespace_says_gone", "a_namespace_is_never_created"];
+    &["a_deletion_in_an_absent_namespace_is_gone", "a_namespace_is_never_created"];
 
 /// Which of the kinds of one sort a right was used on is up to the cases; the roles treat them alike.
 fn sort((group, resource, verb): Right) -> Right {

@@ -1,9 +1,10 @@
-//! What the adapter reports when the way to the API server, or the API server itself, fails.
+//! What the adapter reports when the API server, or the connection to it, fails.
 //!
-//! Each row is one fault at one request. It says what the caller is told, and whether the server had done what it was
-//! asked for; then the way is cleared, the caller tries again, and there is one object, or none, as there should be.
-//! **No fault is ever reported as absence.** Which class and which cause each status has is a table of the adapter's own
-//! unit tests.
+//! Each row is one fault of one request, with the expected error and whether the server has
+//! executed the request. Then the fault is removed, the caller retries, and there is one object, or
+//! none, as expected.
+//! **No fault is ever reported as absence.** The class and cause of each status are tested in the
+//! adapter's unit tests.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -21,56 +22,55 @@ use super::cache::{run, until_cold, until_warm};
 use super::fixture::{Fixture, Subject, done};
 use super::roles::{build, options};
 
-/// Nothing is answered within it, because nothing ever is.
+/// The adapter's timeout, for faults that never answer.
 const SHORT: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_mins(1);
 
-/// What happens to the one request that matters.
 enum Fault {
-    /// The server is not asked.
+    /// An answer without the server.
     Before(HttpAnswer),
-    /// The server has done it.
+    /// An answer after the server has executed the request.
     After(HttpAnswer),
-    /// The connection is closed, and the server is not asked.
+    /// The connection is cut before the server receives the request.
     CutBefore,
-    /// The connection is closed when the server has done it.
+    /// The connection is cut after the server has executed the request.
     CutAfter,
-    /// Nothing is passed on for as long as the client waits.
+    /// Nothing is forwarded until the client's timeout.
     Held,
-    /// Nobody listens.
+    /// The port is closed.
     Refused,
 }
 
 use Fault::{After, Before, CutAfter, CutBefore, Refused};
 
-/// A status without a body that the API server would send.
+/// A status without the API server's body.
 fn bare(code: u16) -> HttpAnswer {
     HttpAnswer::status(StatusCode::from_u16(code).unwrap())
 }
 
-/// What the caller is told, and whether it happened.
+/// The expected error, and whether the request was executed.
 struct Told {
     class: FailureClass,
     cause: Cause,
     happened: bool,
 }
 
-/// It will not work.
+/// A retry is pointless.
 fn rejected(cause: Cause) -> Told {
     Told { class: FailureClass::Rejected, cause, happened: false }
 }
 
-/// It did not happen.
+/// It was not executed.
 fn transient(cause: Cause) -> Told {
     Told { class: FailureClass::Transient, cause, happened: false }
 }
 
-/// It may have happened, and did not.
+/// It may have been executed, and was not.
 fn lost(cause: Cause) -> Told {
     Told { class: FailureClass::Unknown, cause, happened: false }
 }
 
-/// It may have happened, and did.
+/// It may have been executed, and was.
 fn unseen(cause: Cause) -> Told {
     Told { class: FailureClass::Unknown, cause, happened: true }
 }
@@ -83,7 +83,7 @@ impl Told {
     }
 }
 
-/// The adapter behind a proxy at which one fault strikes the first such request.
+/// The adapter behind a proxy with one fault for the first matching request.
 struct Faulty<'f> {
     fixture: &'f Fixture,
     proxy: HttpProxy,
@@ -102,7 +102,7 @@ impl<'f> Faulty<'f> {
         let deadline = if told.cause == Cause::Deadline { SHORT } else { LONG };
         let (proxy, client) = fixture.broker.proxied().await;
         let (cluster, _) = build(client, options(deadline), CacheOptions::default());
-        // So that the adapter knows its kinds, and the next request is the one that matters.
+        // The adapter discovers its kinds first, so that the next request is the one to disturb.
         let any = fixture.machine().target();
         until("the kinds to be known", || async { cluster.read(&any).await.ok() }).await;
         let refused = matches!(fault, Refused);
@@ -122,10 +122,10 @@ impl<'f> Faulty<'f> {
     fn assert_sent_once(&self, why: &str, verb: &str) {
         let seen = self.proxy.script().seen();
         let sent = seen.iter().filter(|request| request.verb == verb).count();
-        assert_eq!(sent, usize::from(!self.refused), "{why}: it was not sent once");
+        assert_eq!(sent, usize::from(!self.refused), "{why}: not sent exactly once");
     }
 
-    /// The adapter once the fault is over: what refuses does so for good.
+    /// The adapter after the fault; a closed port stays closed, so it gets a new adapter.
     fn recovered(&self) -> &KubeCluster {
         self.proxy.script().clear();
         if self.refused { &self.fixture.port } else { &self.cluster }
@@ -133,7 +133,7 @@ impl<'f> Faulty<'f> {
 }
 
 #[tokio::test]
-async fn apply_that_fails_is_told_and_happens_once() {
+async fn failed_apply_is_reported_and_happens_once() {
     let fixture = Fixture::new().await;
     let rows = [
         ("no connection", Refused, transient(Cause::Unreachable)),
@@ -146,7 +146,7 @@ async fn apply_that_fails_is_told_and_happens_once() {
         ("half a body", After(HttpAnswer::servers().cut_after(40)), unseen(Cause::Broken)),
         ("a body stalls", After(HttpAnswer::servers().stalled_after(40)), unseen(Cause::Deadline)),
         ("nonsense", After(HttpAnswer::ok("<html>")), unseen(Cause::Unreadable)),
-        ("a gateway that gave up", After(bare(504)), unseen(Cause::ServerError(504))),
+        ("a gateway timeout", After(bare(504)), unseen(Cause::ServerError(504))),
     ];
     for (why, fault, told) in rows {
         let faulty = Faulty::new(&fixture, fault, &told, |request| request.verb == "PATCH").await;
@@ -167,14 +167,14 @@ async fn apply_that_fails_is_told_and_happens_once() {
 }
 
 #[tokio::test]
-async fn deletion_that_fails_is_told_and_happens_once() {
+async fn failed_deletion_is_reported_and_happens_once() {
     let fixture = Fixture::new().await;
     let rows = [
         ("no connection", Refused, transient(Cause::Unreachable)),
         ("reset before", Before(HttpAnswer::reset()), lost(Cause::Broken)),
         ("reset after", After(HttpAnswer::reset()), unseen(Cause::Broken)),
         ("slow headers", After(HttpAnswer::half_a_head()), unseen(Cause::Deadline)),
-        ("a gateway that gave up", After(bare(504)), unseen(Cause::ServerError(504))),
+        ("a gateway timeout", After(bare(504)), unseen(Cause::ServerError(504))),
         ("another server answers", Before(bare(404)), rejected(Cause::Refused(404))),
     ];
     for (why, fault, told) in rows {
@@ -195,7 +195,7 @@ async fn deletion_that_fails_is_told_and_happens_once() {
 }
 
 #[tokio::test]
-async fn read_that_fails_is_never_absence() {
+async fn failed_read_is_never_absence() {
     let fixture = Fixture::new().await;
     let half_an_object = HttpAnswer::ok(r#"{"metadata": {"uid": "#);
     let rows = [
@@ -217,14 +217,14 @@ async fn read_that_fails_is_never_absence() {
         told.check(why, &faulty.cluster.read(&resource.target()).await.unwrap_err());
 
         let again = faulty.recovered().read(&resource.target()).await.unwrap();
-        let XrReading::Present(live) = again.xr else { panic!("{why}: it stands") };
+        let XrReading::Present(live) = again.xr else { panic!("{why}: the object exists") };
         assert_eq!(live.object.version(), &version, "{why}: a read changed something");
     }
 }
 
-/// The second page is part of the list: without it nothing is known of any resource.
+/// Without the second page, a list is incomplete and proves nothing about any resource.
 #[tokio::test]
-async fn list_that_fails_is_never_absence() {
+async fn failed_list_is_never_absence() {
     let fixture = Fixture::alone(&TestCluster::shared().await).await;
     let resources: Vec<Subject> = (0..6).map(|_| fixture.machine()).collect();
     for resource in &resources {
@@ -250,7 +250,7 @@ async fn list_that_fails_is_never_absence() {
 }
 
 #[tokio::test]
-async fn the_time_that_a_throttled_client_is_asked_for_is_passed_on() {
+async fn retry_after_of_a_throttled_request_is_passed_on() {
     let (fixture, proxy) = Fixture::proxied().await;
     let resource = fixture.machine();
     let busy = bare(429).with_header("Retry-After", "7");
@@ -263,9 +263,9 @@ async fn the_time_that_a_throttled_client_is_asked_for_is_passed_on() {
     }
 }
 
-/// A 500 is the object's fault only if the server is well.
+/// A 500 is the object's fault only if the server is healthy.
 #[tokio::test]
-async fn apply_at_an_unwell_server_may_have_happened() {
+async fn apply_at_an_unhealthy_server_is_unknown() {
     let fixture = Fixture::new().await;
     let told = unseen(Cause::ServerError(500));
     let is_apply = |request: &Request| request.verb == "PATCH";
@@ -278,7 +278,6 @@ async fn apply_at_an_unwell_server_may_have_happened() {
     assert!(fixture.object(&resource.reference()).await.is_some());
 }
 
-/// Waits until the adapter gets through again, and finds a resource as it was.
 async fn until_back(cluster: &KubeCluster, resource: &Subject) -> XrReading {
     until("the API server to be back", || async {
         cluster.read(&resource.target()).await.ok().map(|reading| reading.xr)
@@ -287,10 +286,10 @@ async fn until_back(cluster: &KubeCluster, resource: &Subject) -> XrReading {
 }
 
 #[tokio::test]
-async fn a_control_plane_that_dies_in_parts_loses_and_doubles_nothing() {
+async fn partial_control_plane_outage_loses_and_doubles_nothing() {
     let servers = TestCluster::dedicated().await;
     let fixture = Fixture::alone(&servers).await;
-    // A kind is cold because its watch broke, long before silence would make it so.
+    // Silence would make a kind cold much later than the broken watch does.
     let waits = CacheOptions::default()
         .with_waits(Duration::from_millis(50), Duration::from_millis(500))
         .with_silence(Duration::from_hours(1));
@@ -326,7 +325,7 @@ async fn a_control_plane_that_dies_in_parts_loses_and_doubles_nothing() {
     })
     .await;
     let XrReading::Present(live) = until_back(&cluster, &stands).await else {
-        panic!("it is lost")
+        panic!("the object is lost")
     };
     assert_eq!(live.object.version(), &version);
     until_warm(&cache, &fixture).await;

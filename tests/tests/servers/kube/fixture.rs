@@ -1,5 +1,5 @@
-//! What the tests of the adapter begin with: a Project with its namespace, kinds of our own, the adapter, and what the
-//! broker would render.
+//! The fixture of the adapter's tests: a Project with its namespace, private kinds, the adapter,
+//! and rendered manifests.
 
 use std::sync::Arc;
 
@@ -27,10 +27,10 @@ use serde_json::{Value, json};
 use super::roles::{Holder, uncached};
 use super::world::{api, fresh_id, plain_definition};
 
-/// Must never show anywhere.
+/// Must not appear in any output.
 pub(crate) const CANARY: &str = "canary-9c41e7-bootstrap-token";
 
-/// Holds whatever a test wants to keep.
+/// A finalizer that holds an object for a test.
 pub(crate) const FINALIZER: &str = "facts.plexsphere.io/held";
 
 const GROUP: &str = "facts.plexsphere.io";
@@ -42,12 +42,12 @@ pub(crate) const MACHINE: (&str, &str) = ("Machine", "machines");
 /// A kind whose versions come and go; its test installs it.
 pub(crate) const VERSIONED: (&str, &str) = ("Versioned", "versioneds");
 
-/// An XRD of a kind in some versions, all with the same schema.
+/// An XRD of a kind with these versions, all with the same schema.
 pub(crate) fn document(kind: (&str, &str), versions: &[&str], spec: &Value) -> Value {
     xrd(GROUP, kind, versions, spec)
 }
 
-/// What the platform installs.
+/// The spec's schema that the platform installs.
 pub(crate) fn spec(user_data: &Value) -> Value {
     json!({"type": "object", "properties": {
         "parameters": {"type": "object", "properties": {
@@ -61,7 +61,6 @@ pub(crate) fn part_kind() -> PlainKind {
     plain(&format!("parts.{GROUP}/v1"), "Part", "parts")
 }
 
-/// The kind of the ProviderConfigs.
 pub(crate) fn config_kind() -> PlainKind {
     plain(&format!("{PROVIDER}.crossplane.io/v1beta1"), "ProviderConfig", "providerconfigs")
 }
@@ -75,18 +74,18 @@ fn plain(api_version: &str, kind: &str, plural: &str) -> PlainKind {
     }
 }
 
-/// A Project on a cluster, and the adapter with the rights of a broker.
+/// A Project on a cluster, and the adapter with a broker's rights.
 pub(crate) struct Fixture {
     pub(crate) cluster: TestCluster,
-    /// What the test itself and other parties do.
+    /// The client of the test itself and of other parties.
     pub(crate) admin: Client,
-    /// What the adapter does: it has the roles for the kinds of this group, in its Project.
+    /// The adapter's identity: it has the roles for the kinds of this group in its Project.
     pub(crate) broker: Holder,
     pub(crate) port: KubeCluster,
     pub(crate) project: ProjectId,
-    /// The group of the composite resources.
     pub(crate) group: String,
-    /// What the catalog claims of a machine: anything goes, so that a test can send what the platform refuses.
+    /// The catalog's schema of a machine: it accepts anything, so that a test can send what the
+    /// platform rejects.
     pub(crate) xrd: Arc<Xrd>,
     _namespace: TestNamespace,
 }
@@ -96,12 +95,12 @@ impl Fixture {
         Self::of(&TestCluster::shared().await, GROUP).await
     }
 
-    /// One whose machines are of a kind that no other test has, so that a test counts its own.
+    /// A fixture with a private machine kind, so that a test can count its requests.
     pub(crate) async fn alone(cluster: &TestCluster) -> Self {
         Self::of(cluster, &format!("w{}.example.org", fresh_id().simple())).await
     }
 
-    /// One with machines of this group, in a Project of its own.
+    /// A fixture with machines of this group, in a new Project.
     pub(crate) async fn of(cluster: &TestCluster, group: &str) -> Self {
         let installed = spec(&json!({"type": "string"}));
         let machine = crd::from_xrd(&xrd(group, MACHINE, &["v1"], &installed));
@@ -133,7 +132,6 @@ impl Fixture {
         }
     }
 
-    /// The same with a proxy before the adapter.
     pub(crate) async fn proxied() -> (Self, HttpProxy) {
         let mut fixture = Self::new().await;
         let (proxy, client) = fixture.broker.proxied().await;
@@ -145,7 +143,6 @@ impl Fixture {
         Subject::new(self.project, Arc::clone(&self.xrd))
     }
 
-    /// A resource of another kind of the same group.
     pub(crate) fn resource_of(&self, kind: (&str, &str)) -> Subject {
         Subject::new(self.project, claimed(&self.group, kind))
     }
@@ -158,28 +155,26 @@ impl Fixture {
         self.port.apply(&ApplyRequest::open(self.project, manifest, precondition)).await
     }
 
-    /// A shell of the subject, under epoch 1.
+    /// Creates a shell of the subject, under epoch 1.
     pub(crate) async fn shell(&self, subject: &Subject) -> ObjectVersion {
         done(self.apply(subject.xr().shell(1), Precondition::Absent).await)
     }
 
-    /// The composite resource, which has to stand.
+    /// The composite resource, which must exist.
     pub(crate) async fn live(&self, subject: &Subject) -> LiveXr {
         match self.port.read(&subject.target()).await.unwrap().xr {
             XrReading::Present(live) => *live,
             absent @ (XrReading::Absent | XrReading::NamespaceAbsent | XrReading::KindAbsent) => {
-                panic!("the composite resource stands, but is read as {absent:?}")
+                panic!("the composite resource exists, but is read as {absent:?}")
             }
         }
     }
 
-    /// An object past the adapter.
     pub(crate) async fn object(&self, target: &ObjectReference) -> Option<Value> {
         let found = api(&self.admin, target).get_opt(target.name()).await.unwrap();
         found.map(|object| serde_json::to_value(object).unwrap())
     }
 
-    /// What somebody else does to an object.
     pub(crate) async fn patch(&self, manager: &str, target: &ObjectReference, patch: Value) {
         let parameters =
             PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
@@ -193,7 +188,7 @@ impl Fixture {
         api(&self.admin, target).delete(target.name(), &DeleteParams::background()).await.unwrap();
     }
 
-    /// An object that a composite resource composed, held by a provider.
+    /// A composed object, held by a provider's finalizer.
     pub(crate) async fn compose(&self, subject: &Subject, owner_uid: &str) -> ObjectReference {
         let (part, object) = subject.composed(owner_uid);
         let object = serde_json::from_value(object).unwrap();
@@ -202,7 +197,6 @@ impl Fixture {
     }
 }
 
-/// One resource, and what is rendered for it.
 pub(crate) struct Subject {
     pub(crate) identity: Identity,
     pub(crate) token_id: BootstrapTokenId,
@@ -212,7 +206,7 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// One that composes a part.
+    /// A resource that composes a part.
     fn new(project: ProjectId, xrd: Arc<Xrd>) -> Self {
         Self {
             identity: Identity {
@@ -242,7 +236,7 @@ impl Subject {
         self.xr_target().reference().unwrap()
     }
 
-    /// An object that it composed, as its provider holds it.
+    /// Its composed object, as its provider holds it.
     pub(crate) fn composed(&self, owner_uid: &str) -> (ObjectReference, Value) {
         let (owner, kind) = (self.reference(), part_kind());
         let name = format!("{}-part", owner.name());
@@ -276,7 +270,7 @@ impl Subject {
         .unwrap()
     }
 
-    /// Armed with the canary token.
+    /// The armed manifest, with the canary token.
     pub(crate) fn sealed(&self) -> SealedManifest {
         let bootstrap = Bootstrap {
             token_id: self.token_id,
@@ -301,24 +295,20 @@ impl Subject {
         self.xr().shell(1)
     }
 
-    /// A request to apply one of its manifests.
     pub(crate) fn request(&self, manifest: Manifest, precondition: Precondition) -> ApplyRequest {
         ApplyRequest::open(self.identity.project, manifest, precondition)
     }
 
-    /// Applies the shell, which has to work.
     pub(crate) async fn start(&self, cluster: &KubeCluster) -> ObjectVersion {
         done(cluster.apply(&self.request(self.shell(), Precondition::Absent)).await)
     }
 }
 
-/// What the catalog claims of a kind.
 fn claimed(group: &str, kind: (&str, &str)) -> Arc<Xrd> {
     let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     Arc::new(Xrd::parse(xrd(group, kind, &["v1"], &anything).to_string().as_bytes()).unwrap())
 }
 
-/// The version at which an apply was done.
 #[track_caller]
 pub(crate) fn done(applied: Result<Applied, PortError>) -> ObjectVersion {
     match applied.unwrap() {
@@ -329,12 +319,11 @@ pub(crate) fn done(applied: Result<Applied, PortError>) -> ObjectVersion {
     }
 }
 
-/// Why the adapter failed.
 #[track_caller]
 pub(crate) fn cause<T: std::fmt::Debug>(
     answer: Result<T, PortError>,
 ) -> (broker_kube::Cause, PortError) {
-    let error = answer.expect_err("it went through");
+    let error = answer.expect_err("the request succeeded");
     let cause = std::error::Error::source(&error).and_then(|source| source.downcast_ref());
     let cause: &broker_kube::Cause = cause.unwrap_or_else(|| panic!("no cause of ours: {error}"));
     (cause.clone(), error)

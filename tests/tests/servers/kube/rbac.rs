@@ -1,5 +1,5 @@
-//! The generated roles end at a Project's own namespace. That they hold nothing that the adapter does not use is shown
-//! with the port's contract.
+//! The generated roles end at a Project's namespace. The port's contract shows that they grant only
+//! what the adapter uses.
 
 use broker_kube::Cause;
 use broker_ports::{Cluster, DeleteRequest, FailureClass, XrReading};
@@ -25,10 +25,10 @@ async fn another_projects_namespace_cannot_be_written() {
     let delete = DeleteRequest::new(other.project, &target, &version.uid);
     let (why, error) = cause(cluster.delete(&delete).await);
     assert_eq!((why, error.class()), (Cause::Forbidden, FailureClass::Rejected), "{error:?}");
-    // It may look, which is what finding orphans takes.
+    // Reads are allowed: the orphan scan needs them.
     assert!(matches!(cluster.read(&stands.target()).await.unwrap().xr, XrReading::Present(_)));
 
-    // Not even for a Project that it may write for: such a request is never made.
+    // Such a request is never sent, even for a Project that the adapter may write to.
     let astray = DeleteRequest::new(ours.project, &target, &version.uid);
     let error = cluster.delete(&astray).await.unwrap_err();
     assert!(error.to_string().contains("is not at home"), "{error}");

@@ -1,4 +1,4 @@
-//! The broker's identity with the roles of a catalog that grows, and the adapters that act under it.
+//! The broker's identity with the roles of a growing catalog, and the adapters that use it.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
@@ -21,26 +21,24 @@ const PAGE_SIZE: u32 = 5;
 /// Longer than the API server takes on a busy machine.
 pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// The broker's identity, whose catalog may grow.
+/// The broker's identity; its catalog may grow.
 pub(crate) struct Holder {
     identity: BrokerIdentity,
     blueprints: Mutex<Vec<Blueprint>>,
 }
 
 impl Holder {
-    /// An identity without any right.
     pub(super) async fn new(cluster: &TestCluster) -> Self {
         let identity = BrokerIdentity::new(cluster, fresh_user()).await;
         Self { identity, blueprints: Mutex::default() }
     }
 
-    /// An identity without any right, which may write in every namespace what it learns of.
+    /// An identity without any right, whose later write rights apply to every namespace.
     pub(super) async fn everywhere(cluster: &TestCluster) -> Self {
         let identity = BrokerIdentity::everywhere(cluster, fresh_user()).await;
         Self { identity, blueprints: Mutex::default() }
     }
 
-    /// Gives it the roles for more blueprints.
     pub(super) async fn learn(&self, blueprints: impl IntoIterator<Item = Blueprint>) {
         let roles = {
             let mut known = self.blueprints.lock().unwrap();
@@ -58,12 +56,13 @@ impl Holder {
         self.identity.grant(&roles, &self.identity.user).await;
     }
 
-    /// An adapter with the rights of this identity, and its cache, which does not run yet.
+    /// An adapter with the rights of this identity, and its cache, not running yet.
     pub(super) fn adapter(&self, cache: CacheOptions) -> (Arc<KubeCluster>, Arc<Cache>) {
         build(self.client.clone(), options(DEADLINE), cache)
     }
 
-    /// A proxy that forwards as this identity, and a client of it as a composition root makes one.
+    /// A proxy that forwards with this identity, and a client of it, built as a composition root
+    /// does.
     pub(super) async fn proxied(&self) -> (HttpProxy, Client) {
         let proxy = HttpProxy::to(self.client.clone()).await;
         let kubeconfig = Kubeconfig::from_yaml(&proxy.kubeconfig()).unwrap();
@@ -82,7 +81,6 @@ impl Deref for Holder {
     }
 }
 
-/// The name of an identity that no other test has.
 fn fresh_user() -> String {
     format!("broker-{}", fresh_id())
 }
@@ -91,7 +89,6 @@ pub(super) fn options(deadline: Duration) -> KubeOptions {
     KubeOptions::new(deadline, deadline).with_page_size(PAGE_SIZE.try_into().unwrap())
 }
 
-/// An adapter and its cache, which does not run yet.
 pub(super) fn build(
     client: Client,
     options: KubeOptions,
@@ -101,7 +98,6 @@ pub(super) fn build(
     (Arc::new(KubeCluster::new(client, options, Arc::clone(&cache))), cache)
 }
 
-/// An adapter whose cache never runs.
 pub(super) fn uncached(client: Client) -> KubeCluster {
     let cache = Arc::new(Cache::new(client.clone(), CacheOptions::default()));
     KubeCluster::new(client, options(DEADLINE), cache)

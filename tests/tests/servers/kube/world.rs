@@ -1,5 +1,5 @@
-//! A real API server as a world for the contract suite: the port goes through a proxy that can be taken
-//! away, everybody else goes past it.
+//! A real API server as a world for the contract suite: the port uses a proxy that can be taken
+//! away, all other clients bypass it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -29,24 +29,22 @@ use uuid::Uuid;
 
 use super::roles::{DEADLINE, Holder, build, options, uncached};
 
-/// Where an XRD of the suite declares what a machine boots with.
+/// Where an XRD of the suite declares the user data.
 const USER_DATA: &str =
     "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/userData";
 
-/// The label by which Crossplane's webhook is asked about an object at all.
+/// The label that makes the API server call Crossplane's webhook for an object.
 const IN_USE: &str = "crossplane.io/in-use";
 
-/// Whose ProviderConfigs the suite applies.
 const PROVIDER: &str = "contract";
 
-/// An id that nobody used before.
 pub(super) fn fresh_id() -> Uuid {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
     Uuid::from_u64_pair(random, NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Objects of the kind of a reference, where it stands.
+/// The API of a referenced object's kind and namespace.
 pub(super) fn api(client: &Client, target: &ObjectReference) -> Api<DynamicObject> {
     let (group, version) =
         target.api_version().split_once('/').unwrap_or(("", target.api_version()));
@@ -57,7 +55,7 @@ pub(super) fn api(client: &Client, target: &ObjectReference) -> Api<DynamicObjec
     }
 }
 
-/// The definition of a kind whose objects may hold anything.
+/// The definition of a kind without a schema.
 pub(super) fn plain_definition(kind: &PlainKind) -> Value {
     let PlainKind { api_version, kind, plural, namespaced } = kind;
     let (group, version) = api_version.split_once('/').unwrap();
@@ -77,8 +75,8 @@ pub(super) fn plain_definition(kind: &PlainKind) -> Value {
     })
 }
 
-/// An identity that may do everything with objects of some kinds, and nothing else: the suite asks what a broker is
-/// told that lacks the rights on another kind.
+/// An identity with all rights on some kinds and none on others: the suite tests the error for a
+/// missing right.
 async fn limited(cluster: &TestCluster, kinds: &[PlainKind]) -> BrokerIdentity {
     let name = format!("limited-{}", fresh_id());
     let rights = |kind: &PlainKind| {
@@ -94,7 +92,6 @@ async fn limited(cluster: &TestCluster, kinds: &[PlainKind]) -> BrokerIdentity {
     identity
 }
 
-/// One case's view of the shared cluster.
 pub(super) struct World {
     cluster: TestCluster,
     broker: Arc<Holder>,
@@ -107,7 +104,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// A world whose port has the rights of a broker.
+    /// A world whose port has a broker's rights.
     pub(super) async fn new(cluster: &TestCluster, broker: Arc<Holder>) -> Self {
         let (proxy, client) = broker.proxied().await;
         let (port, cache) = build(client, options(DEADLINE), CacheOptions::default());
@@ -126,11 +123,11 @@ impl World {
         }
     }
 
-    /// Installs a definition, unless it stands; one that is going is waited for.
+    /// Installs a definition unless it exists; waits for one that is being deleted.
     async fn define(&self, definition: Value) {
         let name = definition["metadata"]["name"].as_str().unwrap().to_owned();
         let definitions = Api::<CustomResourceDefinition>::all(self.admin.clone());
-        let stands = until(format!("the old {name} to go"), || async {
+        let stands = until(format!("the old {name} to be deleted"), || async {
             match definitions.get_opt(&name).await.unwrap() {
                 None => Some(false),
                 Some(live) => live.metadata.deletion_timestamp.is_none().then_some(true),
@@ -142,8 +139,8 @@ impl World {
         }
     }
 
-    /// Begins to follow a kind of ProviderConfigs, as a pass over a resource does. What changes after the list
-    /// before the watch gives a hint.
+    /// Follows a kind of ProviderConfigs, as a pass does. A change after the list that precedes the
+    /// watch produces a hint.
     async fn follow_provider_configs(&self, kind: &PlainKind) {
         self.cache.track_provider_configs(&kind.api_version, &kind.plural);
         let is_watch = |request: &Request| {
@@ -157,7 +154,6 @@ impl World {
     }
 }
 
-/// The kind that the suite's resources compose.
 fn part() -> Value {
     json!({"apiVersion": "parts.plexsphere.io/v1", "kind": "Part"})
 }
@@ -198,11 +194,12 @@ impl ClusterUnderTest for World {
                 let xrd = Xrd::parse(document.as_bytes())?;
                 let mut document: Value = serde_json::from_str(document).unwrap();
                 self.define(crd::from_xrd(&document)).await;
-                // A kind that takes no user data is none that a catalog would take.
+                // No catalog accepts a kind without user data.
                 *document.pointer_mut(USER_DATA).unwrap() = json!({"type": "string"});
                 let slug = xrd.kind().to_lowercase();
                 self.broker.learn([blueprint(&slug, PROVIDER, &document, &[part()])]).await;
-                // A hint is for whoever listened before; the cache hears of nothing older than itself.
+                // A hint reaches only earlier listeners; the cache receives nothing older than
+                // itself.
                 until(format!("the cache to follow {}", xrd.kind()), || async {
                     self.cache.warm(&xrd)
                 })
@@ -283,7 +280,7 @@ impl ClusterUnderTest for World {
                     "objectSelector": {"matchLabels": {IN_USE: "true"}},
                     "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
                 },
-                // Who ends the namespace is let through.
+                // Exempts the namespace controller.
                 "matchConditions": [{
                     "name": "people", "expression": "!request.userInfo.username.startsWith('system:')",
                 }],
@@ -305,9 +302,9 @@ impl ClusterUnderTest for World {
             .map_err(refused)?;
         let label = json!({"metadata": {"labels": {IN_USE: "true"}}});
         self.patch("crossplane", target, &label).await?;
-        // The API server learns of a policy a moment after it was stored.
+        // The API server enforces a policy a moment after it was stored.
         let dry = DeleteParams { dry_run: true, ..DeleteParams::default() };
-        until("the veto to be known", || async {
+        until("the policy to be enforced", || async {
             api(&self.admin, target).delete(target.name(), &dry).await.err()
         })
         .await;

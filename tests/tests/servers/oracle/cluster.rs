@@ -1,7 +1,8 @@
-//! The cluster: applies, deletions and reads by several workers, and people who change and delete by hand.
+//! The cluster: applies, deletions and reads by several workers, and changes and deletions by other
+//! parties.
 //!
-//! There is no Crossplane on either side, so that nothing happens which the history does not say. Both have a garbage
-//! collector, which a history waits for where it knows what has to come of it.
+//! Neither side has Crossplane, so that only the history's steps change anything. Both have a
+//! garbage collector; a history waits for it where its effect is defined.
 
 mod side;
 
@@ -17,16 +18,15 @@ use super::{Transcript, compare, histories};
 use crate::servers::kube::fixture::{Fixture, Subject, part_kind};
 use side::{Memory, Side};
 
-/// How many calls a history has.
 const STEPS: u32 = 40;
 
 #[tokio::test]
-async fn a_cluster_in_memory_answers_as_an_api_server_does() {
+async fn memory_cluster_answers_like_an_api_server() {
     let fixture = Fixture::new().await;
     let seeds = histories(6, 300);
     let mut calls = 0;
     for seed in seeds.clone() {
-        // The same names in both.
+        // The same names on both sides.
         let subject = fixture.machine();
         let memory = Player::new(&Memory::new(&subject), &subject, seed).play().await;
         let real = Player::new(&fixture, &subject, seed).play().await;
@@ -36,15 +36,14 @@ async fn a_cluster_in_memory_answers_as_an_api_server_does() {
     println!("proof: {} histories of a cluster, {calls} answers", seeds.end);
 }
 
-/// Who plays a history on one cluster.
 struct Player<'s> {
     side: &'s dyn Side,
     subject: &'s Subject,
     transcript: Transcript,
-    /// The composite resource and the ProviderConfig, and the versions of them that somebody remembers, oldest first.
+    /// Composite resource and ProviderConfig, with their remembered versions, oldest first.
     targets: [ObjectReference; 2],
     known: [Vec<ObjectVersion>; 2],
-    /// Every uid and version that was seen, so that they can be told by number.
+    /// Every uid and version seen, to report them by number.
     seen: Vec<String>,
     part: Option<ObjectReference>,
 }
@@ -99,7 +98,7 @@ impl<'s> Player<'s> {
         self.transcript.dice(sides)
     }
 
-    /// Which object and which version, by the order in which they were first seen.
+    /// Object and version, numbered in the order in which they were first seen.
     fn number(&mut self, version: &ObjectVersion) -> [usize; 2] {
         let both = format!("{}@{}", version.uid, version.resource_version);
         [version.uid.clone(), both].map(|it| {
@@ -114,14 +113,14 @@ impl<'s> Player<'s> {
         self.side.object(&self.targets[which]).await
     }
 
-    /// A version that somebody remembers, mostly the newest.
+    /// A remembered version, mostly the newest.
     fn remembered(&mut self, which: usize) -> Option<ObjectVersion> {
         let older = if self.dice(5) == 0 { self.dice(8) as usize } else { 0 };
         let known = &self.known[which];
         known.iter().rev().cycle().nth(older).cloned()
     }
 
-    /// On nothing, on the newest version that somebody remembers, or on an older one.
+    /// None, the newest remembered version, or an older one.
     fn precondition(&mut self, which: usize) -> Precondition {
         let remembered = self.remembered(which).filter(|_| self.transcript.dice(6) > 0);
         remembered.map_or(Precondition::Absent, |version| version.unchanged())
@@ -166,7 +165,7 @@ impl<'s> Player<'s> {
         let request = DeleteRequest::new(self.subject.identity.project, &target, &uid);
         let deleted = self.side.port().delete(&request).await;
         if deleted.is_ok() && stood.is_some_and(|object| object["metadata"]["uid"] == json!(uid)) {
-            // What was composed holds this one, and not one after it of the same name.
+            // The composed object holds this owner, and not a later one of the same name.
             let part = match &self.part {
                 Some(part) if which == XR => self.side.object(part).await,
                 _ => None,
@@ -181,7 +180,7 @@ impl<'s> Player<'s> {
         self.transcript.tell(&format!("delete {}", target.kind()), deleted);
     }
 
-    /// The garbage collector has been at what was composed; its finalizer holds it.
+    /// Waits until the garbage collector has handled the composed object; its finalizer holds it.
     async fn settle_part(&self) {
         if let Some(part) = &self.part {
             self.side.settle(part, true).await;
@@ -221,7 +220,7 @@ impl<'s> Player<'s> {
             }
             return;
         };
-        // Unless its owner leaves, it stands where it is; then nothing would ever remove it.
+        // Unless its owner is being deleted, nothing removes it.
         if self.side.object(&part).await.is_none_or(|part| is_leaving(&part)) {
             self.part = None;
             self.side.patch(&part, json!({"metadata": {"finalizers": []}})).await;
@@ -252,7 +251,7 @@ impl<'s> Player<'s> {
         self.transcript.tell("read", reading);
     }
 
-    /// Remembers the version of an object, and tells what somebody wrote there.
+    /// Remembers the version of an object and reports its content.
     fn learn(&mut self, which: usize, live: &LiveObject) -> String {
         self.known[which].push(live.version().clone());
         format!("{:?} {}", self.number(live.version()), content(live))
@@ -266,7 +265,7 @@ impl<'s> Player<'s> {
         let mut found = Vec::new();
         loop {
             let page = self.side.port().list_owned(&query).await.unwrap();
-            // The real server is everybody's.
+            // The real server is shared with other tests.
             let own = page.objects.iter().filter(|it| it.reference.name() == config.name());
             found.extend(own.map(|it| format!("{:?} {}", it.role, it.deleting)));
             let Some(next) = page.next else { break };
@@ -277,7 +276,7 @@ impl<'s> Player<'s> {
     }
 }
 
-/// What somebody wrote: spec, labels and annotations.
+/// The content that clients wrote: spec, labels and annotations.
 fn content(object: &LiveObject) -> String {
     let object = object.expose();
     let (spec, metadata) = (&object["spec"], &object["metadata"]);

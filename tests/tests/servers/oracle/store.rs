@@ -1,4 +1,5 @@
-//! The store: random lives of a few resources, with several workers, stale callers, relays and purges.
+//! The store: random lifecycles of a few resources, with several workers, stale callers, relays and
+//! purges.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,18 +27,16 @@ use super::{Transcript, compare, histories};
 use crate::servers::pg::fresh_database;
 use crate::servers::pg::store::world::World;
 
-/// How many calls a history has.
 const STEPS: u32 = 60;
-/// How many resources it is about.
 const RESOURCES: u32 = 3;
-/// How long a worker holds a resource, and a relay an event: longer than a whole history takes, so that it is over
-/// when the history says so and never by itself.
+/// The lease of a resource, and the claim of an event: longer than a history takes, so that only
+/// the history's steps end it.
 const LEASE: Duration = Duration::from_mins(10);
 /// Longer than any back-off, which is random.
 const LEFT_ALONE: Duration = Duration::from_hours(2);
 
 #[tokio::test]
-async fn a_store_in_memory_answers_as_postgres_does() {
+async fn memory_store_answers_like_postgres() {
     let database = Arc::new(fresh_database().await);
     let seeds = histories(25, 1_000);
     let mut calls = 0;
@@ -50,13 +49,11 @@ async fn a_store_in_memory_answers_as_postgres_does() {
     println!("proof: {} histories of a store, {calls} answers", seeds.end);
 }
 
-/// Who plays a history on one store.
 struct Player<'w> {
     world: &'w dyn StoreUnderTest,
     transcript: Transcript,
-    /// Resources as somebody remembers them, perhaps no longer as they are.
+    /// Resources as a client remembers them, possibly stale.
     known: BTreeMap<u32, ProvisionedResource>,
-    /// Leases that somebody has or had.
     leases: BTreeMap<u128, Lease>,
     claims: Vec<EventClaim>,
 }
@@ -79,11 +76,11 @@ impl<'w> Player<'w> {
                 11..16 => self.schedule(number).await,
                 _ => self.outbox(number).await,
             }
-            // Whatever happened before happened earlier, in both.
+            // Everything before is strictly earlier in both worlds.
             self.world.advance(Duration::from_secs(1)).await.unwrap();
         }
         for number in 1..=RESOURCES {
-            self.look(number).await;
+            self.read(number).await;
         }
         self.transcript.told
     }
@@ -92,14 +89,14 @@ impl<'w> Player<'w> {
         self.transcript.dice(sides)
     }
 
-    /// A stamp far ahead of every store's clock, so that no store's own time gets into a resource.
+    /// A stamp far ahead of every store's clock, so that no store's own time ends up in a resource.
     fn stamp(&self) -> Stamp {
         let step = self.transcript.step;
         stamp(1_000_000 + u128::from(step), 3_000_000_000 + i64::from(step))
     }
 
-    /// Everything that is stored of a resource, pages and counts. What is read is what somebody remembers.
-    async fn look(&mut self, number: u32) {
+    /// Reads a resource, its pages and counts. The client remembers the result.
+    async fn read(&mut self, number: u32) {
         let (world, it) = (self.world, id(number.into()));
         let (repository, outbox) = (world.repository(), world.outbox());
         let found = repository.get_by_id(it).await;
@@ -145,11 +142,12 @@ impl<'w> Player<'w> {
                 self.transcript.tell(&format!("replace {number}"), replaced);
             }
             (6..12, Some(known)) => self.write(number, &known).await,
-            _ => self.look(number).await,
+            _ => self.read(number).await,
         }
     }
 
-    /// A write from what somebody remembers, by a caller or by a worker with the lease that it has or had.
+    /// A write based on the remembered resource, by a caller or by a worker with a current or
+    /// former lease.
     async fn write(&mut self, number: u32, known: &ProvisionedResource) {
         let (kind, change) = self.change(known);
         let what = format!("{kind:?} of {number} at {}", known.version());
@@ -251,7 +249,7 @@ impl<'w> Player<'w> {
         };
         let (Some(lease), Some(known)) = (self.leases.get(&number.into()), self.known.get(&number))
         else {
-            return self.look(number).await;
+            return self.read(number).await;
         };
         let released = self.world.schedule().release(lease, known.version(), &outcome).await;
         self.transcript.tell(&format!("release {number}, {outcome:?}"), released);
@@ -274,7 +272,9 @@ impl<'w> Player<'w> {
                     [DeliveryFailure::Rejected, DeliveryFailure::Unavailable][dice as usize - 8];
                 outbox.delay_event(&self.claims.remove(claim), LEASE, why).await
             }
-            10 => outbox.dead_letter_event(&self.claims.remove(claim), "nobody takes it").await,
+            10 => {
+                outbox.dead_letter_event(&self.claims.remove(claim), "rejected by the sink").await
+            }
             11 => {
                 let purged = outbox.purge_events(LEASE, rows(10)).await;
                 return self.transcript.tell("purge events", purged);
@@ -289,7 +289,7 @@ impl<'w> Player<'w> {
     }
 }
 
-/// A resource's declaration, worded in one way or another under the same request id.
+/// A resource's declaration, in one of two wordings under the same request id.
 fn declared(number: u32, wording: u32) -> ResourceBuilder {
     let declaration = declaration().for_resource(10 + u128::from(wording));
     let builder = resource().numbered(number.into()).declared_as(declaration);

@@ -1,5 +1,6 @@
-//! The plaintext of a token exists in the answer to an issue and nowhere else: in no table, in no change that a
-//! replica or a decoder sees, in no byte of the write-ahead log, in no log of the server or of ours, in no error.
+//! The plaintext of a token exists in the answer to an issue and nowhere else: in no table, no
+//! change that a replica or a decoder sees, no byte of the write-ahead log, no log of the server or
+//! of ours, no error.
 
 mod places;
 
@@ -20,7 +21,7 @@ use sqlx::{Executor, PgPool};
 use crate::servers::log::Log;
 use places::{Places, characters, found};
 
-/// Tokens beside those of every state.
+/// Tokens in addition to one per state.
 const NORMAL: u128 = 4;
 const NIGHTLY: u128 = 200;
 
@@ -37,7 +38,7 @@ async fn issue(
     }
 }
 
-/// Tokens of every state, and everything that was printed on the way.
+/// Tokens in every state, and all output meanwhile.
 async fn live(pool: &PgPool) -> (Vec<IssuedToken>, String) {
     let (tokens, mesh) = (PgTokenIssuer::new(pool.clone()), PgMesh::new(pool.clone()));
     let mut said = String::new();
@@ -66,7 +67,7 @@ async fn live(pool: &PgPool) -> (Vec<IssuedToken>, String) {
         said += &everything(&mesh.enrol(token.plaintext.secret()).await.unwrap_err());
         all.push(token);
     }
-    // The server refuses, with the row in its answer, and then there is no server.
+    // First the server refuses, with the row in its answer; then there is no server.
     let never =
         "ALTER TABLE plexsphere.bootstrap_tokens ADD CONSTRAINT never CHECK (false) NOT VALID";
     pool.execute(never).await.unwrap();
@@ -79,11 +80,11 @@ async fn live(pool: &PgPool) -> (Vec<IssuedToken>, String) {
     (all, said)
 }
 
-/// Which of them nobody has consumed.
+/// The token that is not consumed.
 const OPEN: usize = 3;
 
 #[tokio::test]
-async fn the_plaintext_of_a_token_is_nowhere() {
+async fn token_plaintext_is_in_no_stored_place() {
     let (log, _logging) = Log::start();
     let places = Places::prepare().await;
     let (tokens, said) = live(&places.adapters()).await;
@@ -94,8 +95,8 @@ async fn the_plaintext_of_a_token_is_nowhere() {
     let plaintexts: Vec<_> =
         tokens.iter().map(|token| token.plaintext.secret().expose_secret()).collect();
     assert_eq!(found(&contents, &plaintexts), [""; 0]);
-    // Every place was looked at while something stood in it. The rows of all tables are searched after whole lives of
-    // resources, with the binary.
+    // Negative control: each place contains an id. The rows of all tables are searched elsewhere,
+    // with the binary.
     let (open, in_bytes) = (tokens[OPEN].id.to_string(), tokens[OPEN].id.as_uuid().into_bytes());
     for (place, trace) in [
         ("plexsphere.bootstrap_tokens", open.as_str()),
@@ -109,10 +110,10 @@ async fn the_plaintext_of_a_token_is_nowhere() {
     println!("proof: {} secrets in Postgres", plaintexts.len());
 }
 
-/// A secret that somebody wrote into a text is in the row, for that is what it was written into, but a refusal
-/// does not carry it further: the server's answer repeats the row, ours does not.
+/// A secret within a text is stored in the row. A refusal does not spread it: the server's answer
+/// repeats the row, ours does not.
 #[tokio::test]
-async fn a_refused_row_is_in_no_error_and_not_in_our_log() {
+async fn refused_row_is_in_no_error_and_no_log() {
     const CANARY: &str = "canary-9f1c2a7e";
     let (log, _logging) = Log::start();
     let database = super::fresh_database().await;

@@ -1,5 +1,5 @@
-//! The rules that the schema itself holds: each is provoked for real, those that adapters put into words come
-//! back in those words, and no column is made for what must not be stored.
+//! The schema's own rules: each is violated for real, adapters translate some into defined errors,
+//! and no column exists for data that must not be stored.
 
 mod mapped;
 mod sets;
@@ -14,8 +14,7 @@ use super::fresh_database;
 const RULES: &str = include_str!("constraints/rules.sql");
 const COLUMNS: &str = include_str!("constraints/columns.txt");
 
-/// The tables that are the broker's own, by the live catalog: those that are not of the neighbours, but for what the
-/// migrator keeps its history in.
+/// The broker's own tables, from the live catalog: all except the platform's and the migrator's.
 async fn own_tables(pool: &PgPool) -> Vec<String> {
     let lines = migrate::REFERENCE.iter().flat_map(|migration| migration.up.lines());
     let created = lines.filter_map(|line| line.strip_prefix("CREATE TABLE plexsphere."));
@@ -27,7 +26,8 @@ async fn own_tables(pool: &PgPool) -> Vec<String> {
     sqlx::query_scalar(select).bind(neighbours).fetch_all(pool).await.unwrap()
 }
 
-/// Every rule of the broker's own tables: constraints, those of their columns' types, and unique indexes that are none.
+/// Every rule of the broker's own tables: constraints, those of their columns' types, and unique
+/// indexes without a constraint.
 async fn rules(pool: &PgPool) -> BTreeSet<String> {
     let select = "WITH own AS (
             SELECT oid FROM pg_class
@@ -45,9 +45,9 @@ async fn rules(pool: &PgPool) -> BTreeSet<String> {
     rules.fetch_all(pool).await.unwrap().into_iter().collect()
 }
 
-/// One that is added without a way to break it fails the test, for nobody has seen it refuse anything.
+/// A new rule without a statement that violates it fails this test.
 #[tokio::test]
-async fn every_rule_of_the_broker_s_tables_refuses_what_breaks_it() {
+async fn every_schema_rule_refuses_its_violation() {
     let database = fresh_database().await;
     let pool = database.pool();
     let mut cases = RULES.split("-- refused: ");
@@ -55,7 +55,7 @@ async fn every_rule_of_the_broker_s_tables_refuses_what_breaks_it() {
     let mut provoked = BTreeSet::new();
     for case in cases {
         let (expected, statement) = case.split_once('\n').unwrap();
-        // What it changed is gone afterwards.
+        // The transaction is rolled back.
         let mut transaction = pool.begin().await.unwrap();
         let refused = transaction.execute(AssertSqlSafe(statement)).await.expect_err(statement);
         let said = refused.as_database_error().unwrap_or_else(|| panic!("{statement}: {refused}"));
@@ -64,21 +64,22 @@ async fn every_rule_of_the_broker_s_tables_refuses_what_breaks_it() {
         provoked.extend((!rule.is_empty()).then(|| rule.to_owned()));
     }
     assert_eq!(rules(pool).await, provoked, "each rule needs a statement that breaks it");
-    // The audit is only added to, but what a person wrote can be blanked.
+    // The audit is append-only, but personal data in it can be blanked.
     let blanking = "UPDATE plexsphere.provisioned_resource_audit SET event_data = NULL";
     assert_eq!(pool.execute(blanking).await.unwrap().rows_affected(), 1);
 }
 
-/// What `columns.txt` says under a keyword.
+/// The entries of `columns.txt` under a keyword.
 fn listed(keyword: &str) -> BTreeSet<String> {
     let lines = COLUMNS.lines().filter_map(|line| line.strip_prefix(keyword));
     lines.flat_map(str::split_whitespace).map(str::to_owned).collect()
 }
 
-/// No column is made for a secret, and none but `event_data` for personal data: a column whose name holds a word that
-/// such data goes by is listed as harmless, and one that could hold anything is listed with what it holds.
+/// No column for secrets, and only `event_data` for personal data. A column whose name contains a
+/// suspicious word must be listed as harmless, and a column that could hold anything must be listed
+/// with its content.
 #[tokio::test]
-async fn no_column_is_made_for_what_must_not_be_stored() {
+async fn no_column_holds_secrets_or_personal_data() {
     let database = fresh_database().await;
     let select = "SELECT table_name || '.' || column_name, string_to_array(column_name::text, '_'),
             data_type IN ('text', 'character varying', 'character', 'bytea', 'json', 'jsonb', 'ARRAY',

@@ -1,4 +1,4 @@
-//! The adapters under faults that a real server, or the way to it, really has.
+//! The adapters under real faults of the server or the connection.
 
 mod deadlocks;
 mod migrating;
@@ -12,17 +12,16 @@ use broker_ports::PortError;
 use broker_tests::until;
 use sqlx::PgPool;
 
-/// Longer than any test.
 const HOUR: Duration = Duration::from_hours(1);
 
-/// What the server said, if it did.
+/// The SQLSTATE, if the server answered.
 pub(super) fn sqlstate(error: &PortError) -> Option<&str> {
     let said: &DatabaseError = error.source()?.downcast_ref()?;
     Some(said.sqlstate())
 }
 
 /// Waits until a session of this database waits for a lock.
-pub(super) async fn somebody_waits(pool: &PgPool) {
+pub(super) async fn a_session_waits(pool: &PgPool) {
     let waiting = "SELECT EXISTS (SELECT FROM pg_stat_activity \
                    WHERE datname = current_database() AND wait_event_type = 'Lock')";
     until("a session to wait for a lock", || async {

@@ -1,4 +1,5 @@
-//! The migrator on real Postgres: many at once, half way, changed, too old, too new, and back again.
+//! The migrator on real Postgres: concurrent, interrupted, changed, too old, too new, and back
+//! again.
 
 mod downs;
 pub(super) mod dump;
@@ -26,20 +27,20 @@ fn last() -> u32 {
     *versions().last().unwrap()
 }
 
-/// A database with the neighbours' tables and none of ours.
+/// A database with the platform's tables and without ours.
 async fn with_neighbours() -> TestDatabase {
     let database = TestPostgres::shared().await.database().await;
     migrate::reference_up(database.pool()).await.unwrap();
     database
 }
 
-/// A pool of its own, as another process has.
+/// A separate pool, as another process has.
 fn another_pool(database: &TestDatabase) -> PgPool {
     PgPoolOptions::new().max_connections(2).connect_lazy_with(database.options())
 }
 
 #[tokio::test]
-async fn ten_that_start_at_once_apply_each_migration_once() {
+async fn ten_concurrent_migrators_apply_each_migration_once() {
     let database = TestPostgres::shared().await.database().await;
     let mut starting = JoinSet::new();
     for _ in 0..10 {
@@ -57,7 +58,7 @@ async fn ten_that_start_at_once_apply_each_migration_once() {
         applied.extend(then);
     }
     applied.sort_unstable();
-    assert_eq!(applied, versions(), "each was applied once, by whoever came first");
+    assert_eq!(applied, versions(), "each was applied once, by the first migrator");
     assert_eq!(reference.len(), REFERENCE.len());
 }
 
@@ -82,7 +83,7 @@ async fn up_down_up_leaves_the_same_schema() {
     assert_eq!(migrate::down(pool, 0).await.unwrap(), back);
     let left = dump(pool).await;
     let left = left.lines().filter(|line| !line.contains("provisioning_broker_migrations"));
-    assert!(left.eq(neighbours.lines()), "something is left beside the record");
+    assert!(left.eq(neighbours.lines()), "more than the record is left");
     migrate::up(pool).await.unwrap();
     for version in versions().into_iter().rev() {
         migrate::down(pool, version - 1).await.unwrap();
@@ -94,10 +95,10 @@ async fn up_down_up_leaves_the_same_schema() {
 }
 
 #[tokio::test]
-async fn a_migration_that_is_refused_leaves_nothing_of_itself() {
+async fn refused_migration_changes_nothing() {
     let database = with_neighbours().await;
     let pool = database.pool();
-    // The last migration makes this table after it has changed another one.
+    // The last migration creates this table after it has changed another one.
     pool.execute("CREATE TABLE plexsphere.provisioning_outbox (n int)").await.unwrap();
     let error = migrate::up(pool).await.unwrap_err();
     let MigrateError::Failed { version, .. } = &error else { panic!("{error}") };
@@ -110,7 +111,7 @@ async fn a_migration_that_is_refused_leaves_nothing_of_itself() {
     .fetch_one(pool)
     .await
     .unwrap();
-    assert!(!halfway, "a part of the refused migration stayed");
+    assert!(!halfway, "part of the refused migration stayed");
     let found = migrate::ensure_current(pool).await.unwrap_err();
     assert!(matches!(found, MigrateError::Older { found, .. } if found < last()), "{found}");
 
@@ -119,14 +120,14 @@ async fn a_migration_that_is_refused_leaves_nothing_of_itself() {
 }
 
 #[tokio::test]
-async fn database_without_the_tables_that_are_referred_to_is_refused_unchanged() {
+async fn database_without_platform_tables_is_refused_unchanged() {
     let database = TestPostgres::shared().await.database().await;
     let error = migrate::up(database.pool()).await.unwrap_err().to_string();
     assert_eq!(
         error,
         "the database has no plexsphere.projects, plexsphere.resources, plexsphere.blueprint_versions, \
          plexsphere.cloud_credentials, which the broker's tables refer to: run the platform's own migrations first, or \
-         make minimal ones (`migrate up --reference`, in Rust `migrate::reference_up`)"
+         create minimal ones (`migrate up --reference`, in Rust `migrate::reference_up`)"
     );
     let made = "SELECT to_regnamespace('plexsphere') IS NOT NULL";
     let made: bool = sqlx::query_scalar(made).fetch_one(database.pool()).await.unwrap();
@@ -134,7 +135,7 @@ async fn database_without_the_tables_that_are_referred_to_is_refused_unchanged()
 }
 
 #[tokio::test]
-async fn missing_older_and_newer_schemas_are_told_apart_in_one_line() {
+async fn missing_older_and_newer_schemas_have_distinct_errors() {
     let database = with_neighbours().await;
     let pool = database.pool();
     let line = || async { migrate::ensure_current(pool).await.unwrap_err().to_string() };
@@ -152,7 +153,7 @@ async fn missing_older_and_newer_schemas_are_told_apart_in_one_line() {
         format!("the schema has version 27 and this release needs {needed}: migrate up")
     );
     migrate::up(pool).await.unwrap();
-    // A migration that a later release left in the record, on which this one may run.
+    // A recorded migration of a later release, on which this one may run.
     let later = format!(
         "INSERT INTO {RECORD} (version, name, checksum, lowest_release, steps_done, applied_at)
          VALUES (9000, 'later', '', {needed}, 1, now())"
@@ -160,7 +161,7 @@ async fn missing_older_and_newer_schemas_are_told_apart_in_one_line() {
     sqlx::raw_sql(sqlx::AssertSqlSafe(later)).execute(pool).await.unwrap();
     migrate::ensure_current(pool).await.unwrap();
     assert_eq!(migrate::up(pool).await.unwrap(), Vec::<u32>::new());
-    // Only the release that holds a migration can take it back.
+    // Only the release that contains a migration can revert it.
     let error = migrate::down(pool, 0).await.unwrap_err();
     assert!(matches!(error, MigrateError::Newer { found: 9000, .. }), "{error}");
     let beyond = format!("UPDATE {RECORD} SET lowest_release = {needed} + 1 WHERE version = 9000");
@@ -192,7 +193,7 @@ async fn plain_scripts_applied_twice_change_nothing() {
 }
 
 #[tokio::test]
-async fn a_history_that_is_not_ours_is_refused() {
+async fn foreign_migration_history_is_refused() {
     let database = with_neighbours().await;
     let pool = database.pool();
     migrate::up(pool).await.unwrap();

@@ -1,5 +1,5 @@
-//! The neighbours on real Postgres: resolvers, token issuer and mesh against their contract suites, and what
-//! only this adapter promises.
+//! The platform adapters on real Postgres: resolvers, token issuer and mesh against their contract
+//! suites, and this adapter's additional promises.
 
 mod agents;
 mod catalog;
@@ -13,7 +13,8 @@ use broker_testkit::{Suite, node_deregistrar, resolvers, token_issuer};
 use super::fresh_database;
 use world::World;
 
-/// One database for all cases of a suite, each with a pool of its own: no case looks at what another one made.
+/// One database for all cases of a suite, each with its own pool: no case reads another case's
+/// rows.
 async fn keeps(suite: Suite<World>) {
     let database = Arc::new(fresh_database().await);
     suite.run(async || World::over(&database)).await.assert_passed();

@@ -1,7 +1,7 @@
-//! What the hot statements cost on 100,000 resources: which indexes they walk, and how many pages they touch for
-//! what they give. Never how long they take.
+//! The cost of the hot statements on 100,000 resources: the indexes that they use, and the pages
+//! that they touch per row returned. No times are measured.
 //!
-//! Plans are generic ones, made without a look at the values: what a pool's connection ends up with, and the
+//! Plans are generic, without parameter values: what a pooled connection ends up with, and the
 //! worse ones.
 
 use broker_pg::statements;
@@ -13,8 +13,8 @@ use super::fresh_database;
 const POPULATION: &str = include_str!("plans/population.sql");
 const CASES: &str = include_str!("plans/cases.sql");
 
-/// Carries a statement out twice and looks at the second time: the first fills the connection's memory of the
-/// catalog, which is no part of the statement. It leaves nothing behind.
+/// Executes a statement twice and explains the second run: the first one fills the connection's
+/// catalog cache, which is not part of the statement's cost. Rolled back.
 async fn explain(connection: &mut PgConnection, sql: &str, before: &str, execute: &str) -> Value {
     let prepare = format!(
         "BEGIN; SET LOCAL plan_cache_mode = force_generic_plan; PREPARE hot AS {sql}\n; {before}"
@@ -32,13 +32,12 @@ async fn explain(connection: &mut PgConnection, sql: &str, before: &str, execute
     plan[0]["Plan"].take()
 }
 
-/// A node of a plan with all nodes below it.
 fn nodes(plan: &Value) -> Vec<&Value> {
     let below = plan["Plans"].as_array().into_iter().flatten().flat_map(nodes);
     std::iter::once(plan).chain(below).collect()
 }
 
-/// What is wrong with how a case is carried out, if anything.
+/// The problem of a case's execution, if any.
 async fn wrong(connection: &mut PgConnection, case: &str) -> Option<String> {
     let (head, rest) = case.split_once('\n').unwrap();
     let (name, _) = head.split_once(": ").unwrap();
@@ -52,11 +51,11 @@ async fn wrong(connection: &mut PgConnection, case: &str) -> Option<String> {
     let sql = statement.unwrap_or_else(|| panic!("there is no {name}")).sql;
     let plan = explain(connection, sql, before, execute).await;
 
-    // Later servers count rows in fractions, for nodes that were carried out several times.
+    // Later servers report fractional row counts for nodes that were executed several times.
     let number = |node: &Value, key: &str| node[key].as_f64().unwrap();
     let given = number(&plan, "Actual Rows");
-    // A node counts what was touched below it, too, so the most of all nodes is what was touched. It need not be the
-    // first one: parts that write are carried out after what they are written in.
+    // A node includes the pages below it, so the maximum over all nodes is the total. That need not
+    // be the root: writing parts may run after the node that contains them.
     let touched = nodes(&plan)
         .into_iter()
         .map(|node| number(node, "Shared Hit Blocks") + number(node, "Shared Read Blocks"));
@@ -75,8 +74,8 @@ async fn wrong(connection: &mut PgConnection, case: &str) -> Option<String> {
     Some(format!("{head}: {why}\n{plan:#}"))
 }
 
-/// Until every page is known to be visible to all, as it is in a database that has been in use for a while.
-/// Whoever still looks at the database meanwhile, such as the server's own housekeeping, holds that up.
+/// Repeats until every page is all-visible, as in a long-running database. A concurrent
+/// transaction, such as autovacuum, delays that.
 async fn vacuum(connection: &mut PgConnection) {
     const DONE: &str = "SELECT bool_and(relallvisible >= relpages) FROM pg_class
         WHERE relnamespace = 'plexsphere'::regnamespace AND relkind = 'r'";
@@ -87,12 +86,12 @@ async fn vacuum(connection: &mut PgConnection) {
         }
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
-    panic!("there are pages that somebody may not see yet");
+    panic!("some pages are not all-visible");
 }
 
-/// One test for all: making the resources takes longer than everything that is done with them.
+/// One test for all: creating the resources is the expensive part.
 #[tokio::test]
-async fn hot_statements_touch_what_they_give() {
+async fn hot_statements_touch_only_needed_pages() {
     let database = fresh_database().await;
     let mut connection = database.pool().acquire().await.unwrap();
     sqlx::raw_sql(POPULATION).execute(&mut *connection).await.unwrap();

@@ -1,4 +1,4 @@
-//! The pool after a database that stopped answering without closing its connections.
+//! The pool after a database stopped answering without closing its connections.
 
 use std::time::Duration;
 
@@ -12,12 +12,11 @@ use tokio::time::timeout;
 const CONNECTIONS: u32 = 20;
 
 fn pool_through(proxy: &PgProxy) -> PgPool {
-    // The slots come back within the timeout of a test, or not before the test gives up.
+    // The slots come back within the liveness test's timeout, or only after the test has failed.
     let options = PgPoolOptions::new().max_connections(CONNECTIONS);
     resilient(options.acquire_timeout(Duration::from_secs(20))).connect_lazy_with(proxy.options())
 }
 
-/// Every connection of the pool at once.
 async fn all_serve(pool: &PgPool) {
     let held = try_join_all((0..CONNECTIONS).map(|_| pool.acquire())).await;
     for mut connection in held.expect("the pool has lost connections") {
@@ -26,13 +25,13 @@ async fn all_serve(pool: &PgPool) {
 }
 
 #[tokio::test]
-async fn pool_whose_statements_were_cancelled_unanswered_is_whole_again() {
+async fn pool_recovers_from_unanswered_cancelled_statements() {
     let database = TestPostgres::shared().await.database().await;
     let proxy = PgProxy::to(&database).await;
     let pool = pool_through(&proxy);
     let held = proxy.script().each(|request| request.target == "SELECT 2").before_forward().hold();
     let statements = (0..CONNECTIONS).map(|_| pool.execute("SELECT 2"));
-    // A connection that is cut, or a statement that passes, would end the join before its deadline.
+    // A cut connection, or a statement that passes, would end the join before its deadline.
     timeout(Duration::from_secs(3), join_all(statements)).await.unwrap_err();
     assert_eq!(proxy.script().seen().len(), CONNECTIONS as usize);
 
@@ -41,7 +40,7 @@ async fn pool_whose_statements_were_cancelled_unanswered_is_whole_again() {
 }
 
 #[tokio::test]
-async fn pool_whose_idle_connections_went_silent_is_whole_again() {
+async fn pool_recovers_from_silent_idle_connections() {
     let database = TestPostgres::shared().await.database().await;
     let proxy = PgProxy::to(&database).await;
     let pool = pool_through(&proxy);

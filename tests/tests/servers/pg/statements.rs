@@ -1,5 +1,5 @@
-//! Every statement as the server understands it: it prepares on the migrated schema, and takes and gives the
-//! types that the code says.
+//! Every statement on the migrated schema: the server prepares it, and its types match those of the
+//! code.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,8 @@ use sqlx::{Column, Either, Executor, PgConnection, SqlSafeStr, Statement, TypeIn
 
 use super::fresh_database;
 
-/// What the server makes of a statement, or what is wrong with it. It is told no types: it finds them itself.
+/// The server's description of a statement, or its error. No types are declared: the server infers
+/// them.
 async fn understood(
     connection: &mut PgConnection,
     statement: &StatementDescription,
@@ -27,7 +28,7 @@ async fn understood(
     Ok((takes, gives))
 }
 
-/// What a type's values are sent as: a domain refuses some of what its base type takes, and is spelt like it.
+/// The wire type of a type's values: a domain uses its base type.
 fn base(taken: &PgTypeInfo) -> &str {
     if let PgTypeKind::Domain(beneath) = taken.kind() { base(beneath) } else { taken.name() }
 }

@@ -1,5 +1,5 @@
-//! The store on real Postgres: repository, schedule, outbox and audit against their contract suites, and what
-//! only this adapter promises.
+//! The store on real Postgres: repository, schedule, outbox and audit against their contract
+//! suites, and this adapter's additional promises.
 
 mod create_in;
 mod watermark;
@@ -12,7 +12,7 @@ use broker_testkit::{Suite, store};
 use super::fresh_database;
 use world::World;
 
-/// Every case in a world of its own, all of them in one database.
+/// Every case in its own world, all in one database.
 async fn keeps(suite: Suite<World>) {
     let database = Arc::new(fresh_database().await);
     suite.run(|| World::emptied(&database)).await.assert_passed();

@@ -1,4 +1,4 @@
-//! Follows a next action to the letter, as a person would who reads nothing else.
+//! Follows a next action literally, as an operator would who reads nothing else.
 
 use std::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ use serde_json::json;
 use super::scene::Scene;
 use super::scenes::keeper;
 
-/// Does what a remedy says. Answers the resource that is to move on: this one, or the replacement that the
+/// Executes a remedy. Returns the resource that proceeds: this one, or the replacement that the
 /// remedy names.
 pub(super) async fn follow(scene: &mut Scene, remedy: &Remedy) -> ProvisionedResourceId {
     let id = scene.id;
@@ -28,7 +28,7 @@ pub(super) async fn follow(scene: &mut Scene, remedy: &Remedy) -> ProvisionedRes
             let context = operator();
             let released = scene.world.service.release_brake(&context, cluster, *project).await;
             if released.is_err() {
-                // The service looks at the cluster first, and that is away.
+                // The service reads the cluster first, which is unavailable.
                 let by = context.attribution().clone();
                 let release = BrakeRelease::new(cluster.clone(), *project, Vec::new(), by);
                 scene.world.store.release_brake(&release).await.unwrap();
@@ -78,7 +78,7 @@ pub(super) async fn follow(scene: &mut Scene, remedy: &Remedy) -> ProvisionedRes
             scene.world.cluster.swap_identity(cluster.clone());
         }
         Remedy::MendWebhook => scene.world.cluster.stop_denying("Machine"),
-        // Whoever wrote does not any more; from there the broker's own apply settles it.
+        // The rival has stopped; the broker's own apply repairs the rest.
         Remedy::StopRivals { .. } => behave_well(scene),
         Remedy::DeleteComposite(object) => {
             scene.world.cluster.delete_in_background(object);
@@ -108,12 +108,11 @@ pub(super) async fn follow(scene: &mut Scene, remedy: &Remedy) -> ProvisionedRes
         Remedy::RemoveFinalizer { object, finalizer } => {
             scene.world.cluster.let_go(object, finalizer);
         }
-        other => panic!("nobody knows how to follow {}", other.kind()),
+        other => panic!("no steps for the action {}", other.kind()),
     }
     id
 }
 
-/// Service and replica get what they should have had.
 fn mend(scene: &mut Scene) {
     scene.mend_collaborators();
     scene.world.publish_blueprints();
@@ -144,6 +143,6 @@ fn restore(scene: &Scene, what: &str) {
         Some(("the", assignment)) if assignment.starts_with("assignment") => {
             scene.world.place(true);
         }
-        Some(_) | None => panic!("{what} is not brought back by anything"),
+        Some(_) | None => panic!("no remedy restores {what}"),
     }
 }

@@ -1,4 +1,4 @@
-//! Plans: what a pass would do, what the API server says to it, and that nothing is written.
+//! Plans: the actions of the next pass, the API server's dry-run result, and no writes.
 
 use std::sync::Arc;
 
@@ -13,7 +13,6 @@ use serde_json::json;
 
 use super::words::schema;
 
-/// What can be seen of a world from outside: rows, audit, events, objects.
 async fn picture(world: &World) -> String {
     let objects: Vec<_> = world
         .cluster
@@ -36,7 +35,7 @@ fn purposes(plan: &Plan) -> Vec<ApplyPurpose> {
 }
 
 #[tokio::test]
-async fn a_declaration_is_planned_to_the_last_manifest_and_nothing_is_written() {
+async fn plan_of_a_declaration_has_all_manifests_and_no_write() {
     let world = World::new();
     let before = picture(&world).await;
     let declared = declaration(SIZED).with_parameters(r#"{"size":"small"}"#);
@@ -58,7 +57,7 @@ async fn a_declaration_is_planned_to_the_last_manifest_and_nothing_is_written() 
 }
 
 #[tokio::test]
-async fn a_plan_is_what_the_next_pass_does() {
+async fn plan_equals_the_next_pass() {
     let world = World::new();
     let declared = world.declare(&declaration(NODE)).await.unwrap();
     let plan = world.service.plan(&operator(), declared.id()).await.unwrap();
@@ -76,7 +75,7 @@ async fn a_plan_is_what_the_next_pass_does() {
 }
 
 #[tokio::test]
-async fn a_converged_resource_has_nothing_to_do_and_costs_no_write() {
+async fn plan_of_a_converged_resource_is_empty_and_free() {
     for blueprint in [NODE, STANDALONE] {
         let world = World::new();
         let ready = world.brought_to(Phase::Ready, &declaration(blueprint)).await;
@@ -90,7 +89,7 @@ async fn a_converged_resource_has_nothing_to_do_and_costs_no_write() {
 }
 
 #[tokio::test]
-async fn a_declaration_that_the_api_server_would_refuse_is_refused_with_its_field() {
+async fn plan_of_a_refused_declaration_names_the_field() {
     let world = World::new();
     let narrow = super::scenes::narrow_xrd().to_string();
     let narrow = Xrd::parse(narrow.as_bytes()).unwrap();
@@ -106,10 +105,14 @@ async fn a_declaration_that_the_api_server_would_refuse_is_refused_with_its_fiel
     let wrong = declaration(SIZED).with_parameters("{}");
     let error = world.service.plan_declaration(&operator(), &wrong).await.unwrap_err();
     assert_eq!(error.reason(), "parameter_values_invalid");
-    assert_eq!(world.store.audit_trail().len(), 0, "a plan leaves no line, not even of a refusal");
+    assert_eq!(
+        world.store.audit_trail().len(),
+        0,
+        "a plan writes no audit line, not even for a refusal"
+    );
 }
 
-/// An XRD that takes one control plane and one image of the agent.
+/// An XRD that accepts one control plane URL and one agent image.
 fn choosy_xrd(api_url: &str, image: &str) -> String {
     let text = |only: &str| json!({"type": "string", "enum": [only]});
     let values = json!({"bootstrapToken": {"type": "string"}, "apiUrl": text(api_url), "plexdImage": text(image)});
@@ -149,11 +152,12 @@ async fn plan_of_an_arm_has_the_agent_and_url_of_the_replicas() {
 
     let unset = world.service_rewired(|_| {}, |config| config.api_url = None);
     let error = unset.plan_declaration(&operator(), &declaration(NODE)).await.unwrap_err();
-    assert_eq!(error.to_string(), "api_url: is not set; give the URL where agents enrol");
+    assert_eq!(error.to_string(), "api_url is missing from the configuration");
+    assert_eq!(error.kind(), broker_app::ErrorKind::Internal);
 }
 
 #[tokio::test]
-async fn a_teardown_is_planned_step_by_step_and_what_holds_it_is_noted() {
+async fn plan_of_a_teardown_has_each_step_and_its_blockers() {
     let world = World::new();
     let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
     world.service.deprovision(&operator(), ready.id()).await.unwrap();
@@ -165,7 +169,7 @@ async fn a_teardown_is_planned_step_by_step_and_what_holds_it_is_noted() {
         told,
         [
             "close its tokens at the issuer".to_owned(),
-            "put on record that its tokens are closed".to_owned(),
+            "record that its tokens are closed".to_owned(),
             format!("drain the Node of token {token}"),
         ]
     );

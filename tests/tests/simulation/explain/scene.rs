@@ -1,4 +1,4 @@
-//! A scene: a world in which a resource is stuck, or is not, and how it is looked at.
+//! A scene: a world in which a resource is stuck, or is not, and the service that inspects it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,26 +10,22 @@ use broker_ports::Ports;
 use broker_testkit::faults::{FaultPlan, Faults};
 use broker_tests::world::{World, operator};
 
-/// How a service of the scene differs from the usual one.
+/// How a service of the scene differs from the default.
 type Tweak = Arc<dyn Fn(&mut Ports, &mut BrokerConfig) + Send + Sync>;
 
-/// A world in which something is the matter with one resource.
 pub(super) struct Scene {
     pub(super) world: World,
     pub(super) id: ProvisionedResourceId,
     tweak: Tweak,
-    /// The replica that works on it.
     pub(super) replica: Reconciler,
 }
 
 impl Scene {
-    /// A scene that the world's own service and replica see.
     pub(super) fn new(world: World, resource: &ProvisionedResource) -> Self {
         let replica = world.replica("replica-1");
         Self { world, id: resource.id(), tweak: Arc::new(|_, _| {}), replica }
     }
 
-    /// Looked at otherwise.
     pub(super) fn seen_by(
         &mut self,
         tweak: impl Fn(&mut Ports, &mut BrokerConfig) + Send + Sync + 'static,
@@ -37,13 +33,11 @@ impl Scene {
         self.tweak = Arc::new(tweak);
     }
 
-    /// Whatever was broken for service and replica is mended.
     pub(super) fn mend_collaborators(&mut self) {
         self.tweak = Arc::new(|_, _| {});
         self.replica = self.world.replica("replica-1");
     }
 
-    /// The service, with faults.
     pub(super) fn service(&self, plan: FaultPlan) -> Service {
         let faults = Faults::new(plan);
         let tweak = Arc::clone(&self.tweak);
@@ -72,7 +66,7 @@ impl Scene {
         self.world.xr(&self.resource().await)
     }
 
-    /// Rounds with this replica; what fails is tried again in the next.
+    /// Rounds with this replica; failures are retried in the next.
     pub(super) async fn rounds(&self, count: usize) {
         for _ in 0..count {
             drop(self.replica.reconcile(self.id).await);

@@ -1,6 +1,6 @@
-//! One scene for each verdict: where the resource is, and what is laid in its way.
+//! One scene per verdict: where the resource is, and its problem.
 //!
-//! What is laid can be laid anywhere, so that [`pairs`](super::pairs) lays two of them.
+//! Each problem can be created anywhere, so that [`pairs`](super::pairs) can combine two.
 #![expect(clippy::wildcard_enum_match_arm, reason = "most verdicts need nothing of their own")]
 
 mod broker;
@@ -17,27 +17,25 @@ pub(super) use cluster::{keeper, narrow_xrd};
 use super::scene::Scene;
 use super::verdicts::EXPECTED;
 
-/// Where a resource is.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place {
-    /// On the way up, or Ready.
+    /// In a phase of convergence, or Ready.
     At(Phase),
     /// Declared from the blueprint with parameters.
     WithSize,
-    /// In Provisioning, with Crossplane and the provider behaving like this.
+    /// In Provisioning, with this behaviour of Crossplane and the provider.
     Composing(fn() -> Behaviour),
     Failing(OnFailure),
-    /// Ready, and its deletion was just asked for.
+    /// Ready, with its deletion just requested.
     Leaving,
 }
 
-/// The scene in which a verdict is right.
 pub(super) async fn of(verdict: Verdict) -> Scene {
     let (_, place, ..) = *EXPECTED.iter().find(|(row, ..)| *row == verdict).unwrap();
     let mut scene = Box::pin(at(place)).await;
     Box::pin(lay(&mut scene, verdict)).await;
     match verdict {
-        // What the last pass said is what these follow from.
+        // These follow from the error of the last pass.
         Verdict::Forbidden
         | Verdict::SchemaRefused
         | Verdict::WebhookRefused
@@ -51,13 +49,12 @@ pub(super) async fn of(verdict: Verdict) -> Scene {
     scene
 }
 
-/// Lays what a verdict is about in the way of a resource, wherever that is.
+/// Creates the problem of a verdict for a resource in any state.
 pub(super) async fn lay(scene: &mut Scene, verdict: Verdict) {
     Box::pin(broker::lay(scene, verdict)).await;
     scene.world.cluster.tick();
 }
 
-/// A resource there, with nothing in its way.
 pub(super) async fn at(place: Place) -> Scene {
     let world = World::new();
     let declared = match place {

@@ -1,5 +1,5 @@
-//! Each source of facts taken away in turn: what is not known is said to be unknown, and never becomes a
-//! certainty that was not there before.
+//! Each source of facts removed in turn: missing facts are reported as unknown, and never turn into
+//! a new certainty.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use broker_testkit::faults::{Fault, FaultPlan};
 use super::scene::Scene;
 use super::scenes;
 
-/// A source, and the verdict that blames it where every pass needs it.
+/// A source, and the verdict that names it where every pass needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Source {
     Port(PortName, &'static str),
@@ -66,12 +66,12 @@ fn unknown_lines(explained: &Explanation) -> usize {
 }
 
 #[tokio::test]
-async fn what_is_not_known_never_becomes_a_certainty() {
+async fn missing_facts_never_become_a_certainty() {
     let mut missed: BTreeMap<Source, usize> = BTreeMap::new();
     let mut unknown: BTreeMap<Source, usize> = BTreeMap::new();
     for verdict in Verdict::ALL.iter().copied() {
         let scene = scenes::of(verdict).await;
-        // Rights that this scene took away itself would be given back.
+        // The remedy would restore rights that the scene itself removed.
         let about_rights = matches!(verdict, Verdict::Forbidden | Verdict::Unknown);
         let before = scene.explain().await;
         for (source, blamed) in SOURCES.iter().copied() {
@@ -89,10 +89,10 @@ async fn what_is_not_known_never_becomes_a_certainty() {
         }
     }
     for (source, _) in SOURCES {
-        assert!(missed[source] > 0, "{source:?} is told to be unknown in no scene");
+        assert!(missed[source] > 0, "{source:?} is unknown in no scene");
     }
-    // What only decorates an explanation changes no verdict; everything else decides somewhere.
-    // A ProviderConfig decides only once everything else is gone, which no scene stops at.
+    // A source that only adds details changes no verdict; every other source decides somewhere. A
+    // ProviderConfig decides only after everything else is gone, where no scene stops.
     let decoration = [
         Source::Port(PortName::Repository, "history"),
         Source::OnCluster("list", "Event"),

@@ -1,4 +1,5 @@
-//! Every verdict: its scene, who has to act, what to do next, and that doing so lets the resource go on.
+//! Every verdict: its scene, its party, the next action, and that the action lets the resource
+//! proceed.
 
 use std::collections::BTreeSet;
 
@@ -11,31 +12,31 @@ use super::follow::follow;
 use super::scenes::{self, Place};
 use super::words;
 
-/// Each verdict, where its resource is, the party, and the kind of the next action.
+/// Each verdict, the state of its resource, the party, and the kind of the next action.
 pub(super) const EXPECTED: &[(Verdict, Place, Party, &str)] = {
-    use Party::{Caller, Cloud, Nobody, Platform};
+    use Party::{Caller, Cloud, None, Platform};
     use Place::{At, Composing, Failing, Leaving, WithSize};
     use Verdict::*;
     const SLOW: fn() -> Behaviour = || Behaviour::ready_after(9);
     const NEEDS_CONFIG: fn() -> Behaviour = || Behaviour::ready_after(9).needing_provider_config();
     &[
-        (Ready, At(Phase::Ready), Nobody, "wait"),
-        (Declared, At(Phase::Pending), Nobody, "wait"),
-        (Provisioning, Composing(|| Behaviour::ready_after(4)), Nobody, "wait"),
-        (Enrolling, At(Phase::Enrolling), Nobody, "wait"),
-        (Draining, Leaving, Nobody, "wait"),
-        (Deprovisioning, Leaving, Nobody, "wait"),
-        (RollingBack, Failing(OnFailure::Rollback), Nobody, "wait"),
-        (RetryPending, At(Phase::Pending), Nobody, "wait"),
-        (PassUnderWay, At(Phase::Pending), Nobody, "wait"),
-        (CompositeMissing, At(Phase::Ready), Nobody, "wait"),
-        (Deleted, Leaving, Nobody, "wait"),
+        (Ready, At(Phase::Ready), None, "wait"),
+        (Declared, At(Phase::Pending), None, "wait"),
+        (Provisioning, Composing(|| Behaviour::ready_after(4)), None, "wait"),
+        (Enrolling, At(Phase::Enrolling), None, "wait"),
+        (Draining, Leaving, None, "wait"),
+        (Deprovisioning, Leaving, None, "wait"),
+        (RollingBack, Failing(OnFailure::Rollback), None, "wait"),
+        (RetryPending, At(Phase::Pending), None, "wait"),
+        (PassUnderWay, At(Phase::Pending), None, "wait"),
+        (CompositeMissing, At(Phase::Ready), None, "wait"),
+        (Deleted, Leaving, None, "wait"),
         (Failed, Failing(OnFailure::Retain), Caller, "replace"),
         (Abandoned, Leaving, Platform, "clean_up"),
         (PausedHere, At(Phase::Pending), Platform, "resume"),
         (DryRun, At(Phase::Pending), Platform, "leave_dry_run"),
         (Brake, At(Phase::Pending), Platform, "release_brake"),
-        (LeaseLeftBehind, At(Phase::Pending), Nobody, "wait"),
+        (LeaseLeftBehind, At(Phase::Pending), None, "wait"),
         (NoReplica, At(Phase::Pending), Platform, "start_replicas"),
         (PassFailing, At(Phase::Pending), Platform, "mend_pass"),
         (OutboxPoisoned, At(Phase::Ready), Platform, "redrive_events"),
@@ -72,7 +73,7 @@ pub(super) const EXPECTED: &[(Verdict, Place, Party, &str)] = {
         (QuotaExceeded, Composing(Behaviour::never_ready), Cloud, "raise_quota"),
         (Drifted, At(Phase::Ready), Platform, "undo_change"),
         (Degraded, At(Phase::Ready), Platform, "mend_composition"),
-        (CompositeBeingDeleted, At(Phase::Ready), Nobody, "wait"),
+        (CompositeBeingDeleted, At(Phase::Ready), None, "wait"),
         (NodeNeverCalled, At(Phase::Enrolling), Caller, "look_at_agent"),
         (TokenExpired, At(Phase::Enrolling), Caller, "replace"),
         (TokenInvalid, At(Phase::Enrolling), Caller, "replace"),
@@ -87,11 +88,11 @@ pub(super) const EXPECTED: &[(Verdict, Place, Party, &str)] = {
     ]
 };
 
-/// So many rounds are enough for any resource that nothing stands in the way of.
+/// Enough rounds for any resource without a problem.
 const ENOUGH: usize = 12;
 
 #[tokio::test]
-async fn each_scene_has_its_verdict_and_following_the_next_action_lets_it_go_on() {
+async fn next_action_of_every_verdict_unblocks_the_resource() {
     let told: BTreeSet<_> = EXPECTED.iter().map(|(verdict, ..)| *verdict).collect();
     assert_eq!(told, Verdict::ALL.iter().copied().collect(), "the table has every verdict");
     let schema = words::schema(0);
@@ -112,7 +113,8 @@ async fn each_scene_has_its_verdict_and_following_the_next_action_lets_it_go_on(
     }
 }
 
-/// A namespace that is being deleted loses the broker's `RoleBinding` first. That is no missing role.
+/// A namespace that is being deleted loses the broker's `RoleBinding` first. That is no missing
+/// role.
 #[tokio::test]
 async fn forbidden_read_in_an_ending_namespace_names_the_namespace() {
     let scene = scenes::of(Verdict::Ready).await;

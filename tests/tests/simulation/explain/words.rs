@@ -1,5 +1,5 @@
-//! How explanations read: within 80 columns for people, within the documented schema for programs, and without
-//! a secret for anybody.
+//! The text of explanations: within 80 columns for people, valid by the documented schema for
+//! programs, and without secrets.
 
 use broker_app::explain::{Explanation, Verdict};
 use broker_domain::Phase;
@@ -9,7 +9,7 @@ use broker_tests::world::{NODE, World, declaration};
 use secrecy::ExposeSecret;
 use serde_json::Value;
 
-/// The schemas of `docs/explain.md`, in their order: explanation, plan.
+/// The schemas of `docs/explain.md`, in order: explanation, plan.
 pub(super) fn schema(place: usize) -> jsonschema::Validator {
     let page = include_str!("../../../../docs/explain.md");
     let block = page.split("```json\n").nth(place + 1).unwrap();
@@ -17,7 +17,6 @@ pub(super) fn schema(place: usize) -> jsonschema::Validator {
     jsonschema::validator_for(&schema).unwrap()
 }
 
-/// It fits its schema and 80 columns.
 pub(super) fn assert_fits(explained: &Explanation, schema: &jsonschema::Validator) {
     let json = explained.to_json();
     let errors: Vec<_> = schema.iter_errors(&json).map(|error| error.to_string()).collect();
@@ -31,7 +30,7 @@ pub(super) fn assert_fits(explained: &Explanation, schema: &jsonschema::Validato
 }
 
 #[tokio::test]
-async fn a_token_that_a_provider_repeats_appears_nowhere() {
+async fn token_repeated_by_a_provider_is_redacted() {
     let world = World::new();
     let declared = world.declare(&declaration(NODE)).await.unwrap();
     world.cluster.behave_for(declared.id(), Behaviour::never_ready());
@@ -51,7 +50,8 @@ async fn a_token_that_a_provider_repeats_appears_nowhere() {
     assert!(explained.to_string().contains("cannot boot with █"), "{explained}");
     hides(&explained, &plaintext);
 
-    // Without the composite resource nobody knows what to take out of the words of others.
+    // Without the composite resource, the broker does not know the token to redact from other
+    // messages.
     world.cluster.forbid(broker_memory::Verb::Get, "Machine");
     let blind = world.explain(resource.id()).await;
     assert!(blind.to_string().contains("withheld"), "{blind}");

@@ -1,4 +1,4 @@
-//! The page says everything that the parser knows, and its examples are what the program prints.
+//! Every JSON example of docs/cli.md has the keys that the program prints.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::*;
 use crate::testing::World;
 
-/// The examples of a kind of answer: the JSON blocks below a heading.
+/// The JSON blocks below a heading.
 fn examples(page: &str, heading: &str) -> Vec<Value> {
     let section = page.split_once(&format!("\n#### {heading}\n")).expect(heading).1;
     let section = section.split("\n#").next().unwrap();
@@ -21,7 +21,7 @@ fn keys(object: &Value) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_examples_have_the_keys_of_the_answers() {
+fn json_examples_have_the_keys_of_real_output() {
     let page = reference();
     let world = World::new(Behaviour::failing_after(1, "quota exceeded"));
     let id = world.declare();
@@ -48,12 +48,12 @@ fn the_examples_have_the_keys_of_the_answers() {
     assert_eq!(keys(shown), keys(&migrations));
     assert_eq!(keys(&shown["migrations"][0]), keys(&migrations["migrations"][0]));
 
-    let done = examples(&page, "What operators do by hand");
+    let done = examples(&page, "Operator commands");
     let verbs: [&[&str]; 4] =
         [&["pause", &id], &["brake", "set"], &["redrive-events", &id], &["scrub-audit", &id]];
     assert_eq!(done.len(), verbs.len());
     for (shown, verb) in done.iter().zip(verbs) {
-        let said = world.broker(&[verb, &["--output=json"]].concat()).json();
-        assert_eq!(keys(shown), keys(&said), "{verb:?}");
+        let printed = world.broker(&[verb, &["--output=json"]].concat()).json();
+        assert_eq!(keys(shown), keys(&printed), "{verb:?}");
     }
 }

@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 
 use super::super::journal::{Entry, Happening};
 use super::super::verdict::{Ending, Outcome};
-use super::{Bill, Show};
+use super::{Header, Show};
 
-/// Writes JSON lines.
 pub(in super::super) struct Json<W>(pub(in super::super) W);
 
 impl<W: Write> Json<W> {
@@ -22,7 +21,7 @@ impl<W: Write> Json<W> {
 }
 
 impl<W: Write> Show for Json<W> {
-    fn begin(&mut self, _: Bill) -> io::Result<()> {
+    fn begin(&mut self, _: Header) -> io::Result<()> {
         Ok(())
     }
 
@@ -75,7 +74,7 @@ impl<W: Write> Show for Json<W> {
 }
 
 fn outcome_object(outcome: &Outcome) -> Value {
-    let Outcome { entry, standing, live_node } = outcome;
+    let Outcome { entry, objects_left, live_node } = outcome;
     let path: Vec<_> = outcome.path().iter().map(|phase| phase.as_str()).collect();
     let events: Vec<_> = entry.events.iter().map(|(_, event)| event.as_str()).collect();
     json!({
@@ -86,7 +85,7 @@ fn outcome_object(outcome: &Outcome) -> Value {
         "phase": outcome.phase().as_str(),
         "path": path,
         "events": events,
-        "objects_left": standing,
+        "objects_left": objects_left,
         "node_live": live_node,
     })
 }

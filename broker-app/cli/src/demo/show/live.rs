@@ -1,4 +1,4 @@
-//! A table for a terminal, drawn over itself round after round.
+//! A live table: each round redraws it in place.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -9,28 +9,27 @@ use broker_domain::Phase;
 
 use super::super::journal::{Entry, Happening};
 use super::super::verdict::Ending;
-use super::{Bill, Show, seconds, summary};
+use super::{Header, Show, seconds, summary};
 use crate::terminal::{Size, Terminal};
 
-/// Draws a table.
 pub(in super::super) struct Live<W> {
     out: W,
     terminal: Terminal,
-    /// Asked before each frame.
+    /// Called before each frame.
     size: fn() -> Size,
     title: String,
     /// How many lines the last frame took.
     drawn: usize,
-    /// Explanations do not fit into the table; they are shown below it, in the end.
+    /// Explanations do not fit into the table and are printed below it at the end.
     explained: Vec<String>,
 }
 
-/// Title, an empty line and the column heads above the rows; the rest and the cursor below.
+/// Title, an empty line and the column headings above the rows; the hidden-row count and the cursor below.
 const AROUND_ROWS: usize = 5;
 
-/// Erases what an earlier frame left on the line, and ends it.
+/// Erases the rest of an earlier frame's line, then ends the line.
 const END_OF_LINE: &str = "\x1b[K\n";
-/// Erases what an earlier frame left below.
+/// Erases the rest of an earlier frame below the cursor.
 const ERASE_BELOW: &str = "\x1b[J";
 const RESET: &str = "\x1b[0m";
 
@@ -61,8 +60,8 @@ impl<W: Write> Live<W> {
 }
 
 impl<W: Write> Show for Live<W> {
-    fn begin(&mut self, bill: Bill) -> io::Result<()> {
-        self.title = summary::title(bill);
+    fn begin(&mut self, header: Header) -> io::Result<()> {
+        self.title = summary::title(header);
         Ok(())
     }
 
@@ -89,7 +88,7 @@ impl<W: Write> Show for Live<W> {
     fn round(&mut self, at: Duration, entries: &[Entry]) -> io::Result<()> {
         let mut text = String::new();
         if self.drawn > 0 {
-            // Writing into a string cannot fail.
+            // Writing to a string cannot fail.
             let _ = write!(text, "\x1b[{}A\r", self.drawn);
         }
         let lines = self.frame(at, entries);
@@ -99,7 +98,7 @@ impl<W: Write> Show for Live<W> {
         }
         text.push_str(ERASE_BELOW);
         self.drawn = lines.len();
-        // In one piece, so that no half frame shows.
+        // One write per frame, so that no partial frame is visible.
         self.out.write_all(text.as_bytes())?;
         self.out.flush()
     }
@@ -119,7 +118,7 @@ fn row(name: &str, phase: &str, age: &str, note: &str) -> String {
     format!("{name:<NAME_WIDTH$} {phase:<PHASE_WIDTH$} {age:>6}  {note}")
 }
 
-/// What fits: all, or those that changed last, in the order of their declaration.
+/// The entries that fit: the latest changes, in declaration order.
 fn latest(entries: &[Entry], room: usize) -> Vec<&Entry> {
     let mut newest: Vec<_> = entries.iter().enumerate().collect();
     newest.sort_by_key(|(index, entry)| (std::cmp::Reverse(entry.now().0), *index));
@@ -128,7 +127,7 @@ fn latest(entries: &[Entry], room: usize) -> Vec<&Entry> {
     newest.into_iter().map(|(_, entry)| entry).collect()
 }
 
-/// A line that does not wrap: a wrapped one would be two to climb over.
+/// Clips a line to the terminal's width: a wrapped line would break the cursor movement.
 fn clip(line: &str, columns: usize) -> String {
     if line.chars().count() < columns {
         return line.to_owned();
@@ -137,7 +136,7 @@ fn clip(line: &str, columns: usize) -> String {
     format!("{kept}..")
 }
 
-/// The phase in its colour. The columns before it hold nothing but ASCII.
+/// Colours the phase. The columns before it are ASCII only, so byte offsets are columns.
 fn coloured(line: &str, phase: Phase) -> String {
     let start = NAME_WIDTH + 1;
     let end = start + phase.as_str().len();

@@ -1,4 +1,4 @@
-//! Lines for a pipe or a file: one per change of phase.
+//! One line per phase change, for a pipe or a file.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -7,9 +7,8 @@ use broker_app::explain::Explanation;
 
 use super::super::journal::{Entry, Happening};
 use super::super::verdict::Ending;
-use super::{Bill, Show, seconds, summary};
+use super::{Header, Show, seconds, summary};
 
-/// Writes lines.
 pub(in super::super) struct Plain<W>(pub(in super::super) W);
 
 impl<W: Write> Plain<W> {
@@ -21,8 +20,8 @@ impl<W: Write> Plain<W> {
 }
 
 impl<W: Write> Show for Plain<W> {
-    fn begin(&mut self, bill: Bill) -> io::Result<()> {
-        writeln!(self.0, "{}\n", summary::title(bill))?;
+    fn begin(&mut self, header: Header) -> io::Result<()> {
+        writeln!(self.0, "{}\n", summary::title(header))?;
         self.0.flush()
     }
 
@@ -35,7 +34,7 @@ impl<W: Write> Show for Plain<W> {
                 };
                 self.line(at, &entry.name, &what, note)
             }
-            // Each stands for a change of phase that was shown.
+            // Each event follows a phase change that was printed.
             Happening::Event { .. } => Ok(()),
         }
     }

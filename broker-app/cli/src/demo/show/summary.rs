@@ -1,14 +1,14 @@
-//! The summary at the end, the same in a pipe and in a terminal.
+//! The summary at the end, the same for pipes and terminals.
 
 use std::io::{self, Write};
 
 use broker_domain::Phase;
 
 use super::super::verdict::{Ending, Outcome, arrows, commas};
-use super::{Bill, seconds};
+use super::{Header, seconds};
 
-pub(super) fn title(bill: Bill) -> String {
-    let Bill { seed, resources } = bill;
+pub(super) fn title(header: Header) -> String {
+    let Header { seed, resources } = header;
     let plural = if resources == 1 { "" } else { "s" };
     format!(
         "Provisioning Broker demo: {resources} resource{plural}, seed {seed}, everything simulated"
@@ -34,7 +34,7 @@ pub(super) fn write(out: &mut impl Write, ending: &Ending) -> io::Result<()> {
         .map(|(count, phase)| format!("{count} {phase}"))
         .collect();
     writeln!(out, "\n{}; {events} events.", counts.join(", "))?;
-    // What is wrong is said once, by the error that the demo ends with.
+    // The demo's error reports a difference, so the summary does not repeat it.
     if ending.flaw().is_none() {
         writeln!(
             out,
@@ -46,7 +46,7 @@ pub(super) fn write(out: &mut impl Write, ending: &Ending) -> io::Result<()> {
 }
 
 fn what_is_left(outcome: &Outcome) -> String {
-    let objects = match outcome.standing {
+    let objects = match outcome.objects_left {
         0 => "nothing is left on the cluster".to_owned(),
         1 => "1 object stands".to_owned(),
         many => format!("{many} objects stand"),

@@ -25,51 +25,45 @@ use crate::testing::{PROJECT, id, object, resource, xrd};
 
 type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
-/// How the server ends a watch.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum End {
     /// With the last chunk of the answer.
     Closed,
-    /// With the connection.
+    /// With a broken connection.
     Cut,
 }
 
-/// An API server under control of the test.
 #[derive(Clone, Default)]
 pub(super) struct Server {
     state: Arc<Mutex<State>>,
-    /// Read by every list, and written by a test that holds them up.
-    lists_go_on: Arc<RwLock<()>>,
+    /// Read by every list; a test holds the write lock to block lists.
+    list_gate: Arc<RwLock<()>>,
 }
 
 #[derive(Default)]
 struct State {
     version: u64,
-    /// The version of each object.
     objects: BTreeMap<usize, u64>,
     lists: usize,
-    /// How many objects each list was asked for, and how many bytes it was answered with.
     pages: Vec<(usize, usize)>,
-    /// From which version each watch began, and where its lines go.
+    /// Per watch: its start version, and the sender of its lines.
     watches: Vec<(String, Option<mpsc::UnboundedSender<io::Result<Bytes>>>)>,
 }
 
 impl Server {
-    /// The store has these objects from now on, at that version.
+    /// Replaces the content and the version of the store.
     pub(super) fn restore(&self, objects: &[(usize, u64)], version: u64) {
         let mut state = self.lock();
         state.objects = objects.iter().copied().collect();
         state.version = version;
     }
 
-    /// Sends a line to the current watch.
-    pub(super) fn say(&self, line: String) {
+    pub(super) fn send_line(&self, line: String) {
         let state = self.lock();
         let (_, Some(lines)) = state.watches.last().unwrap() else { panic!("the watch has ended") };
         lines.send(Ok(line.into())).unwrap();
     }
 
-    /// Ends the current watch.
     pub(super) fn end_watch(&self, end: End) {
         let lines = self.lock().watches.last_mut().and_then(|(_, lines)| lines.take()).unwrap();
         match end {
@@ -78,22 +72,19 @@ impl Server {
         }
     }
 
-    /// Lists are not answered until the guard is dropped.
+    /// Blocks every list until the guard is dropped.
     pub(super) fn hold_lists(&self) -> OwnedRwLockWriteGuard<()> {
-        Arc::clone(&self.lists_go_on).try_write_owned().unwrap()
+        Arc::clone(&self.list_gate).try_write_owned().unwrap()
     }
 
-    /// How many lists were asked for.
     pub(super) fn lists(&self) -> usize {
         self.lock().lists
     }
 
-    /// How many objects each list was asked for, and how many bytes it was answered with.
     pub(super) fn pages(&self) -> Vec<(usize, usize)> {
         self.lock().pages.clone()
     }
 
-    /// From which version each watch began.
     pub(super) fn watched_from(&self) -> Vec<String> {
         self.lock().watches.iter().map(|(from, _)| from.clone()).collect()
     }
@@ -113,14 +104,14 @@ impl Server {
         };
         if query.contains("watch=true") {
             let from = value("resourceVersion").unwrap().to_owned();
-            let (lines, mut told) = mpsc::unbounded_channel();
+            let (lines, mut sent) = mpsc::unbounded_channel();
             self.lock().watches.push((from, Some(lines)));
-            let told = stream::poll_fn(move |context| told.poll_recv(context));
-            let body = StreamBody::new(told.map(|line| line.map(Frame::data)));
+            let sent = stream::poll_fn(move |context| sent.poll_recv(context));
+            let body = StreamBody::new(sent.map(|line| line.map(Frame::data)));
             return Ok(Response::new(body.boxed_unsync()));
         }
         self.lock().lists += 1;
-        let _go_on = self.lists_go_on.read().await;
+        let _open = self.list_gate.read().await;
         let mut state = self.lock();
         let number = |key: &str| value(key).and_then(|value| value.parse::<usize>().ok());
         let (from, limit) = (number("continue").unwrap_or(0), number("limit").unwrap());
@@ -140,7 +131,6 @@ impl Server {
     }
 }
 
-/// A cache that follows the server's kind.
 pub(super) struct Followed {
     pub(super) server: Server,
     pub(super) cache: Arc<Cache>,
@@ -149,7 +139,7 @@ pub(super) struct Followed {
 }
 
 impl Followed {
-    /// Warm over these objects, at that version.
+    /// A warm cache over these objects at `version`.
     pub(super) async fn of(objects: &[(usize, u64)], version: u64) -> Self {
         Self::with(CacheOptions::default(), objects, version).await
     }
@@ -175,7 +165,7 @@ impl Followed {
         followed
     }
 
-    /// Waits until so many watches have begun and the kind is warm.
+    /// Waits until `count` watches have started and the kind is warm.
     pub(super) async fn until_watches(&self, count: usize) {
         self.until("a watch", |server| server.watched_from().len() == count).await;
         while self.cache.warm(&self.xrd).is_none() {
@@ -183,9 +173,9 @@ impl Followed {
         }
     }
 
-    /// Waits for something; the clock moves meanwhile.
+    /// Waits for a condition and advances the clock.
     pub(super) async fn until(&self, what: &str, happened: impl Fn(&Server) -> bool) {
-        // Longer than any time-out of the cache, shorter than the time after which it lists without a reason.
+        // Longer than every timeout of the cache, shorter than the periodic relist.
         for _ in 0..180_000 {
             if happened(&self.server) {
                 return;
@@ -193,13 +183,12 @@ impl Followed {
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }
         panic!(
-            "waited in vain for {what}: {} lists, watches {:?}",
+            "timed out waiting for {what}: {} lists, watches {:?}",
             self.server.lists(),
             self.server.watched_from()
         );
     }
 
-    /// Whether the warm cache shows an object.
     pub(super) fn sees(&self, number: usize) -> bool {
         let warm = self.cache.warm(&self.xrd).expect("the kind is warm");
         let project = PROJECT.parse().unwrap();
@@ -208,7 +197,6 @@ impl Followed {
     }
 }
 
-/// The line of a bookmark.
 pub(super) fn bookmark(version: u64) -> String {
     let object = json!({"metadata": {"resourceVersion": version.to_string()}});
     format!("{}\n", json!({"type": "BOOKMARK", "object": object}))

@@ -1,4 +1,4 @@
-//! How to reach a control plane, as whom one likes.
+//! How to reach a control plane, with any identity.
 
 use std::path::PathBuf;
 
@@ -9,13 +9,12 @@ use serde_json::json;
 
 use crate::servers::certificates::{Authority, Credentials};
 
-/// Where an API server is, and what is needed to become anybody on it.
+/// The address of an API server, and the authority for identities on it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ControlPlaneAccess {
     /// Its address.
     pub url: String,
-    /// The directory that holds the authority whose certificates it believes, see
-    /// [`Authority::load`].
+    /// The directory of its certificate authority, see [`Authority::load`].
     pub authority: PathBuf,
     /// One line of JSON for each stage of each request.
     pub audit_log: PathBuf,
@@ -28,23 +27,22 @@ impl ControlPlaneAccess {
         port.with_context(|| format!("{:?} names no port", self.url))
     }
 
-    /// The authority whose certificates the API server believes.
+    /// The certificate authority of the API server.
     ///
     /// # Errors
     ///
-    /// When the run has ended.
+    /// The run has ended.
     pub fn authority(&self) -> Result<Authority> {
         Authority::load(&self.authority)
     }
 
-    /// A kubeconfig that needs no other file, as JSON, which every reader of kubeconfigs takes.
+    /// A self-contained kubeconfig, as JSON, which every kubeconfig parser accepts.
     pub fn kubeconfig(&self, authority: &Authority, identity: &Credentials) -> String {
         kubeconfig(&self.url, Some(authority), Some(identity))
     }
 }
 
-/// The kubeconfig of a server. One that speaks plain HTTP, as a proxy may, has no use for
-/// certificates.
+/// The kubeconfig of a server. Over plain HTTP, as for a proxy, it needs no certificates.
 pub fn kubeconfig(
     url: &str,
     authority: Option<&Authority>,

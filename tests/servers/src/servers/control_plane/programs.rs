@@ -1,4 +1,4 @@
-//! How the three programs of a control plane are called.
+//! The command lines of the three programs of a control plane.
 
 use std::{
     ffi::OsString,
@@ -20,8 +20,8 @@ use crate::{
     tools::Tools,
 };
 
-/// Every request of every client is logged, with who, verb, object and answer; not what the servers
-/// ask each other, and not whether they are well.
+/// Logs every client request with user, verb, object and response; excludes requests between the servers and health
+/// checks.
 fn audit_policy() -> String {
     serde_json::json!({
         "apiVersion": "audit.k8s.io/v1",
@@ -43,18 +43,18 @@ pub(super) struct Layout {
     serving_key: PathBuf,
     token_key: PathBuf,
     token_public_key: PathBuf,
-    /// Where kube-apiserver would put certificates that it made itself.
+    /// The directory for certificates that kube-apiserver generates.
     generated: PathBuf,
     audit_policy: PathBuf,
     pub(super) audit_log: PathBuf,
 }
 
 impl Layout {
-    /// Writes what the programs read before they are ready.
+    /// Writes the files that the programs read at their start.
     pub(super) fn create(run: &Run, authority: &Authority) -> Result<Self> {
         let serving = authority.mutual()?;
         let tokens =
-            KeyPair::generate().context("cannot make the key of service account tokens")?;
+            KeyPair::generate().context("cannot create the key of service account tokens")?;
         Ok(Self {
             etcd_data: run.subdirectory("etcd")?,
             authority: run.write("clients.crt", authority.certificate())?,
@@ -74,7 +74,7 @@ impl Layout {
             option("--data-dir", &self.etcd_data),
             text("--listen-client-urls", &url),
             text("--advertise-client-urls", &url),
-            // There are no peers; any port will do.
+            // There are no peers, so any port works.
             text("--listen-peer-urls", "http://127.0.0.1:0"),
             "--unsafe-no-fsync".into(),
         ];
@@ -86,7 +86,7 @@ impl Layout {
             text("--etcd-servers", &format!("http://127.0.0.1:{etcd_port}")),
             text("--bind-address", "127.0.0.1"),
             text("--secure-port", &port.to_string()),
-            // Otherwise it looks for an interface to the outside, which a machine need not have.
+            // Without it, the server needs a public interface, which a machine may not have.
             text("--advertise-address", "127.0.0.1"),
             text("--endpoint-reconciler-type", "none"),
             option("--cert-dir", &self.generated),
@@ -101,8 +101,7 @@ impl Layout {
             text("--disable-admission-plugins", "ServiceAccount"),
             option("--audit-policy-file", &self.audit_policy),
             option("--audit-log-path", &self.audit_log),
-            // A request is in the log before it is served, and the log is one file: no rotation
-            // within megabytes.
+            // A request is logged before it is served, and the log is one file without rotation.
             text("--audit-log-mode", "blocking"),
             text("--audit-log-maxsize", "100000"),
         ];
@@ -117,10 +116,10 @@ impl Layout {
     ) -> Program {
         let args = [
             option("--kubeconfig", kubeconfig),
-            // Foreground deletion and the deletion of a namespace never end without these two.
+            // Foreground deletion and namespace deletion never finish without these two.
             text("--controllers", "garbage-collector-controller,namespace-controller"),
             text("--leader-elect", "false"),
-            // Left alone, it sends some twenty requests a second and lets every deletion wait for that.
+            // The default of about twenty requests per second delays every deletion.
             text("--kube-api-qps", "1000"),
             text("--kube-api-burst", "2000"),
             text("--bind-address", "127.0.0.1"),
@@ -133,13 +132,12 @@ impl Layout {
 }
 
 fn program<const N: usize>(name: &'static str, path: &Path, args: [OsString; N]) -> Program {
-    let env = vec![lavish()];
+    let env = vec![relaxed_gc()];
     Program { name, path: path.to_owned(), args: args.into(), env, stop: Signal::TERM }
 }
 
-/// Lets Go's collector run a quarter as often as it would: these programs are small and short-lived, and
-/// collecting was a third of what they did.
-pub(in crate::servers) fn lavish() -> (String, String) {
+/// Runs Go's garbage collector a quarter as often: for these small programs it takes a third of the CPU time.
+pub(in crate::servers) fn relaxed_gc() -> (String, String) {
     ("GOGC".to_owned(), "400".to_owned())
 }
 

@@ -1,5 +1,5 @@
-//! The objects that stand on the API server before Crossplane starts, or in place of what its package manager
-//! would have brought.
+//! The objects that must exist on the API server before Crossplane starts, or that replace those of its package
+//! manager.
 
 use std::fs;
 use std::path::Path;
@@ -13,22 +13,22 @@ use broker_app::render::read_document;
 use crate::failure::cannot;
 use crate::servers::{api::Api, certificates::Authority};
 
-/// Where Crossplane keeps what is its own.
+/// Crossplane's own namespace.
 const NAMESPACE: &str = "crossplane-system";
 
-/// Of whom the API server's admission asks Crossplane's webhook.
+/// The kinds for which the API server calls Crossplane's webhook.
 const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 const REVISIONS: &str = "/apis/pkg.crossplane.io/v1/functionrevisions";
 
-/// Crossplane's surroundings on an API server.
+/// The API server as Crossplane needs it.
 #[derive(Debug)]
 pub(super) struct Objects {
     pub(super) api: Api,
 }
 
 impl Objects {
-    /// Installs every `CustomResourceDefinition` of a directory, and waits until their objects are served:
-    /// Crossplane itself would not wait.
+    /// Installs every `CustomResourceDefinition` of a directory and waits until their objects are served: Crossplane
+    /// does not wait.
     pub(super) fn define(&self, directory: &Path) -> Result<()> {
         for entry in fs::read_dir(directory).with_context(cannot("read", directory))? {
             let path = entry.with_context(cannot("read", directory))?.path();
@@ -43,8 +43,8 @@ impl Objects {
         self.api.apply(&format!("/api/v1/namespaces/{NAMESPACE}"), &namespace).map(drop)
     }
 
-    /// Tells Crossplane where a function listens. The revision is paused, so that the package manager does not
-    /// look for an image that nobody has.
+    /// Registers the address of a function. The revision is paused, so that the package manager does not pull an image
+    /// that does not exist.
     pub(super) fn register_function(&self, name: &str, port: u16) -> Result<()> {
         let revision = json!({
             "apiVersion": "pkg.crossplane.io/v1",
@@ -69,7 +69,7 @@ impl Objects {
         self.api.merge(&format!("{path}/status"), &status).map(drop)
     }
 
-    /// Has the API server ask Crossplane before it deletes what is in use. The module's configuration names a
+    /// Makes the API server call Crossplane before it deletes a used object. The module's configuration names a
     /// Service, which a control plane without nodes cannot reach.
     pub(super) fn configure_usages(
         &self,
@@ -93,5 +93,5 @@ impl Objects {
 fn read(path: &Path) -> Result<Value> {
     let text = fs::read(path).with_context(cannot("read", path))?;
     let name = path.to_string_lossy();
-    read_document(&name, &text).with_context(cannot("make sense of", path))
+    read_document(&name, &text).with_context(cannot("parse", path))
 }

@@ -1,4 +1,4 @@
-//! How Crossplane and what it runs with are called.
+//! The command lines of Crossplane and its companions.
 
 use std::{
     ffi::OsString,
@@ -11,21 +11,20 @@ use rustix::process::Signal;
 use crate::{
     servers::{
         certificates::Authority,
-        control_plane::lavish,
+        control_plane::relaxed_gc,
         run::Run,
         server::{Program, option},
     },
     tools::CrossplaneTools,
 };
 
-/// Where `core init` leaves certificates that nobody uses: it makes them or refuses to start.
+/// The Secret for certificates that `core init` requires and that stay unused.
 const UNUSED_SECRET: &str = "unused";
 
-/// How often Crossplane looks at everything that nobody told it about. Its own default is a minute, and a test
-/// that waits for it would be slow.
+/// Crossplane's resync interval. Its default of a minute would slow down the tests that wait for it.
 const CROSSPLANE_POLL: &str = "10s";
 
-/// How often the provider looks whether the time of a condition has come.
+/// The provider's interval for time-based conditions.
 const PROVIDER_POLL: &str = "1s";
 
 /// The files of Crossplane in a run's directory.
@@ -35,7 +34,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Writes what the programs read before they are ready.
+    /// Writes the files that the programs read at their start.
     pub(super) fn create(run: &Run, authority: &Authority) -> Result<Self> {
         let certificates = run.subdirectory("crossplane-tls")?;
         let credentials = authority.mutual()?;
@@ -73,7 +72,7 @@ impl Layout {
             "start".into(),
             "--package-runtime=External".into(),
             option("--cache-dir", &self.packages),
-            // The controller of Usages starts only with webhooks.
+            // The Usage controller requires webhooks.
             format!("--webhook-port={webhook}").into(),
             option("--tls-server-certs-dir", &self.certificates),
             option("--tls-client-certs-dir", &self.certificates),
@@ -89,7 +88,7 @@ impl Layout {
             format!("--address=127.0.0.1:{port}").into(),
             option("--tls-certs-dir", &self.certificates),
         ];
-        Program { name, path: binary.to_owned(), args, env: vec![lavish()], stop: Signal::TERM }
+        Program { name, path: binary.to_owned(), args, env: vec![relaxed_gc()], stop: Signal::TERM }
     }
 
     pub(super) fn provider(&self, tools: &CrossplaneTools, kubeconfig: &Path) -> Program {
@@ -112,7 +111,7 @@ fn program<const N: usize>(
         name,
         path: binary.to_owned(),
         args: args.into(),
-        env: vec![("KUBECONFIG".to_owned(), kubeconfig), lavish()],
+        env: vec![("KUBECONFIG".to_owned(), kubeconfig), relaxed_gc()],
         stop: Signal::TERM,
     }
 }

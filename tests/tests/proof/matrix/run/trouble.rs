@@ -1,5 +1,6 @@
-//! What a person has to help with: an event that is refused until it is set aside, and so much missing at once that the
-//! brake is pulled. Each befalls one workflow before its own rounds, so that the calls which it takes have their cells.
+//! Trouble that an operator must resolve: an event that is rejected until it is dead-lettered, and
+//! a mass disappearance that sets the brake. Each affects one workflow before its own rounds, so
+//! that the calls involved have cells too.
 
 use broker_app::{Error, Service};
 use broker_domain::{ClusterId, Phase, ProvisionedResource};
@@ -11,15 +12,15 @@ use tokio::time::timeout;
 use super::{Declared, MOST_ASKED, Mishap, Run, Who, Workflow, patience};
 use crate::simulation::Kind;
 
-/// More than may be missing before the brake is pulled, whatever becomes of the one that the workflow is about.
+/// More than may be missing before the brake is set, whatever happens to the workflow's own
+/// resource.
 const BYSTANDERS: usize = 6;
-/// All attempts at a delivery but the last, which the workflow begins with.
+/// All attempts at a delivery but the last, with which the workflow begins.
 const REFUSED_BEFORE: u8 = 2;
 
-/// Before the calls that the plan means.
 impl Run {
     /// The sink rejects the resource's events, and has done so before.
-    pub(super) async fn take_the_sink_away(&self) {
+    pub(super) async fn make_sink_reject(&self) {
         self.world.sink.refuse(self.id(), Some(FailureClass::Rejected));
         for _ in 0..REFUSED_BEFORE {
             let report = self.world.other_relay().deliver_batch().await.unwrap();
@@ -28,8 +29,8 @@ impl Run {
         }
     }
 
-    /// Others are Ready, and every event of theirs is delivered.
-    pub(super) async fn surround(&mut self) {
+    /// Others are Ready, and all their events are delivered.
+    pub(super) async fn add_bystanders(&mut self) {
         for _ in 0..BYSTANDERS {
             let ready = self.world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
             self.bystanders.push(ready);
@@ -37,7 +38,7 @@ impl Run {
         while self.world.other_relay().deliver_batch().await.unwrap().was_busy() {}
     }
 
-    /// Somebody deletes the composite resource, and the watch loses sight of all the others.
+    /// Another party deletes the composite resource, and the watch loses all others.
     pub(super) fn lose(&self) {
         let own = self.resource.as_ref().unwrap();
         self.world.cluster.delete_in_background(&self.world.xr(own));
@@ -48,7 +49,6 @@ impl Run {
 }
 
 impl Run {
-    /// Everything that there is, and what its callers want.
     pub(super) fn declared(&self) -> Vec<Declared> {
         let rolled_back = self.workflow == Workflow::CreateAndRollBack;
         let kind = if rolled_back { Kind::RolledBack } else { Kind::Node };
@@ -62,61 +62,60 @@ impl Run {
         [own].into_iter().chain(old).chain(others).collect()
     }
 
-    /// What machines cannot settle by themselves: it is noticed, nothing comes of it, and a person ends it.
-    pub(super) async fn face_trouble(
+    /// A condition that only an operator can resolve: it is reported, nothing happens, and the
+    /// operator ends it.
+    pub(super) async fn meet_trouble(
         &mut self,
         mishap: Mishap,
         declared: &[Declared],
     ) -> Result<(), String> {
         if self.workflow == Workflow::Delete {
-            self.hold_the_events_back(mishap).await?;
+            self.check_dead_letter(mishap).await?;
         } else if self.workflow == Workflow::ReProvision {
-            self.hold_everything_back(mishap, declared).await?;
+            self.check_brake(mishap, declared).await?;
         }
-        self.get_help(mishap).await
+        self.resolve_trouble(mishap).await
     }
 
-    /// Whoever comes to the last attempt sets the event aside, and no later one of the resource overtakes it.
-    async fn hold_the_events_back(&mut self, mishap: Mishap) -> Result<(), String> {
+    /// The relay that makes the last attempt dead-letters the event, and no later event of the
+    /// resource overtakes it.
+    async fn check_dead_letter(&mut self, mishap: Mishap) -> Result<(), String> {
         for _ in 0..MOST_ASKED {
             if !self.has_error().await {
                 self.deliver(mishap).await;
             }
         }
         if !self.has_error().await {
-            return Err("an event was refused again and again, and is not set aside".to_owned());
+            return Err("an event was rejected repeatedly and is not dead-lettered".to_owned());
         }
         self.world.sink.refuse(self.id(), None);
         self.deliver(mishap).await;
         match self.world.sink.deliveries_of(self.id()).len() {
             0 => Ok(()),
-            many => Err(format!("S3: {many} events have overtaken one that is set aside")),
+            many => Err(format!("S3: {many} events have overtaken a dead-lettered one")),
         }
     }
 
-    /// A sweep pulls the brake, and while it is on nothing is made: not while the composite resource goes, nor when it
-    /// is gone.
-    async fn hold_everything_back(
-        &mut self,
-        mishap: Mishap,
-        declared: &[Declared],
-    ) -> Result<(), String> {
+    /// A sweep sets the brake. While it is set nothing is created: neither during the deletion of
+    /// the composite resource nor after it.
+    async fn check_brake(&mut self, mishap: Mishap, declared: &[Declared]) -> Result<(), String> {
         for _ in 0..MOST_ASKED {
             if !self.has_error().await {
                 self.sweep(mishap).await;
             }
         }
         if !self.has_error().await {
-            return Err("S8: too much is missing to believe it, and the brake is off".to_owned());
+            return Err("S8: a mass disappearance did not set the brake".to_owned());
         }
         let xr = self.world.xr(self.resource.as_ref().unwrap());
         for _ in 0..2 {
             let stood = self.world.cluster.stands(&xr);
             self.pass(mishap, declared).await?;
             let made = !stood && self.world.cluster.stands(&xr);
-            // An old answer about the brake is that of a pass which asked before it was pulled, and such a pass goes on.
+            // A stale answer about the brake is like a pass that read it before it was set: such a
+            // pass continues.
             if made && mishap != Mishap::Stale {
-                return Err("S8: the brake is on, and what was missing is made anew".to_owned());
+                return Err("S8: the brake is set, and a missing object was recreated".to_owned());
             }
             self.outside();
         }
@@ -124,22 +123,22 @@ impl Run {
         Ok(())
     }
 
-    /// A person asks until it is answered, and then the trouble is over. An old answer may bring it back later: that
-    /// everything is missing, say.
-    pub(super) async fn get_help(&mut self, mishap: Mishap) -> Result<(), String> {
+    /// The operator repeats the command until it is answered; then the trouble is over. A stale
+    /// read may bring it back later, for example a second mass disappearance.
+    pub(super) async fn resolve_trouble(&mut self, mishap: Mishap) -> Result<(), String> {
         if !self.has_error().await {
             return Ok(());
         }
         for _ in 0..MOST_ASKED {
             if let Ok(Ok(())) = timeout(patience(mishap), self.helped(&self.caller)).await {
                 if self.has_error().await {
-                    return Err("the operator was told that it is over, and it is not".to_owned());
+                    return Err("the command succeeded, and the trouble persists".to_owned());
                 }
                 return Ok(());
             }
             self.recover(mishap, Who::Operator).await;
         }
-        Err(format!("the operator asked {MOST_ASKED} times and was not answered"))
+        Err(format!("the operator got no answer in {MOST_ASKED} attempts"))
     }
 
     pub(super) async fn helped(&self, service: &Service) -> Result<(), Error> {

@@ -1,8 +1,8 @@
-//! The callers of a story: they declare and delete through a service for which things go wrong, too.
+//! The callers of a story: they declare and delete through a service with faults.
 //!
-//! Whoever is not answered asks again under the same request id, a few times in a row, and once more when nothing goes
-//! wrong any more. Meanwhile nobody but the store knows what came of a request: a declaration whose answer was lost is
-//! worked on like any other.
+//! A caller without an answer retries under the same request id, a few times in a row, and once
+//! more after the faults stop. Until then only the store knows the outcome: a declaration whose
+//! answer was lost is processed like any other.
 
 use std::pin::pin;
 
@@ -19,10 +19,10 @@ use tokio::time::timeout;
 use super::{A_BIT, Stage};
 use crate::simulation::Kind;
 
-/// How often a caller asks in a row who is not answered.
+/// How often a caller retries in a row.
 const MOST_ASKED: u8 = 3;
 
-/// A declared resource, and what its caller wants.
+/// A declared resource, and its caller's goal.
 #[derive(Clone, Copy)]
 pub(crate) struct Declared {
     pub(crate) id: ProvisionedResourceId,
@@ -35,18 +35,17 @@ pub(super) struct Callers {
     orders: Vec<Order>,
 }
 
-/// What one caller wants, and what it was told.
 struct Order {
     wanted: Declaration,
     kind: Kind,
-    /// What it was told that it got.
+    /// The id in the answer.
     id: Option<ProvisionedResourceId>,
     deletion: Deletion,
-    /// Its Composition will give up, and has not heard of that yet.
+    /// Its Composition will fail and is not yet set up to do so.
     to_be_doomed: bool,
 }
 
-/// How far a deletion is, as its caller knows.
+/// The state of a deletion, as its caller knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Deletion {
     Unwanted,
@@ -62,7 +61,7 @@ impl Callers {
         Self { service, orders: Vec::new() }
     }
 
-    /// Somebody wants something; answers its number.
+    /// Adds a goal; returns its number.
     pub(super) fn want(&mut self, kind: Kind) -> usize {
         let number = self.orders.len();
         let wanted = match kind {
@@ -81,24 +80,22 @@ impl Callers {
         number
     }
 
-    /// Its caller wants it no more; answers whether there is such a caller.
+    /// The caller wants the deletion from now on; returns whether there is such a caller.
     pub(super) fn want_no_more(&mut self, which: usize) -> bool {
         let Some(order) = self.orders.get_mut(which) else { return false };
         order.deletion = Deletion::Wanted;
         true
     }
 
-    /// What a caller knows the name of.
     pub(super) fn id(&self, which: usize) -> Option<ProvisionedResourceId> {
         self.orders.get(which)?.id
     }
 
-    /// The same of all callers, in their order.
     pub(super) fn ids(&self) -> impl Iterator<Item = Option<ProvisionedResourceId>> {
         self.orders.iter().map(|order| order.id)
     }
 
-    /// Everything whose name its caller knows.
+    /// Every resource whose id its caller knows.
     pub(super) fn declared(&self) -> Vec<Declared> {
         let declared = self.orders.iter().filter_map(|order| {
             let deleted = order.deletion != Deletion::Unwanted;
@@ -107,7 +104,7 @@ impl Callers {
         declared.collect()
     }
 
-    /// What a caller has to ask for next, until it was told everything.
+    /// The caller's next request, until it has all answers.
     fn question(
         &self,
         which: usize,
@@ -123,7 +120,6 @@ impl Callers {
         })
     }
 
-    /// The answer to that.
     fn hear(&mut self, which: usize, told: &ProvisionedResource) {
         let order = &mut self.orders[which];
         match order.id {
@@ -132,8 +128,8 @@ impl Callers {
         }
     }
 
-    /// Lets the Composition of what is to fail know, before Crossplane's next round: it does not wait until a caller was
-    /// told the name of what is stored.
+    /// Sets up the failure of a Composition before Crossplane's next round, even if the caller does
+    /// not know the id yet.
     pub(super) async fn doom(&mut self, world: &World) {
         for order in self.orders.iter_mut().filter(|order| order.to_be_doomed) {
             let Some(name) = &order.wanted.request_id else { continue };
@@ -146,8 +142,7 @@ impl Callers {
         }
     }
 
-    /// However often something was asked for, there is one of it.
-    pub(super) async fn got_one_each(&self, world: &World) -> Result<(), String> {
+    pub(super) async fn no_duplicates(&self, world: &World) -> Result<(), String> {
         let page = world.store.list(&ListQuery::new(rows(100))).await;
         let stored = page.map_err(|error| error.to_string())?.resources.len();
         match self.orders.len() {
@@ -158,15 +153,15 @@ impl Callers {
 }
 
 impl Stage {
-    /// A caller asks until it is answered, or has enough of it for now.
+    /// A caller retries until it is answered or has reached its limit.
     pub(super) async fn insist(&mut self, which: usize) -> Result<(), String> {
         for _ in 0..MOST_ASKED {
             match self.ask(which).await {
                 Ok(()) => return Ok(()),
                 Err(Error::Port { .. }) => {
-                    self.tell(&format!("  the caller of #{which} is not answered"));
+                    self.tell(&format!("  the caller of #{which} gets no answer"));
                 }
-                // It asks for the same as before: that is no reason to refuse.
+                // A retry is identical, so a refusal is an error.
                 Err(error) => return Err(format!("S13: #{which} is refused: {error}")),
             }
             self.let_pass(A_BIT).await;
@@ -174,17 +169,17 @@ impl Stage {
         Ok(())
     }
 
-    /// Nothing goes wrong any more: whoever still waits asks once more.
-    pub(super) async fn answer_everybody(&mut self) -> Result<(), String> {
+    /// After the faults: every unanswered caller retries once more.
+    pub(super) async fn retry_unanswered(&mut self) -> Result<(), String> {
         for which in 0..self.callers.orders.len() {
             let asked = self.ask(which).await;
-            asked.map_err(|error| format!("L1: nobody answers the caller of #{which}: {error}"))?;
+            asked.map_err(|error| format!("L1: the caller of #{which} gets no answer: {error}"))?;
         }
         Ok(())
     }
 
-    /// One try at everything that a caller was not told yet. It knows no other way to a lost name than to ask for the
-    /// same again, and that is free.
+    /// One attempt at each unanswered request. A caller finds a lost id only by repeating the
+    /// request, which is idempotent.
     async fn ask(&mut self, which: usize) -> Result<(), Error> {
         while let Some(question) = self.callers.question(which) {
             let told = self.waiting_for(question).await?;
@@ -193,7 +188,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Time goes by for everybody while a caller waits.
+    /// Time passes for everything while a caller waits.
     async fn waiting_for<T>(&mut self, answer: impl Future<Output = T>) -> T {
         let mut answer = pin!(answer);
         loop {

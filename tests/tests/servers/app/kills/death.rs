@@ -10,30 +10,24 @@ use broker_tests::proxy::{Request, Script};
 use crate::servers::app::between::Between;
 use crate::servers::app::host::Host;
 
-/// Whose request the replica is killed at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Server {
     Postgres,
     Kubernetes,
 }
 
-/// When it is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Moment {
-    /// The server never hears of the request.
     BeforeForward,
-    /// The server did what it was asked for.
     BeforeAnswer,
 }
 
-/// The death of a replica.
 #[derive(Debug, Clone)]
 pub(super) struct Death {
     server: Server,
     moment: Moment,
-    /// At a request of this kind.
     kind: Arc<str>,
-    /// 1 for the first of its kind.
+    /// Counted from 1 among requests of its kind.
     nth: usize,
 }
 
@@ -46,7 +40,7 @@ impl fmt::Display for Death {
 }
 
 impl Death {
-    /// Starts a replica whose end is certain, if it comes that far.
+    /// Starts a replica that is killed once it makes this request.
     pub(super) fn of_a_host(&self, between: &Between) -> Host {
         let host = between.host();
         match self.server {
@@ -66,16 +60,15 @@ impl Death {
     }
 }
 
-/// How thoroughly a workflow is tried.
+/// How many deaths of a workflow are tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// At every request, and at both moments of one that changes something.
+    /// At every request, and at both moments of a change.
     Everything,
-    /// At the first and the last of each kind of request that changes something, after it did.
+    /// At the first and the last change of each kind, after it.
     Changes,
 }
 
-/// What a replica asked for until it was done.
 pub(super) struct Asked {
     pub(super) postgres: Vec<Request>,
     pub(super) kubernetes: Vec<Request>,
@@ -88,9 +81,9 @@ impl Asked {
         Self { postgres, kubernetes }
     }
 
-    /// Every death that makes a difference. A statement that is only prepared is not asked for yet; whoever dies
-    /// at a question leaves the same world whether it was answered or not, and whoever dies just before a change
-    /// leaves what the one before it left.
+    /// Every death with a distinct result. A prepared statement is not executed yet; a read leaves
+    /// the same world whether it was answered or not; a death just before a change equals one after
+    /// the previous change.
     pub(super) fn deaths(&self, extent: Extent) -> VecDeque<Death> {
         let mut deaths = VecDeque::new();
         let servers = [(Server::Postgres, &self.postgres), (Server::Kubernetes, &self.kubernetes)];
@@ -128,7 +121,7 @@ impl Asked {
     }
 }
 
-/// A request without what is another for each resource and each Project.
+/// A request without the ids of resource and Project.
 fn kind_of(request: &Request) -> String {
     let words = request.target.split_whitespace().collect::<Vec<_>>().join(" ");
     let Request { verb, .. } = request;
@@ -144,7 +137,6 @@ fn kind_of(request: &Request) -> String {
     format!("{verb} /api{}{watch}", path.join("/"))
 }
 
-/// Whether a server may be another one afterwards.
 fn is_change(kind: &str) -> bool {
     let changes = ["PATCH ", "DELETE ", "UPDATE ", "INSERT ", "COMMIT"];
     changes.iter().any(|change| kind.contains(change))

@@ -1,4 +1,4 @@
-//! What happens to a resource while its replica is killed, and how it goes on.
+//! The workflows during which a replica is killed, and how they continue.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use kube::api::DynamicObject;
 use super::death::{Asked, Death};
 use crate::servers::app::between::Between;
 
-/// A world with its proxies, for one death after the other.
+/// A world with its proxies, reused for one death after the other.
 pub(super) struct Lane {
     world: Arc<RealWorld>,
     between: Between,
@@ -27,7 +27,7 @@ impl Lane {
         Self { world: Arc::new(world), between }
     }
 
-    /// What is worked on here and what stands, for whoever has to find out why it does not go on.
+    /// A description of rows and objects, for the analysis of a stuck workflow.
     pub(super) async fn state(&self) -> String {
         let rows: Vec<String> = sqlx::query_scalar(
             "SELECT concat_ws(' ', r.id, r.status, 'version', r.version, 'token', r.token_ordinal,
@@ -53,7 +53,6 @@ impl Lane {
     }
 }
 
-/// What happens to a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Workflow {
     Create,
@@ -63,7 +62,7 @@ pub(super) enum Workflow {
 }
 
 impl Workflow {
-    /// A resource to which it is just about to happen.
+    /// A resource just before the workflow begins.
     async fn begin(self, world: &RealWorld) -> ProvisionedResourceId {
         world.forget_requests();
         match self {
@@ -88,8 +87,8 @@ impl Workflow {
         }
     }
 
-    /// Whether it has come to its end. A resource that is being replaced is called Ready until its new objects were
-    /// applied, and for ever if they are ready before anybody looks; so its new Node is what counts.
+    /// Whether the workflow is done. A resource that is being replaced may be called Ready
+    /// throughout, so its new Node counts.
     async fn is_done(self, world: &RealWorld, id: ProvisionedResourceId) -> bool {
         let resource = world.get(id).await;
         match (self, resource.bootstrap_token_id()) {
@@ -111,7 +110,6 @@ impl Workflow {
         .await;
     }
 
-    /// What it takes when nobody is killed.
     pub(super) async fn asks_for(self, lane: &Lane) -> Asked {
         let Lane { world, between } = lane;
         let id = self.begin(world).await;
@@ -125,7 +123,7 @@ impl Workflow {
         asked
     }
 
-    /// One resource whose replica dies. Answers whether it did before it was done.
+    /// Runs it with one death. Returns whether the replica died before it was done.
     pub(super) async fn survive(self, lane: &Lane, death: &Death) -> bool {
         let Lane { world, between } = lane;
         let id = self.begin(world).await;
@@ -152,13 +150,13 @@ impl Workflow {
         killed
     }
 
-    /// Everything that must hold does, and nothing is left to be done. Later replicas are not to see to it.
+    /// Checks every invariant, and that no work is left for later replicas.
     async fn check(self, world: &RealWorld, id: ProvisionedResourceId) {
         world.let_leases_end().await;
-        // A pass that was under way may have had something to store.
+        // A concurrent pass may have had something to store.
         let mut rounds = 0;
         while rounds == 0 || !self.is_done(world, id).await {
-            assert!(rounds < K, "{self:?} of {id} is not done any more");
+            assert!(rounds < K, "{self:?} of {id} is no longer done");
             world.round(id).await.unwrap();
             rounds += 1;
         }

@@ -1,4 +1,5 @@
-//! Machines that come up through the binary, and what people and providers do with secrets meanwhile.
+//! Machines that the binary brings up, and the misuse of secrets by operators and providers
+//! meanwhile.
 
 use broker_domain::{Declaration, Phase, ProvisionedResourceId};
 use broker_tests::canary::base64;
@@ -13,7 +14,7 @@ use uuid::Uuid;
 
 use super::scene::{HUSHED, Scene};
 
-/// Declares machines with the binary, each after literals that were refused. Answers when all of them are Ready.
+/// Declares machines with the binary, each after rejected literals. Returns when all are Ready.
 pub(super) async fn bring_up(scene: &mut Scene, machines: usize) -> Vec<ProvisionedResourceId> {
     let mut ids = Vec::new();
     for number in 0..machines {
@@ -29,11 +30,10 @@ pub(super) async fn bring_up(scene: &mut Scene, machines: usize) -> Vec<Provisio
     for id in &ids {
         arrives(&scene.world, *id, Phase::Ready).await;
     }
-    assert!(scene.world.plaintexts().len() >= machines, "each machine found a token of its own");
+    assert!(scene.world.plaintexts().len() >= machines, "each machine found a different token");
     ids
 }
 
-/// A verb that takes a declaration, and the declaration.
 pub(super) fn words(verb: &str, declaration: &Declaration) -> Vec<String> {
     vec![
         verb.to_owned(),
@@ -44,7 +44,8 @@ pub(super) fn words(verb: &str, declaration: &Declaration) -> Vec<String> {
     ]
 }
 
-/// A secret where only a reference is taken: on the command line, and in a file in one of the shapes that people try.
+/// A secret where only a reference is accepted: on the command line, and in a file in one of the
+/// shapes that callers try.
 async fn send_literals(scene: &mut Scene, number: usize) {
     let (typed, filed) = (scene.secrets.odd(), scene.secrets.odd());
     let shapes: [Value; 5] = [
@@ -62,19 +63,20 @@ async fn send_literals(scene: &mut Scene, number: usize) {
             let mut words = words(verb, &declaration);
             words.push(last);
             let said = scene.command(&words).await;
-            assert_eq!(said.code, Some(1), "{verb} takes a literal: {}", said.err);
+            assert_eq!(said.code, Some(1), "{verb} accepts a literal: {}", said.err);
             assert!(said.err.contains("hush"), "{verb}: {}", said.err);
         }
     }
 }
 
-/// Every other machine fails after all, and providers and controllers say why in words that hold its token.
+/// Every second machine fails after all; providers and controllers repeat its token in their
+/// messages.
 pub(super) async fn repeat_tokens(scene: &mut Scene, ids: &[ProvisionedResourceId]) {
     let failing: Vec<_> = ids.iter().copied().skip(1).step_by(2).collect();
     for (number, id) in failing.iter().enumerate() {
         let token = scene.world.crossplane.token_of(*id).await.unwrap();
         let token = token.expose_secret();
-        // As it is, and as user data travels that it is a part of.
+        // As it is, and within encoded user data.
         let given =
             if number.is_multiple_of(2) { token.to_owned() } else { base64(format!("a{token}")) };
         let why = format!("cannot boot with {given}");

@@ -1,4 +1,4 @@
-//! Who events are posted to, and keeps every word of them.
+//! A receiver of events that keeps every post.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,22 +8,20 @@ use axum::routing::post;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-/// A receiver that refuses every other post, so that both ways are gone.
+/// A receiver that rejects every second post, so that both outcomes occur.
 pub(super) struct Receiver {
-    /// Host and port.
     pub(super) address: String,
     posts: Arc<Mutex<Vec<String>>>,
     _serving: JoinSet<()>,
 }
 
 impl Receiver {
-    /// Begins to listen.
     pub(super) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let posts = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&posts);
-        // Head and body, and not where it was posted to: that is where a key belongs.
+        // Head and body, without the URL: a key belongs there.
         let take = move |headers: HeaderMap, body: String| {
             let number = {
                 let mut posts = kept.lock().unwrap();
@@ -44,7 +42,6 @@ impl Receiver {
         Self { address, posts, _serving: serving }
     }
 
-    /// Everything that was posted so far.
     pub(super) fn posts(&self) -> Vec<String> {
         self.posts.lock().unwrap().clone()
     }

@@ -1,4 +1,4 @@
-//! A world for the binary in which secrets stand wherever one belongs, and somebody who hears everything.
+//! A world for the binary with a secret wherever one belongs, and a capture of all output.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use super::receiver::Receiver;
 use super::secrets::Secrets;
 use crate::servers::cli::process::{EVENT_URL, Environment, Said};
 
-/// A blueprint with a parameter that takes a reference to a Secret and nothing else.
+/// A blueprint with a parameter that accepts only a reference to a Secret.
 pub(super) const HUSHED: u128 = 0xca;
 const HUSHED_SCHEMA: &str = r#"{"parameters":[{"name":"hush","type":"string","secret":true},{"name":"size","type":"string"}]}"#;
 
-/// How the places begin that are tables.
+/// The prefix of places that are tables.
 pub(super) const ROWS: &str = "the rows of ";
 
-/// The same as another blueprint, with other parameters.
+/// A copy of another blueprint with other parameters.
 const PUBLISH: &str = "INSERT INTO plexsphere.blueprint_versions
     (id, slug, version, display_name, description, provider_kinds, injection_strategy, mesh_role,
      parameter_schema, composed_kinds, metadata, xrd, composition)
@@ -68,13 +68,11 @@ impl Scene {
         Self { world, cluster, receiver, environment, secrets, net }
     }
 
-    /// Runs a command and hears it.
     pub(super) async fn command(&mut self, words: &[String]) -> Said {
         let environment = self.environment.clone();
         self.command_in(&environment, words).await
     }
 
-    /// The same elsewhere.
     pub(super) async fn command_in(&mut self, environment: &Environment, words: &[String]) -> Said {
         let words: Vec<_> = words.iter().map(String::as_str).collect();
         let said = environment.run(&words).await;
@@ -93,7 +91,7 @@ impl Scene {
         }
     }
 
-    /// Everything that was heard, with the events that were posted, what stands in the store, and every secret.
+    /// All captured output, with posted events, stored rows, and every secret.
     pub(super) async fn end(self) -> Net {
         let Self { world, receiver, secrets, mut net, .. } = self;
         for post in receiver.posts() {
@@ -103,7 +101,7 @@ impl Scene {
             net.hear(format!("{ROWS}{table}"), text);
         }
         net.secrets.extend(secrets.made());
-        // Of all machines, also of those that commands declared by the way.
+        // The tokens of all machines, including those that commands declared.
         net.secrets.extend(world.plaintexts());
         let written = world.crossplane.tokens().await;
         net.secrets.extend(written.iter().map(|token| token.expose_secret().to_owned()));
@@ -111,7 +109,7 @@ impl Scene {
     }
 }
 
-/// Somebody creates an object in the Project's namespace.
+/// Creates an object in the Project's namespace as another party.
 async fn create(world: &RealWorld, plural: &str, object: &Value) {
     let path = format!("/api/v1/namespaces/{}/{plural}", world.home());
     let request = http::Request::post(path).header("content-type", "application/json");
@@ -119,7 +117,7 @@ async fn create(world: &RealWorld, plural: &str, object: &Value) {
     world.admin.request::<Value>(request).await.unwrap();
 }
 
-/// The kubeconfig of a proxy for somebody who shows a token, which the proxy hands on.
+/// A kubeconfig for the proxy with a bearer token, which the proxy forwards.
 fn with_bearer(kubeconfig: &str, bearer: &str) -> String {
     let mut kubeconfig: Value = serde_json::from_str(kubeconfig).unwrap();
     kubeconfig["users"][0]["user"] = json!({"token": bearer});

@@ -1,31 +1,29 @@
-//! Secrets that stand nowhere until somebody puts them there.
+//! Random secrets that occur nowhere until the test places them.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// What makes them, and remembers all that it made.
 pub(super) struct Secrets {
     random: StdRng,
     made: Vec<String>,
 }
 
 impl Secrets {
-    /// Others for every seed.
+    /// Different secrets per seed.
     pub(super) fn seeded(seed: u64) -> Self {
         Self { random: StdRng::seed_from_u64(seed), made: Vec::new() }
     }
 
-    /// One that stands in a URL and in a header as it is.
+    /// A secret that URLs and headers do not escape.
     pub(super) fn plain(&mut self) -> String {
         self.draw("")
     }
 
-    /// One that JSON, Rust and base64 each write in another way.
+    /// A secret that JSON, Rust and base64 each escape differently.
     pub(super) fn odd(&mut self) -> String {
         self.draw("\"\\é/<& ")
     }
 
-    /// Everything that was made.
     pub(super) fn made(self) -> Vec<String> {
         self.made
     }
@@ -36,7 +34,7 @@ impl Secrets {
         let length = self.random.random_range(16..40);
         let middle: String =
             (0..length).map(|_| all[self.random.random_range(0..all.len())]).collect();
-        // A letter at either end: so it is no number, and nobody trims it.
+        // A letter at either end: it is no number and cannot be trimmed.
         let secret = format!("s{middle}t");
         self.made.push(secret.clone());
         secret

@@ -1,4 +1,4 @@
-//! Every verb of the binary, where it works and where it cannot.
+//! Every verb of the binary, in working and failing environments.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,8 @@ use super::machines::words;
 use super::scene::Scene;
 use crate::servers::cli::process::{DSN, EVENT_URL, Environment};
 
-/// Types every verb but `run`, about this resource, and answers which they were. It is given up in the end.
+/// Runs every verb but `run` on this resource and returns their names. The last one abandons the
+/// resource.
 pub(super) async fn type_all(scene: &mut Scene, id: ProvisionedResourceId) -> BTreeSet<String> {
     let mut typed = BTreeSet::new();
     let literal = scene.secrets.plain();
@@ -24,7 +25,7 @@ pub(super) async fn type_all(scene: &mut Scene, id: ProvisionedResourceId) -> BT
     typed
 }
 
-/// Types `run` where it cannot: where it can, it is a replica. Answers its name.
+/// Runs `run` where it fails to start. Returns its name.
 pub(super) async fn type_run(scene: &mut Scene) -> String {
     let run = "run".to_owned();
     for broken in broken(scene) {
@@ -33,7 +34,7 @@ pub(super) async fn type_run(scene: &mut Scene) -> String {
     run
 }
 
-/// Whoever adds a verb adds it here.
+/// A new verb must be added here.
 pub(super) async fn assert_none_is_missing(scene: &Scene, typed: &BTreeSet<String>) {
     let help = scene.environment.run(&["--help"]).await.out;
     let commands = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
@@ -41,13 +42,14 @@ pub(super) async fn assert_none_is_missing(scene: &Scene, typed: &BTreeSet<Strin
     let mut names: BTreeSet<_> =
         names.map(|line| line.split_whitespace().next().unwrap().to_owned()).collect();
     assert!(names.contains("run"), "{help}");
-    // These have no context to give away.
+    // These have no access to a secret.
     names.retain(|name| !["demo", "completions", "help"].contains(&name.as_str()));
     let missing: Vec<_> = names.difference(typed).collect();
-    assert_eq!(missing, Vec::<&String>::new(), "verbs that nobody listened to");
+    assert_eq!(missing, Vec::<&String>::new(), "verbs without captured output");
 }
 
-/// No store, a store that cannot be named, an event URL that is refused; each with secrets of its own.
+/// No store, a store that cannot be resolved, an event URL that is rejected; each with other
+/// secrets.
 fn broken(scene: &mut Scene) -> [Environment; 3] {
     let [absent, unnamed, port, key] = [(); 4].map(|()| scene.secrets.plain());
     let good = &scene.environment;
@@ -58,7 +60,7 @@ fn broken(scene: &mut Scene) -> [Environment; 3] {
     ]
 }
 
-/// Every verb, in both forms of output, and some that are refused. Deletion comes last.
+/// Every verb in both output formats, and some that are refused. Deletion comes last.
 fn commands(world: &RealWorld, id: &str, literal: &str) -> Vec<Vec<String>> {
     let catalog = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/catalog");
     let mut commands: Vec<Vec<String>> = [

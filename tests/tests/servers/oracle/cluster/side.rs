@@ -1,4 +1,4 @@
-//! The two clusters that a history is played on, and what others do there.
+//! The two clusters of a history, and the other parties' actions there.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::servers::kube::fixture::{Fixture, MACHINE, Subject, document, part_kind, spec};
 
-/// A cluster, and what others do there.
+/// A cluster, and other parties' actions there.
 #[async_trait]
 pub(super) trait Side: Sync {
     fn port(&self) -> &dyn Cluster;
@@ -21,7 +21,7 @@ pub(super) trait Side: Sync {
     async fn patch(&self, target: &ObjectReference, patch: Value);
     async fn delete_by_hand(&self, target: &ObjectReference);
     async fn compose(&self, subject: &Subject, owner_uid: &str) -> ObjectReference;
-    /// Waits until an object is gone, or, where something holds it, until its deletion was accepted.
+    /// Waits until an object is gone or, if a finalizer holds it, until its deletion was accepted.
     async fn settle(&self, target: &ObjectReference, held: bool);
 }
 
@@ -36,7 +36,7 @@ impl Side for Fixture {
     }
 
     async fn patch(&self, target: &ObjectReference, patch: Value) {
-        Fixture::patch(self, "somebody", target, patch).await;
+        Fixture::patch(self, "another-party", target, patch).await;
     }
 
     async fn delete_by_hand(&self, target: &ObjectReference) {
@@ -48,14 +48,13 @@ impl Side for Fixture {
     }
 
     async fn settle(&self, target: &ObjectReference, held: bool) {
-        until(format!("{target} to go"), || async {
+        until(format!("{target} to be deleted"), || async {
             is_settled(Fixture::object(self, target).await.as_ref(), held).then_some(())
         })
         .await;
     }
 }
 
-/// The simulated cluster without Crossplane.
 pub(super) struct Memory(MemoryCluster);
 
 impl Memory {
@@ -89,7 +88,7 @@ impl Side for Memory {
     }
 
     async fn patch(&self, target: &ObjectReference, patch: Value) {
-        self.0.patch_as("somebody", target, &patch);
+        self.0.patch_as("another-party", target, &patch);
     }
 
     async fn delete_by_hand(&self, target: &ObjectReference) {
@@ -110,7 +109,7 @@ impl Side for Memory {
     }
 }
 
-/// Gone, or, where something holds it, on its way out.
+/// Gone or, if a finalizer holds it, being deleted.
 fn is_settled(object: Option<&Value>, held: bool) -> bool {
     match object {
         None => true,

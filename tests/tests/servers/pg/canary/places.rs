@@ -1,4 +1,4 @@
-//! Where a plaintext could end up, and how each place is read.
+//! Every place that could contain a plaintext, and how to read it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,16 +8,17 @@ use broker_tests::{DedicatedPostgres, TestDatabase, TestPostgres};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool};
 
-/// A server of its own, which logs every statement of the adapters with its values, and keeps every change.
+/// A dedicated server that logs every statement of the adapters with its values, and keeps every
+/// change.
 pub(super) struct Places {
     server: DedicatedPostgres,
     database: TestDatabase,
-    /// The file of the write-ahead log in which everything happens.
+    /// The file of the write-ahead log that contains the whole test.
     segment: String,
 }
 
 impl Places {
-    /// A migrated database; what is read later happens from now on.
+    /// A migrated database; changes from now on are captured.
     pub(super) async fn prepare() -> Self {
         let server = TestPostgres::dedicated().await;
         let mut admin = PgConnection::connect_with(&server.options("postgres")).await.unwrap();
@@ -40,13 +41,12 @@ impl Places {
         Self { server, database, segment }
     }
 
-    /// What the adapters get. Searching must not be logged, or it would find itself.
+    /// The adapters' pool. The search itself must not be logged, or it would find itself.
     pub(super) fn adapters(&self) -> PgPool {
         let options = self.database.options().options([("log_statement", "all")]);
         PgPoolOptions::new().max_connections(5).connect_lazy_with(options)
     }
 
-    /// Everything that stands in every place.
     pub(super) async fn read(&self) -> BTreeMap<String, String> {
         let pool = PgPool::connect_with(self.database.options()).await.unwrap();
         let mut contents = rows(&pool).await;
@@ -60,8 +60,8 @@ impl Places {
         let log = "SELECT string_agg(pg_read_file('log/' || name), E'\\n') FROM pg_ls_logdir()";
         contents.insert("server log".to_owned(), text(log).await);
 
-        // What is written is in the file only after it was flushed, which a new one makes sure of.
-        assert_eq!(segment(&pool).await, self.segment, "more was written than one file holds");
+        // The file contains flushed records only; a switch to a new file flushes.
+        assert_eq!(segment(&pool).await, self.segment, "the test wrote more than one file");
         sqlx::raw_sql("SELECT pg_switch_wal()").execute(&pool).await.unwrap();
         let wal: Vec<u8> = sqlx::query_scalar("SELECT pg_read_binary_file('pg_wal/' || $1)")
             .bind(&self.segment)
@@ -80,7 +80,6 @@ impl Places {
     }
 }
 
-/// The file that the write-ahead log is being written to.
 async fn segment(pool: &PgPool) -> String {
     sqlx::query_scalar("SELECT pg_walfile_name(pg_current_wal_insert_lsn())")
         .fetch_one(pool)
@@ -88,8 +87,8 @@ async fn segment(pool: &PgPool) -> String {
         .unwrap()
 }
 
-/// The places in which one of these plaintexts of hexadecimal digits is found, in any of its spellings, or a quarter of
-/// it, which is already too much: as it is, as a column of bytes prints it, and as the bytes that the digits stand for.
+/// The places that contain one of these hexadecimal plaintexts, or a quarter of one: in any
+/// spelling, as a `bytea` column prints it, or as the bytes that the digits encode.
 pub(super) fn found<'a>(
     contents: &'a BTreeMap<String, String>,
     plaintexts: &[&str],
@@ -112,7 +111,6 @@ fn forms(plaintext: &str) -> BTreeSet<String> {
     forms
 }
 
-/// Bytes as text, a character for each.
 pub(super) fn characters(bytes: &[u8]) -> String {
     bytes.iter().copied().map(char::from).collect()
 }

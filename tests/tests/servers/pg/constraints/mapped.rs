@@ -1,5 +1,5 @@
-//! What the adapters put into words beyond what the contracts of their ports ask for. Deadlocks and lost races have tests of
-//! their own.
+//! Errors that the adapters translate beyond their ports' contracts. Deadlocks and lost races have
+//! separate tests.
 
 use broker_domain::CloudId;
 use broker_pg::PgPlatform;
@@ -15,7 +15,7 @@ use crate::servers::pg::fresh_database;
 use crate::servers::pg::store::world::World;
 
 #[tokio::test]
-async fn an_id_whose_events_are_still_there_is_taken() {
+async fn id_with_stored_events_is_taken() {
     let world = World::alone().await;
     world.know(&resource().declaration()).await.unwrap();
     let id = resource().id();
@@ -33,7 +33,7 @@ async fn an_id_whose_events_are_still_there_is_taken() {
 const PASSWORD: &str = "hunter2 is not the password";
 
 #[tokio::test]
-async fn database_that_cannot_be_used_is_rejected_in_words_that_say_why() {
+async fn unusable_database_is_rejected_with_the_reason() {
     let database = fresh_database().await;
     let empty = TestPostgres::shared().await.database().await;
     let role = format!("stranger_{}", database.name());

@@ -1,5 +1,5 @@
--- Every rule of the broker's tables, with a statement that breaks it. The scene has one row in each of the tables; the
--- Project of the resource owns nothing else. A resource is changed with its version.
+-- One violating statement per rule of the broker's tables. The fixture has one row in each table. The Project of the
+-- resource owns nothing else. An update of a resource also changes its version.
 
 INSERT INTO plexsphere.projects (id) VALUES (lpad('1', 32, '0')::uuid), (lpad('2', 32, '0')::uuid);
 INSERT INTO plexsphere.resources (id, project_id) VALUES (lpad('3', 32, '0')::uuid, lpad('2', 32, '0')::uuid);
@@ -209,7 +209,7 @@ VALUES ('declared', 'user:1', 'req-1', 'Odd');
 INSERT INTO plexsphere.provisioned_resource_audit (action, actor, correlation_id, failed_step)
 VALUES ('declared', 'user:1', 'req-1', 'Odd');
 
--- A trigger refuses these. It has no name that an error could carry.
+-- A trigger rejects these. Its error names no constraint.
 
 -- refused: 23001
 UPDATE plexsphere.provisioned_resource_audit SET actor = 'user:2';

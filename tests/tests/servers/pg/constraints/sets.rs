@@ -1,4 +1,5 @@
-//! The closed sets: a CHECK, of a table or of a column's type, and the Rust type behind it name the same values.
+//! The closed sets: a CHECK, of a table or of a column's type, and the Rust type behind it have the
+//! same values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ use crate::servers::pg::fresh_database;
 
 type Set = BTreeSet<String>;
 
-/// Every CHECK of the schema that lists texts, the neighbours' included, with those texts.
+/// Every CHECK of the schema that lists texts, including the platform's, with those texts.
 async fn listed(pool: &PgPool) -> BTreeMap<String, Set> {
     let select = "SELECT conname::text, literal[1]
         FROM pg_constraint, regexp_matches(pg_get_constraintdef(oid), '''([^'']*)''::text', 'g') AS literal
@@ -56,7 +57,7 @@ async fn check_sets_equal_the_rust_sets() {
             "blueprint_versions_injection_strategy_check",
             set(InjectionStrategy::ALL.map(InjectionStrategy::as_str)),
         ),
-        // The fleet's own word; the broker only asks whether it is the first of these.
+        // The fleet's own vocabulary; the broker only compares with the first value.
         ("namespace_assignments_namespace_phase_check", set(["Ready", "Provisioning", "Degraded"])),
     ];
     let expected: BTreeMap<String, Set> =

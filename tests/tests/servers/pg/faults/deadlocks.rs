@@ -1,4 +1,4 @@
-//! Two who want the same rows: in which order, and what becomes of the one that has to give way.
+//! Two transactions on the same rows: the lock order, and the result of the one that loses.
 
 use std::time::Duration;
 
@@ -13,10 +13,9 @@ use broker_testkit::store::StoreUnderTest;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Connection, Executor, PgConnection};
 
-use super::{HOUR, somebody_waits, sqlstate};
+use super::{HOUR, a_session_waits, sqlstate};
 use crate::servers::pg::store::world::World;
 
-/// A stored resource, held by a worker.
 async fn held() -> (World, ProvisionedResourceId, Lease) {
     let world = World::alone().await;
     let id = stored(&world, 1).await;
@@ -32,13 +31,11 @@ async fn stored(world: &World, number: u128) -> ProvisionedResourceId {
     builder.id()
 }
 
-/// A change from the first phase to the next one.
 async fn change_of(world: &World, id: ProvisionedResourceId) -> Change {
     let row = world.store.get_by_id(id).await.unwrap().unwrap();
     row.advance(Phase::Provisioning, stamp(9, 9)).unwrap().unwrap()
 }
 
-/// The store over sessions with this setting.
 fn store_with(world: &World, setting: (&str, &str)) -> PgStore {
     let options = world.database().options().options([setting]);
     PgStore::new(PgPoolOptions::new().max_connections(2).connect_lazy_with(options))
@@ -55,9 +52,9 @@ async fn lock(
 
 const ROW: &str = "provisioned_resources WHERE id = $1 FOR UPDATE";
 
-/// What a host, or the release before, sends: it updates the row, and the trigger the place in the schedule. It takes
-/// the two locks one after the other here, so that whoever takes them the other way round is between them at the wrong
-/// moment. It deletes the resource once `other`, which comes after it, waits.
+/// The statements of a host or of the previous release: an update of the row, whose trigger updates
+/// the schedule. Here they are separate, so that a transaction with the opposite lock order gets
+/// between them. The host deletes the resource once `other`, which comes later, waits.
 async fn after_an_update_by_hand<T>(
     world: &World,
     id: ProvisionedResourceId,
@@ -67,7 +64,7 @@ async fn after_an_update_by_hand<T>(
     writer.execute("BEGIN").await.unwrap();
     lock(&mut writer, "provisioned_resources WHERE id = $1 FOR NO KEY UPDATE", id).await.unwrap();
     let deletes = async {
-        somebody_waits(world.pool()).await;
+        a_session_waits(world.pool()).await;
         let update = "UPDATE plexsphere.provisioned_resources \
                       SET status = 'Deregistering', deletion_requested_at = clock_timestamp()";
         writer.execute(update).await.unwrap();
@@ -77,21 +74,21 @@ async fn after_an_update_by_hand<T>(
 }
 
 #[tokio::test]
-async fn what_waits_for_an_update_by_hand_never_deadlocks() {
+async fn operation_behind_a_manual_update_never_deadlocks() {
     let by = attribution();
     let (world, id, lease) = held().await;
     let change = change_of(&world, id).await;
     let write = Write::by_worker(&change, lease.epoch, &by);
     let written = world.store.write(WriteKind::Phase, &write);
     let written = after_an_update_by_hand(&world, id, written).await;
-    assert_eq!(written.unwrap(), Written::Stale, "it waited, and sees what the other left");
+    assert_eq!(written.unwrap(), Written::Stale, "it waited and sees the other's result");
 
     let (world, id, lease) = held().await;
     let later = PassOutcome::Succeeded { due_in: Some(HOUR) };
     let release = world.store.release(&lease, Version::FIRST, &later);
     assert_eq!(after_an_update_by_hand(&world, id, release).await.unwrap(), Released::Done);
     let entry = world.store.entry(id).await.unwrap().unwrap();
-    assert!(entry.due_at.unwrap() <= entry.now, "the deletion is not put off: {entry:?}");
+    assert!(entry.due_at.unwrap() <= entry.now, "the deletion is due at once: {entry:?}");
 
     let (world, id, _) = held().await;
     let pause = world.store.set_paused(id, true, &by);
@@ -100,9 +97,10 @@ async fn what_waits_for_an_update_by_hand_never_deadlocks() {
     assert_eq!(last.entry.new_phase, Some(Phase::Deregistering));
 }
 
-/// A host whose role works at REPEATABLE READ: who had to wait for another writer is refused, not misled.
+/// A host whose role uses REPEATABLE READ: a transaction that waited for another writer is refused,
+/// not misled.
 #[tokio::test]
-async fn a_stricter_isolation_level_loses_nothing_but_races() {
+async fn stricter_isolation_level_only_loses_races() {
     let (world, id, lease) = held().await;
     let strict = store_with(&world, ("default_transaction_isolation", "repeatable read"));
     let (change, by) = (change_of(&world, id).await, attribution());
@@ -115,9 +113,9 @@ async fn a_stricter_isolation_level_loses_nothing_but_races() {
     assert_eq!(released.await.unwrap(), Released::Done);
 }
 
-/// Nobody knows in which order a host declares.
+/// The order of a host's declarations is arbitrary.
 #[tokio::test]
-async fn two_hosts_that_deadlock_lose_one_declaration_and_no_transaction() {
+async fn deadlocked_hosts_lose_one_declaration_and_no_transaction() {
     let world = World::alone().await;
     let builders = [(1, "one"), (2, "two")]
         .map(|(number, request)| resource().numbered(number).requested_as(request));
@@ -134,7 +132,7 @@ async fn two_hosts_that_deadlock_lose_one_declaration_and_no_transaction() {
     let (lost, won) = if mine.is_err() { (mine, other) } else { (other, mine) };
     let error = lost.unwrap_err();
     assert_eq!((error.class(), sqlstate(&error)), (FailureClass::Transient, Some("40P01")));
-    // The loser gave its own back with its commit, and the winner found it taken.
+    // The loser's host committed its first declaration, which the winner finds: a replay.
     assert!(matches!(won.unwrap(), Created::Replayed(_)));
     for admitted in [&one, &two] {
         let id = admitted.change().resource().id();
@@ -143,7 +141,6 @@ async fn two_hosts_that_deadlock_lose_one_declaration_and_no_transaction() {
     }
 }
 
-/// The host commits, whatever it was answered.
 async fn create_in_and_commit(
     mut host: sqlx::Transaction<'static, sqlx::Postgres>,
     admitted: &Admitted,
@@ -153,10 +150,10 @@ async fn create_in_and_commit(
     created
 }
 
-/// Somebody who locks a place and then the row, as nobody should, deadlocks with a write. One of the two gives
-/// way: whoever looks for a deadlock when there is one, and the store looks first.
+/// A session that locks the schedule before the row, which no adapter does, deadlocks with a write.
+/// The session that checks for a deadlock gives way, and the store checks first.
 #[tokio::test]
-async fn a_real_deadlock_is_transient_and_changes_nothing() {
+async fn deadlock_is_transient_and_changes_nothing() {
     let (world, id, lease) = held().await;
     let store = store_with(&world, ("deadlock_timeout", "300ms"));
     let mut stranger = PgConnection::connect_with(&world.database().options()).await.unwrap();
@@ -167,7 +164,7 @@ async fn a_real_deadlock_is_transient_and_changes_nothing() {
     let (change, by) = (change_of(&world, id).await, attribution());
     let write = Write::by_worker(&change, lease.epoch, &by);
     let (written, locked) = tokio::join!(store.write(WriteKind::Phase, &write), async {
-        somebody_waits(world.pool()).await;
+        a_session_waits(world.pool()).await;
         lock(&mut stranger, ROW, id).await
     });
     stranger.execute("ROLLBACK").await.unwrap();
@@ -177,17 +174,17 @@ async fn a_real_deadlock_is_transient_and_changes_nothing() {
             assert_eq!(world.store.history(id).await.unwrap().len(), 1);
             assert_eq!(store.write(WriteKind::Phase, &write).await.unwrap(), Written::Committed);
         }
-        // On a machine so slow that the store had looked before the stranger came.
+        // On a slow machine, the store may have checked before the other session came.
         (Ok(written), Err(_)) => assert_eq!(written, Written::Committed),
-        other => panic!("one of the two gives way: {other:?}"),
+        other => panic!("exactly one of the two fails: {other:?}"),
     }
     assert_eq!(world.store.history(id).await.unwrap().len(), 2);
 }
 
-/// A claim takes a place only, and no more than it can have at once. Whoever writes down a Project's turn serves it at
-/// this moment: another claim has nothing to add.
+/// A claim locks only the schedule, and skips locked entries. A session that writes down a
+/// Project's turn is serving that Project: another claim has nothing to add.
 #[tokio::test]
-async fn a_claim_waits_for_nobody_who_works_on_a_row_or_writes_a_turn() {
+async fn claim_waits_for_no_row_lock_and_no_turn() {
     let world = World::alone().await;
     let due = ClaimTarget::Due { lane: Lane::Converge, limit: rows(1) };
     let claim = async |target| {

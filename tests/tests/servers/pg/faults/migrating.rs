@@ -1,4 +1,4 @@
-//! Migrations that were cut off half way: wherever it was, the next one finishes what is left.
+//! Interrupted migrations: the next run completes the rest, wherever the first was cut off.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,17 +9,18 @@ use broker_tests::{PgProxy, TestPostgres};
 use crate::servers::pg::fresh_database;
 use crate::servers::pg::migrations::dump::dump;
 
-/// What the migrator sends to apply this migration: the first and the last step of its script, which are transactions
-/// unless there is only one step.
+/// The migrator's first and last statement of this migration. Each is a transaction unless there is
+/// only one step.
 fn first_and_last(script: &'static str) -> [&'static str; 2] {
     let first = script.split("-- step: ").next().unwrap();
     let last = script.rsplit("-- step: ").next().unwrap();
     [first, last.split_once('\n').filter(|_| last.len() < script.len()).map_or(first, |it| it.1)]
 }
 
-/// Every migration, cut off before its first and its last step, after it, before its commit and after it.
+/// Every migration, cut off before its first and its last step, after it, before its commit and
+/// after it.
 #[tokio::test]
-async fn migration_that_is_cut_off_is_finished_by_the_next_run() {
+async fn interrupted_migration_is_completed_by_the_next_run() {
     let expected = dump(fresh_database().await.pool()).await;
     let database = TestPostgres::shared().await.database().await;
     let pool = database.pool();
@@ -32,8 +33,8 @@ async fn migration_that_is_cut_off_is_finished_by_the_next_run() {
             let case = format!("commit {at_commit}, answered {answered}: {step}");
             migrate::down(pool, migration.version - 1).await.unwrap();
             let proxy = PgProxy::to(&database).await;
-            // The commit that ends this step, not one of those before it. A step that is no transaction has none, and is
-            // cut at the next one.
+            // The commit that ends this step, not an earlier one. A step without a transaction has
+            // no commit and is cut at the next one.
             let passed = AtomicBool::new(false);
             let rule = proxy.script().first(move |request: &Request| {
                 let is_step = request.target == step;

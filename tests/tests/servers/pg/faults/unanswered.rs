@@ -1,6 +1,5 @@
-//! Every operation that writes, with an answer that never comes: around its commit, within its transaction, and before
-//! anything was sent. What an operation leaves behind when its caller asks again is shown with the ports' contracts, by
-//! calls that are dropped half way.
+//! Every write operation without an answer: around its commit, within its transaction, and before
+//! anything was sent. The ports' contracts test the retry after such a failure, with dropped calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +27,7 @@ use super::HOUR;
 use crate::servers::pg::neighbours::world::World as Mesh;
 use crate::servers::pg::store::world::World;
 
-/// Those that commit by a word of their own. All others are one statement.
+/// The operations with an explicit commit. All others are one statement.
 const TRANSACTIONS: [&str; 6] = ["create_in", "replace", "permit", "issue", "close", "retire"];
 
 const STATEMENTS: [&str; 19] = [
@@ -53,7 +52,6 @@ const STATEMENTS: [&str; 19] = [
     "issue first",
 ];
 
-/// One database for all attempts.
 struct Scene {
     world: World,
     mesh: Mesh,
@@ -66,7 +64,7 @@ impl Scene {
         Self { mesh: Mesh::over(&database), world: World::over(database), attempts: 0 }
     }
 
-    /// An operation through this pool, on what no other attempt worked on.
+    /// Runs an operation through this pool, on data that no other attempt uses.
     async fn attempt(&mut self, operation: &str, pool: &PgPool) -> Result<(), PortError> {
         self.attempts += 1;
         let (number, by) = (self.attempts, attribution());
@@ -154,7 +152,7 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn commit_that_is_not_answered_is_unknown() {
+async fn unanswered_commit_is_unknown() {
     let mut scene = Scene::new().await;
     for name in TRANSACTIONS.into_iter().chain(STATEMENTS) {
         for forwarded in [false, true] {
@@ -175,9 +173,9 @@ async fn commit_that_is_not_answered_is_unknown() {
     }
 }
 
-/// A transaction whose commit was not sent yet cannot have happened, whatever was answered before.
+/// Without a sent commit, a transaction cannot have happened, whatever was answered before.
 #[tokio::test]
-async fn statement_within_a_transaction_that_is_not_answered_is_transient() {
+async fn unanswered_statement_before_commit_is_transient() {
     let mut scene = Scene::new().await;
     for name in TRANSACTIONS {
         let mut cut = 0;
@@ -202,7 +200,7 @@ async fn statement_within_a_transaction_that_is_not_answered_is_transient() {
 }
 
 #[tokio::test]
-async fn what_never_reached_the_server_is_transient() {
+async fn unsent_request_is_transient() {
     let mut scene = Scene::new().await;
     let hurried = |options: PgConnectOptions| {
         let pool = PgPoolOptions::new().max_connections(1);

@@ -1,5 +1,5 @@
-//! Taking a migration back loses what its script says, and nothing else: whatever has a place in the older
-//! schema stays as it was.
+//! Reverting a migration loses what its script documents, and nothing else: all data with a place
+//! in the older schema stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,12 +12,12 @@ use crate::servers::pg::fresh_database;
 
 const FILL: &str = include_str!("downs.sql");
 
-/// The id that FILL gives the resource that is Deleted.
+/// The id of the Deleted resource in FILL.
 const DELETED: &str = "5fe6005b-f6e4-15c9-50c0-11fb65f12b8f";
 
 type Row = Map<String, Value>;
 
-/// Every table of the schema but the records of migrations, with its columns and rows.
+/// Every table of the schema except the migration records, with its columns and rows.
 async fn contents(pool: &PgPool) -> BTreeMap<String, (BTreeSet<String>, Vec<Row>)> {
     let tables: Vec<(String, Vec<String>)> = sqlx::query_as(
         "SELECT table_name::text, array_agg(column_name::text) FROM information_schema.columns
@@ -37,13 +37,12 @@ async fn contents(pool: &PgPool) -> BTreeMap<String, (BTreeSet<String>, Vec<Row>
     contents
 }
 
-/// Whether a migration says of a row that it goes.
 fn goes(version: u32, table: &str, row: &Row) -> bool {
     match (version, table) {
         (30, "provisioned_resource_outbox_token") => row["version"] == 4,
         (27, "provisioned_resources") => row["status"] == "Deleted",
         (27, "provisioned_resource_outbox_token") => {
-            // With its resource, or for its type.
+            // Together with its resource, or because of its type.
             row["event_type"] == "broker.ProvisionedResourceDeleted"
                 || row["provisioned_resource_id"] == DELETED
         }
@@ -51,7 +50,6 @@ fn goes(version: u32, table: &str, row: &Row) -> bool {
     }
 }
 
-/// The tables that a migration brought.
 fn brought(version: u32) -> &'static [&'static str] {
     match version {
         30 => &["provisioned_resource_audit", "provisioning_outbox"],
@@ -73,7 +71,7 @@ fn sorted(rows: Vec<Row>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_has_a_place_in_the_older_schema_stays_as_it_was() {
+async fn down_keeps_all_data_of_the_older_schema() {
     let database = fresh_database().await;
     let pool = database.pool();
     sqlx::raw_sql(FILL).execute(pool).await.unwrap();
@@ -95,7 +93,7 @@ async fn what_has_a_place_in_the_older_schema_stays_as_it_was() {
 }
 
 #[tokio::test]
-async fn what_is_on_its_way_down_is_not_forgotten() {
+async fn down_is_refused_while_a_resource_is_in_teardown() {
     let database = fresh_database().await;
     let pool = database.pool();
     sqlx::raw_sql(FILL).execute(pool).await.unwrap();

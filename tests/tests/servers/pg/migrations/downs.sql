@@ -1,5 +1,5 @@
--- A resource of every phase that is not on its way down, with an event each and a second Ready, an audit, a pause and a
--- brake; and what it refers to, by its own id. Past triggers: it is about what is kept, not about how it came there.
+-- One resource in every phase outside teardown, with events including a second Ready, an audit line, a pause and a
+-- brake. Its references have its id. Triggers are disabled: the test checks the kept data, not how writers create it.
 
 SET session_replication_role = replica;
 INSERT INTO plexsphere.provisioned_resources
@@ -35,5 +35,5 @@ INSERT INTO plexsphere.provisioning_outbox
 SELECT id, id, 1, 'broker.ProvisionedResourceRequested', now(), '{}' FROM plexsphere.provisioned_resources;
 INSERT INTO plexsphere.provisioned_resource_audit
     (project_id, provisioned_resource_id, action, actor, correlation_id)
-SELECT project_id, id, 'declared', 'somebody', 'c' FROM plexsphere.provisioned_resources;
+SELECT project_id, id, 'declared', 'operator', 'c' FROM plexsphere.provisioned_resources;
 SET session_replication_role = origin;

@@ -1,5 +1,5 @@
-//! The schema in lines, from the server's own catalog: what `broker-pg/schema.txt` holds and a migration that
-//! was changed, or forgot something, cannot hide from.
+//! The schema as text lines, from the server's own catalog. Compared with `broker-pg/schema.txt`,
+//! so that a changed or incomplete migration is noticed.
 
 use std::fs;
 use std::path::Path;
@@ -8,14 +8,14 @@ use sqlx::PgPool;
 
 const DUMP: &str = include_str!("dump.sql");
 
-/// The schema `plexsphere`, one line per thing, sorted.
+/// The schema `plexsphere`, one line per object, sorted.
 pub(crate) async fn dump(pool: &PgPool) -> String {
     let mut lines: Vec<String> = sqlx::query_scalar(DUMP).fetch_all(pool).await.unwrap();
     lines.sort_unstable();
     lines.join("\n") + "\n"
 }
 
-/// Fails with where the new text lies if it is not the committed one.
+/// Fails with the path of the new text if it differs from the committed one.
 pub(super) fn compare(found: &str) {
     let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../broker-pg/schema.txt");
     if fs::read_to_string(&committed).unwrap_or_default() == found {

@@ -1,5 +1,5 @@
--- Tables with columns, then constraints, domains, indexes, triggers and functions, as the server spells them. Of
--- constraints those that later servers list beside the columns are left out.
+-- Tables with columns, then constraints, domains, indexes, triggers and functions, as the server prints them. NOT NULL
+-- constraints are omitted, because only newer servers list them.
 
 SELECT format('column %s.%s %s%s%s', c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
     CASE WHEN a.attnotnull THEN ' not null' ELSE '' END,

@@ -1,4 +1,5 @@
-//! Migrations only add: the statements of the first release run on the newest schema, and what they write can be read.
+//! Migrations only add: the first release's statements run on the newest schema, and its rows can
+//! be read.
 
 use broker_domain::{Phase, ProvisionedResourceId};
 use broker_ports::Repository;
@@ -13,7 +14,6 @@ use super::super::store::world::World;
 
 const FIRST_RELEASE: &str = include_str!("first_release.sql");
 
-/// A statement of the first release by its name.
 fn first(name: &str) -> Query<'static, Postgres, PgArguments> {
     let marker = format!("-- name: {name}\n");
     let (_, rest) = FIRST_RELEASE.split_once(marker.as_str()).unwrap();
@@ -21,7 +21,7 @@ fn first(name: &str) -> Query<'static, Postgres, PgArguments> {
     sqlx::query(statement)
 }
 
-/// A resource, driven by the first release along these phases.
+/// A resource that the first release moves through these phases.
 async fn drive(pool: &PgPool, number: u128, phases: &[Phase]) -> ProvisionedResourceId {
     let resource: ProvisionedResourceId = id(number);
     let at = second(1_000_000);
@@ -68,7 +68,7 @@ async fn drive(pool: &PgPool, number: u128, phases: &[Phase]) -> ProvisionedReso
 }
 
 #[tokio::test]
-async fn the_first_release_runs_on_the_newest_schema_and_its_rows_can_be_read() {
+async fn first_release_works_on_the_newest_schema() {
     use Phase::{Deleted, Deprovisioning, Deregistering, Enrolling, Failed, Provisioning, Ready};
     let world = World::alone().await;
     world.know(&resource().declaration()).await.unwrap();
@@ -93,10 +93,7 @@ async fn the_first_release_runs_on_the_newest_schema_and_its_rows_can_be_read() 
             first("GetProvisionedResource").bind(written.as_uuid()).fetch_one(pool).await.unwrap();
         assert_eq!(row.get::<String, _>("status"), found.phase().as_str());
         let entry = world.schedule().entry(written).await.unwrap();
-        assert!(
-            entry.is_some_and(|entry| entry.due_at.is_some()),
-            "it has a place in the schedule"
-        );
+        assert!(entry.is_some_and(|entry| entry.due_at.is_some()), "it is scheduled");
     }
     let listed = first("ListProvisionedResources").fetch_all(pool).await.unwrap();
     assert_eq!(listed.len(), ways.len());

@@ -1,5 +1,5 @@
-//! Migrating a database that holds resources of the first release: no table is rewritten, and no transaction that keeps
-//! its users out reads or writes rows.
+//! Migration of a database with resources of the first release: no table is rewritten, and no
+//! transaction with an exclusive lock reads or writes rows.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,6 @@ INSERT INTO plexsphere.provisioned_resource_outbox_token (provisioned_resource_i
 SELECT id, 'broker.ProvisionedResourceRequested' FROM plexsphere.provisioned_resources;
 SET session_replication_role = DEFAULT";
 
-/// A database of the first release, with resources in it.
 async fn first_release() -> TestDatabase {
     let database = fresh_database().await;
     migrate::down(database.pool(), 27).await.unwrap();
@@ -34,7 +33,7 @@ async fn first_release() -> TestDatabase {
     database
 }
 
-/// Where the rows of the first release's tables lie, and what it wrote there. Another file is a table that was rewritten.
+/// The files and the rows of the first release's tables. A new file means a rewritten table.
 async fn stored(pool: &PgPool) -> Vec<String> {
     let stored = "SELECT pg_relation_filenode('plexsphere.' || name)::text
         FROM unnest(ARRAY['provisioned_resources', 'provisioned_resource_outbox_token']) AS name
@@ -62,7 +61,7 @@ async fn held(pool: &PgPool) -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn filled_tables_are_not_rewritten_and_locked_by_the_catalog_steps_only() {
+async fn filled_tables_are_locked_by_catalog_steps_only() {
     let database = first_release().await;
     let before = stored(database.pool()).await;
     let proxy = PgProxy::to(&database).await;
@@ -104,7 +103,7 @@ async fn filled_tables_are_not_rewritten_and_locked_by_the_catalog_steps_only() 
         let writes = |line: &str| {
             ["UPDATE ", "INSERT INTO ", "DELETE "].iter().any(|verb| line.starts_with(verb))
         };
-        assert!(!step.lines().any(writes), "rows are changed under a lock: {step}");
+        assert!(!step.lines().any(writes), "rows change under an exclusive lock: {step}");
     }
     let left: i64 = sqlx::query_scalar(
         "SELECT count(*) FROM plexsphere.provisioned_resources AS r
@@ -114,17 +113,17 @@ async fn filled_tables_are_not_rewritten_and_locked_by_the_catalog_steps_only() 
     .fetch_one(database.pool())
     .await
     .unwrap();
-    assert_eq!(left, 0, "resources without a place in the schedule");
+    assert_eq!(left, 0, "resources without a schedule entry");
 }
 
 #[tokio::test]
-async fn index_build_that_was_ended_half_way_is_repeated() {
+async fn interrupted_index_build_is_repeated() {
     let expected = dump(fresh_database().await.pool()).await;
     let database = first_release().await;
     let proxy = PgProxy::to(&database).await;
     let is_build = |request: &Request| request.target.contains("INDEX CONCURRENTLY");
     let mut build = proxy.script().first(is_build).before_forward().hold();
-    // A build waits for every older snapshot, and this is one.
+    // An index build waits for every older snapshot, and this is one.
     let others = another_pool(&database);
     let mut reader = others.acquire().await.unwrap();
     let pool = proxy.pool();
@@ -149,7 +148,6 @@ async fn index_build_that_was_ended_half_way_is_repeated() {
     assert_eq!(dump(database.pool()).await, expected);
 }
 
-/// An index that was not built to its end.
 async fn invalid(pool: &PgPool) -> Option<String> {
     let invalid =
         "SELECT c.relname::text FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid

@@ -1,4 +1,4 @@
-//! A migration that meets a lock gives way, and names it.
+//! A migration that meets a lock times out, and names the lock.
 
 use broker_pg::migrate::{self, MigrateError};
 use sqlx::Executor;

@@ -1,4 +1,4 @@
-//! What agents are told, and what labels a Resource inherits.
+//! The answers to agents, and the labels that a Resource inherits.
 
 use broker_pg::{EnrolError, JoinError};
 use broker_ports::{
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::world::World;
 
 #[tokio::test]
-async fn an_agent_is_told_why_it_is_not_let_in() {
+async fn refused_agent_gets_the_reason() {
     let world = World::fresh().await;
     let resource = World::new_resource();
     let replaced = world.issue(resource).await.unwrap();
@@ -25,16 +25,16 @@ async fn an_agent_is_told_why_it_is_not_let_in() {
     assert!(matches!(refusal(token.plaintext.secret()).await, EnrolError::Consumed));
     assert!(matches!(refusal(late.plaintext.secret()).await, EnrolError::Expired));
 
-    let nobody = NodeId::new(Uuid::from_u128(0x00dd)).unwrap();
-    assert!(matches!(world.mesh.join(nobody).await.unwrap_err(), JoinError::Unknown));
-    let refused = world.mesh.retire(nobody, None).await.unwrap_err();
+    let unknown = NodeId::new(Uuid::from_u128(0x00dd)).unwrap();
+    assert!(matches!(world.mesh.join(unknown).await.unwrap_err(), JoinError::Unknown));
+    let refused = world.mesh.retire(unknown, None).await.unwrap_err();
     assert_eq!(refused.class(), FailureClass::Rejected, "{refused}");
     assert_eq!(world.mesh.retire(node, None).await.unwrap(), Retired::Done);
     assert!(matches!(world.mesh.join(node).await.unwrap_err(), JoinError::Deregistered));
 }
 
 #[tokio::test]
-async fn a_resource_inherits_what_propagates_and_it_does_not_hide() {
+async fn resource_inherits_propagated_labels_unless_it_has_its_own() {
     let world = World::fresh().await;
     let project = world.new_project().await.unwrap();
     let resource = world.new_resource_of(project).await.unwrap();

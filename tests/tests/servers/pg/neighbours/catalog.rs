@@ -1,4 +1,4 @@
-//! Catalog import: all or nothing, and never other bytes under a published version.
+//! Catalog import: atomic, and a published version never changes its bytes.
 
 use broker_pg::catalog::{self, ImportError, Imported, Source};
 use broker_ports::BlueprintResolver;
@@ -39,7 +39,6 @@ impl Draft {
         Source::new(slug, Files { metadata, xrd, composition })
     }
 
-    /// For the same kind, with one field more.
     fn widened(slug: &str) -> Self {
         let draft = Self::of(slug);
         let xrd = draft.xrd.replace("userData:", "note: {type: string}\n                userData:");
@@ -52,14 +51,13 @@ async fn import(pool: &PgPool, drafts: &[Draft]) -> Result<Imported, ImportError
     catalog::import(pool, &sources).await
 }
 
-/// What is published, in order.
 async fn published(pool: &PgPool) -> Vec<String> {
     let select = "SELECT slug || ' ' || version FROM plexsphere.blueprint_versions ORDER BY 1";
     sqlx::query_scalar(select).fetch_all(pool).await.unwrap()
 }
 
 #[tokio::test]
-async fn what_was_imported_is_resolved() {
+async fn imported_blueprint_is_resolved() {
     let world = World::fresh().await;
     let pool = world.pool();
     let first = import(pool, &[Draft::of("vm"), Draft::of("database")]).await.unwrap();
@@ -85,7 +83,7 @@ async fn what_was_imported_is_resolved() {
 }
 
 #[tokio::test]
-async fn import_that_is_refused_publishes_nothing() {
+async fn refused_import_publishes_nothing() {
     let world = World::fresh().await;
     let pool = world.pool();
     import(pool, &[Draft::of("vm")]).await.unwrap();
@@ -99,7 +97,7 @@ async fn import_that_is_refused_publishes_nothing() {
     let other_version =
         Draft { metadata: Draft::version("unfit", "v2").metadata, ..Draft::of("unfit") };
     let unreadable = Draft { xrd: "{}".to_owned(), ..Draft::of("unreadable") };
-    // The same document in other bytes is another one.
+    // The same document with other bytes is a different one.
     for (drafts, refusal) in [
         (vec![Draft { metadata: vm().metadata + "\n", ..vm() }], another("metadata.json")),
         (vec![Draft { xrd: vm().xrd + "\n", ..vm() }], another("xrd.yaml")),
@@ -143,11 +141,11 @@ async fn import_of_another_schema_for_a_published_kind_is_refused() {
 }
 
 #[tokio::test]
-async fn ten_at_once_publish_each_version_once_and_one_schema_of_a_kind() {
+async fn ten_concurrent_imports_publish_each_version_once() {
     const AT_ONCE: usize = 10;
     let world = World::fresh().await;
     let drafts = ["a", "b", "c", "d"].map(Draft::of);
-    // Each begins with another one, so that they would wait in a circle if nobody sorted.
+    // Each list begins with another one, so that unsorted imports would deadlock.
     let rotated: Vec<Vec<Draft>> = (0..AT_ONCE)
         .map(|first| drafts.iter().cycle().skip(first).take(drafts.len()).cloned().collect())
         .collect();

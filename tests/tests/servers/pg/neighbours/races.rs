@@ -1,5 +1,5 @@
-//! Two at once, without luck: one holds the lock, the other is seen waiting for it, and only then does the
-//! first one commit. Whoever decides on what it saw before it waited is found out.
+//! Deterministic races: one transaction holds the lock, the other is seen waiting for it, and then
+//! the first commits. A decision based on a read before the wait is found.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -12,7 +12,7 @@ use sqlx::Executor;
 use uuid::Uuid;
 
 use super::world::World;
-use crate::servers::pg::faults::somebody_waits;
+use crate::servers::pg::faults::a_session_waits;
 
 /// Another transaction does all of this with the id, and commits once `waiting` waits for its lock.
 async fn behind<T>(
@@ -27,7 +27,7 @@ async fn behind<T>(
         assert_eq!(done.rows_affected(), 1, "{statement}");
     }
     let commits = async {
-        somebody_waits(world.pool()).await;
+        a_session_waits(world.pool()).await;
         holder.commit().await.unwrap();
     };
     tokio::join!(waiting, commits).0
@@ -43,13 +43,13 @@ const ANOTHER_TOKEN: &str = "INSERT INTO plexsphere.bootstrap_tokens \
     (provisioned_resource_id, ordinal, sha256, expires_at) \
     VALUES ($1, 1, sha256($1::text::bytea), clock_timestamp() + interval '1 hour')";
 
-/// Under the id of the resource.
+/// With the id of the resource.
 const NODE: &str = "INSERT INTO plexsphere.nodes (id) VALUES ($1)";
 const CONSUMPTION: &str = "UPDATE plexsphere.bootstrap_tokens SET consumed_at = clock_timestamp(), \
     consumed_by_node_id = $1 WHERE provisioned_resource_id = $1";
 
 #[tokio::test]
-async fn whoever_waited_for_a_ledger_decides_on_what_stands_there_then() {
+async fn token_call_decides_on_the_ledger_as_locked() {
     let world = World::fresh().await;
     let open = async |resource: Uuid| -> i64 {
         let count = "SELECT count(*) FROM plexsphere.bootstrap_tokens \
@@ -61,7 +61,7 @@ async fn whoever_waited_for_a_ledger_decides_on_what_stands_there_then() {
         (resource, resource.as_uuid(), world.issue(resource).await.unwrap())
     };
 
-    // An issue replaces what was issued meanwhile.
+    // An issue replaces a token that was issued meanwhile.
     let (resource, id, _) = issued().await;
     let meanwhile = [LEDGER, INVALIDATION, ANOTHER_TOKEN];
     let token = behind(&world, id, &meanwhile, world.issue(resource)).await.unwrap();
@@ -69,31 +69,31 @@ async fn whoever_waited_for_a_ledger_decides_on_what_stands_there_then() {
     assert!(matches!(state, Some(TokenState::Live { .. })), "{state:?}");
     assert_eq!(open(id).await, 1);
 
-    // An issue is told what was consumed meanwhile.
+    // An issue reports a token that was consumed meanwhile.
     let (resource, id, token) = issued().await;
     let request = world.request(resource).await.unwrap();
     let again = world.tokens.issue(&request);
     let told = behind(&world, id, &[LEDGER, NODE, CONSUMPTION], again).await.unwrap();
     assert!(matches!(told, Issue::Consumed { id } if id == token.id), "{told:?}");
 
-    // A close invalidates what was issued meanwhile.
+    // A close invalidates a token that was issued meanwhile.
     let (resource, id, _) = issued().await;
     behind(&world, id, &meanwhile, world.tokens.close(resource)).await.unwrap();
     assert_eq!(open(id).await, 0);
 
-    // An agent is not let in by what was closed meanwhile.
+    // An agent is refused by a token that was closed meanwhile.
     let (_, id, token) = issued().await;
     let enrol = world.mesh.enrol(token.plaintext.secret());
     let refused = behind(&world, id, &[LEDGER, INVALIDATION], enrol).await.unwrap_err();
     assert!(matches!(refused, EnrolError::Invalidated), "{refused}");
 
-    // An agent waits for a worker that is about to replace its token, and did not.
+    // An agent waits for a worker that was about to replace its token, and did not.
     let (_, id, token) = issued().await;
     behind(&world, id, &[LEDGER], world.mesh.enrol(token.plaintext.secret())).await.unwrap();
 }
 
 #[tokio::test]
-async fn whoever_waited_for_a_node_decides_on_what_stands_there_then() {
+async fn node_call_decides_on_the_node_as_locked() {
     const LOCK: &str = "SELECT FROM plexsphere.nodes WHERE id = $1 FOR UPDATE";
     let world = World::fresh().await;
     let enrolled = async || {
@@ -107,7 +107,10 @@ async fn whoever_waited_for_a_node_decides_on_what_stands_there_then() {
     let retire = world.mesh.retire(node, None);
     let retired = behind(&world, node.as_uuid(), &[LOCK, peer], retire).await.unwrap();
     assert_eq!(retired, Retired::PeerAppeared);
-    assert!(world.mesh.live_peer(node).await.unwrap().is_some(), "it was not named, and is gone");
+    assert!(
+        world.mesh.live_peer(node).await.unwrap().is_some(),
+        "its name was not given, and it is gone"
+    );
     world.mesh.join(node).await.expect("the Node was marked");
 
     // A Node that joins sees that it was deregistered meanwhile.
@@ -119,16 +122,16 @@ async fn whoever_waited_for_a_node_decides_on_what_stands_there_then() {
     assert!(world.mesh.live_peer(node).await.unwrap().is_none());
 }
 
-/// A call that is dropped on its way to the server, at whatever moment, leaves no transaction open in which
-/// somebody else's word would be lost.
+/// A call that is dropped at any moment leaves no open transaction in which a later statement would
+/// be lost.
 #[tokio::test]
-async fn what_is_done_after_a_dropped_call_is_committed() {
+async fn statement_after_a_dropped_call_is_committed() {
     let database = Arc::new(super::fresh_database().await);
-    // One connection: whoever comes next gets what the dropped call left.
+    // One connection: the next call gets the connection of the dropped one.
     let world = World::with_connections(&database, 1);
     let mut dropped = 0;
-    // How many polls it takes to the answer depends on how busy the machine is: so more than one call is dropped
-    // at every moment there is, and on a busy machine more calls are made until enough were dropped.
+    // The number of polls until the answer depends on the load. So several calls are dropped at
+    // each number of polls, and a busy machine makes more calls until enough were dropped.
     for (round, polls) in (1..=12).cycle().take(3_600).enumerate() {
         if round >= 36 && dropped > 3 {
             break;
@@ -152,14 +155,14 @@ async fn what_is_done_after_a_dropped_call_is_committed() {
             })
             .await;
         }
-        // One statement, which is its own transaction unless one is open.
+        // One statement is its own transaction unless one is open.
         world.mesh.enrol(token.plaintext.secret()).await.unwrap();
         let seen = "SELECT consumed_at IS NOT NULL FROM plexsphere.bootstrap_tokens WHERE id = $1";
         let id = token.id.as_uuid();
         let seen: Option<bool> =
             sqlx::query_scalar(seen).bind(id).fetch_optional(world.pool()).await.unwrap();
-        assert_eq!(seen, Some(true), "lost after a call that was dropped at poll {polls}");
+        assert_eq!(seen, Some(true), "lost after a call dropped at poll {polls}");
         dropped += usize::from(!answered);
     }
-    assert!(dropped > 3, "only {dropped} calls were dropped on their way");
+    assert!(dropped > 3, "only {dropped} calls were dropped in flight");
 }

@@ -1,4 +1,4 @@
-//! A database of its own with everything that the suites want to do in it behind the adapters' backs.
+//! A database with everything that the suites do to it without the adapters.
 
 mod mesh;
 mod resolvers;
@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::servers::pg::fresh_database;
 
-/// The adapters over a pool that a case may close, and the tables that they talk to.
+/// The adapters over a pool that a case may close, and direct access to their tables.
 pub(crate) struct World {
     database: Arc<TestDatabase>,
     adapters: PgPool,
@@ -27,17 +27,16 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// In a database of its own.
     pub(super) async fn fresh() -> Self {
         Self::over(&Arc::new(fresh_database().await))
     }
 
-    /// In a database that other worlds were in, or are: whatever somebody makes here has an id of its own.
+    /// A world in a shared database: all its objects have unique ids.
     pub(crate) fn over(database: &Arc<TestDatabase>) -> Self {
         Self::with_connections(database, 10)
     }
 
-    /// With so many connections for the adapters.
+    /// The same with this many connections for the adapters.
     pub(super) fn with_connections(database: &Arc<TestDatabase>, connections: u32) -> Self {
         let adapters =
             PgPoolOptions::new().max_connections(connections).connect_lazy_with(database.options());
@@ -52,12 +51,11 @@ impl World {
         }
     }
 
-    /// What the world looks with, also after the adapters were cut off.
+    /// Direct access, also after the adapters were cut off.
     pub(super) fn pool(&self) -> &PgPool {
         self.database.pool()
     }
 
-    /// A resource that no token was asked for yet.
     pub(crate) fn new_resource() -> ProvisionedResourceId {
         static RESOURCES: AtomicU64 = AtomicU64::new(1 << 32);
         let number = RESOURCES.fetch_add(1, Ordering::Relaxed);
@@ -88,7 +86,6 @@ impl World {
         Ok(())
     }
 
-    /// How many rows it changed.
     async fn execute(&self, statement: Execute<'_>) -> Result<u64, PortError> {
         let done = statement.execute(self.pool()).await.map_err(in_the_world)?;
         Ok(done.rows_affected())
@@ -99,10 +96,8 @@ impl World {
     }
 }
 
-/// A statement that returns nothing.
 type Execute<'q> = sqlx::query::Query<'q, sqlx::Postgres, sqlx::postgres::PgArguments>;
 
-/// A statement that returns an id.
 type Insert<'q> = sqlx::query::QueryScalar<'q, sqlx::Postgres, Uuid, sqlx::postgres::PgArguments>;
 
 fn in_the_world(error: sqlx::Error) -> PortError {

@@ -1,5 +1,5 @@
-//! Declaring inside of the host's transaction: it happens with the host's commit, and no refusal ends what the
-//! host has begun.
+//! Declaring within the host's transaction: it takes effect with the host's commit, and a refusal
+//! does not end the transaction.
 
 use broker_domain::ProvisionedResource;
 use broker_pg::create_in;
@@ -22,7 +22,7 @@ async fn orders(world: &World) -> i64 {
 }
 
 #[tokio::test]
-async fn it_exists_when_the_host_commits_and_whoever_listens_is_woken() {
+async fn declaration_exists_after_host_commit_and_wakes_listeners() {
     let world = host_world().await;
     let builder = resource().requested_as("order-1");
     world.know(&builder.declaration()).await.unwrap();
@@ -31,7 +31,7 @@ async fn it_exists_when_the_host_commits_and_whoever_listens_is_woken() {
     let mut host = world.pool().acquire().await.unwrap();
     let refused = create_in(&mut host, &builder.admitted()).await.unwrap_err();
     assert_eq!(refused.class(), FailureClass::Rejected, "outside of a transaction");
-    // The driver did not begin it, so it is the host's to end.
+    // The driver did not begin the transaction, so the host ends it.
     for end in ["ROLLBACK", "COMMIT"] {
         host.execute("BEGIN; INSERT INTO public.orders VALUES (1)").await.unwrap();
         let created = create_in(&mut host, &builder.admitted()).await.unwrap();
@@ -49,7 +49,7 @@ async fn it_exists_when_the_host_commits_and_whoever_listens_is_woken() {
 }
 
 #[tokio::test]
-async fn no_answer_ends_the_hosts_transaction() {
+async fn no_outcome_ends_the_hosts_transaction() {
     let world = host_world().await;
     let shared = declaration().requested_as("order-1");
     world.know(&shared.clone().build()).await.unwrap();

@@ -1,5 +1,4 @@
-//! Following the watermark by a role that has few rights. That whoever follows it misses nothing is a part of the
-//! contract.
+//! Following the watermark with few rights. The contract tests that a follower misses nothing.
 
 use broker_pg::create_in;
 use broker_ports::Created;
@@ -8,9 +7,9 @@ use broker_testkit::store::StoreUnderTest;
 
 use super::world::World;
 
-/// A reader whose role sees nothing of what other sessions do sees the same watermark.
+/// A reader whose role cannot see other sessions gets the same watermark.
 #[tokio::test]
-async fn a_role_without_rights_on_other_sessions_is_held_back_as_well() {
+async fn watermark_holds_back_a_role_with_few_rights_too() {
     let world = World::alone().await;
     world.know(&resource().declaration()).await.unwrap();
     let mut host = world.pool().begin().await.unwrap();

@@ -1,4 +1,4 @@
-//! A database of its own with a store over it, and what the suites want to do behind the store's back.
+//! A database with a store, and everything that the suites do to it without the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool};
 
 use crate::servers::pg::fresh_database;
 
-/// A store that nobody else uses, over a database that other worlds used before and that was emptied since:
-/// making a database takes much longer.
+/// An exclusive store over a database that other worlds used and that was emptied since: creating a
+/// database is much slower.
 pub(crate) struct World {
     database: Arc<TestDatabase>,
     pub(crate) store: PgStore,
 }
 
-/// Everything but the record of migrations, past the triggers and foreign keys that would refuse it.
+/// Empties all tables but the migration records, without triggers and foreign keys.
 const EMPTY: &str = "DO $$
 DECLARE
     emptied text;
@@ -36,7 +36,7 @@ BEGIN
 END
 $$";
 
-/// What a declaration refers to. A credential lies on a cloud, so there is one.
+/// The references of a declaration. A credential belongs to a cloud, so there is one.
 const KNOW: &str = "WITH project AS (
     INSERT INTO plexsphere.projects (id) VALUES ($1) ON CONFLICT DO NOTHING
 ), resource AS (
@@ -53,8 +53,8 @@ const KNOW: &str = "WITH project AS (
 INSERT INTO plexsphere.cloud_credentials (id, cloud_id, kv_mount, kv_path)
 VALUES ($4, $4, 'kv', $4::text) ON CONFLICT DO NOTHING";
 
-/// Moves every time that the store's clock wrote into the past, past the triggers. Those that callers brought
-/// stay, and no row may seem to be changed before it was made.
+/// Moves every time of the store's clock into the past, without triggers. Callers' times stay, and
+/// no row may be changed before it was created.
 const ADVANCE: &str = "SET LOCAL session_replication_role = replica;
 UPDATE plexsphere.provisioned_resources SET updated_at = greatest(updated_at - {by}, created_at);
 UPDATE plexsphere.provisioned_resource_schedule SET due_at = due_at - {by}, lease_until = lease_until - {by};
@@ -65,12 +65,11 @@ UPDATE plexsphere.provisioning_outbox SET committed_at = committed_at - {by},
 UPDATE plexsphere.provisioned_resource_audit SET at = at - {by};";
 
 impl World {
-    /// One in a database of its own.
     pub(crate) async fn alone() -> Self {
         Self::over(Arc::new(fresh_database().await))
     }
 
-    /// One in a database that other worlds were in before.
+    /// A world in a database that earlier worlds used.
     pub(crate) async fn emptied(database: &Arc<TestDatabase>) -> Self {
         let world = Self::over(Arc::clone(database));
         world.allow_connections(true).await.unwrap();
@@ -78,13 +77,11 @@ impl World {
         world
     }
 
-    /// One in this database, as it is.
     pub(crate) fn over(database: Arc<TestDatabase>) -> Self {
         let store = PgStore::new(database.pool().clone());
         Self { database, store }
     }
 
-    /// Lets connections in, or throws all of them out.
     async fn allow_connections(&self, allow: bool) -> Result<(), sqlx::Error> {
         let options = TestPostgres::shared().await.options("postgres");
         let mut admin = PgConnection::connect_with(&options).await?;
@@ -102,12 +99,10 @@ impl World {
         admin.close().await
     }
 
-    /// For whoever needs a way of his own to it.
     pub(crate) fn database(&self) -> &TestDatabase {
         &self.database
     }
 
-    /// What a test looks with, past the store.
     pub(crate) fn pool(&self) -> &PgPool {
         self.database.pool()
     }
@@ -117,7 +112,7 @@ fn in_the_world(error: sqlx::Error) -> PortError {
     PortError::transient("the test's own statement failed").with_source(error)
 }
 
-/// A transaction of the host's in which a declaration was stored.
+/// A host's transaction in which a declaration was stored.
 struct HostTransaction(sqlx::Transaction<'static, sqlx::Postgres>);
 
 #[async_trait]
@@ -189,7 +184,7 @@ impl StoreUnderTest for World {
         }
     }
 
-    /// No trigger and no CHECK keeps such a name out; only the domain does.
+    /// No trigger or CHECK rejects such a name; only the domain does.
     async fn spoil(&self, id: ProvisionedResourceId) -> Result<bool, PortError> {
         let spoil =
             "UPDATE plexsphere.provisioned_resources SET xr_name = 'No Such Name' WHERE id = $1";

@@ -1,4 +1,4 @@
-//! What is laid where the broker, its collaborators or its callers are the matter.
+//! Problems of the broker, its collaborators or its callers.
 #![expect(clippy::wildcard_enum_match_arm, reason = "the next module takes the other verdicts")]
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use broker_tests::world::{LEASE, NODE, SIZED, operator, project};
 use super::super::scene::Scene;
 use super::cluster::{self, narrow_xrd};
 
-/// So many failures in a row let a back-off be longer than the time that a test takes.
+/// Enough consecutive failures for a back-off longer than the test.
 const FAILURES: usize = 8;
 
 pub(super) async fn lay(scene: &mut Scene, verdict: Verdict) {
@@ -76,7 +76,7 @@ pub(super) async fn lay(scene: &mut Scene, verdict: Verdict) {
         Verdict::BlueprintMissing => world.neighbours.unpublish(id(NODE)),
         Verdict::BlueprintUnreadable => publish(scene, NODE, "kind: Nonsense", "[]"),
         Verdict::CannotRender => {
-            // It does not take the parameters any more that the resource was declared with.
+            // The schema no longer accepts the parameters of the declaration.
             let size = r#"[{"name":"size","type":"string"}]"#;
             publish(scene, SIZED, &narrow_xrd().to_string(), size);
         }
@@ -106,18 +106,16 @@ pub(super) async fn lay(scene: &mut Scene, verdict: Verdict) {
     }
 }
 
-/// Another replica holds it.
 async fn lease(scene: &Scene) {
     let request = ClaimRequest::new(worker("doomed"), ClaimTarget::One(scene.id), LEASE);
     assert_eq!(scene.world.store.claim(&request).await.unwrap().len(), 1);
 }
 
-/// A port that works but for one method.
 fn failing(port: PortName, method: &'static str) -> Faults {
     Faults::new(FaultPlan::none().from_call(port, method, 1, Fault::BeforeEffect))
 }
 
-/// Publishes a blueprint anew, otherwise than it was when the resource was declared.
+/// Publishes a blueprint again, different from its version at the declaration.
 fn publish(scene: &Scene, blueprint: u128, xrd: &str, parameters: &str) {
     let documents = BlueprintDocuments {
         xrd: xrd.as_bytes().to_vec(),

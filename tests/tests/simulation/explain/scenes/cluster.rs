@@ -1,4 +1,4 @@
-//! What is laid where the cluster as such is the matter.
+//! Problems of the cluster itself.
 #![expect(clippy::wildcard_enum_match_arm, reason = "the next module takes the other verdicts")]
 
 use std::sync::Arc;
@@ -29,10 +29,10 @@ pub(super) async fn lay(scene: &mut Scene, verdict: Verdict) {
         Verdict::ClusterUnauthenticated => cluster.log_out(),
         Verdict::WrongCluster => cluster.swap_identity(ClusterId::new("another-uid").unwrap()),
         Verdict::Forbidden => cluster.forbid(Verb::Patch, "Machine"),
-        // The caller may not read the composite resource, and no pass has tried yet.
+        // The service may not read the composite resource, and no pass has tried yet.
         Verdict::Unknown => cluster.forbid(Verb::Get, "Machine"),
         Verdict::SchemaRefused => {
-            // The XRD on the cluster is another one than the one that was published.
+            // The XRD on the cluster differs from the published one.
             let narrow = Xrd::parse(narrow_xrd().to_string().as_bytes()).unwrap();
             cluster.install_xrd(&Arc::new(narrow));
         }
@@ -43,10 +43,10 @@ pub(super) async fn lay(scene: &mut Scene, verdict: Verdict) {
             rewrite(world, &world.xr(&resource));
         }
         Verdict::ArmingForeign => {
-            // The row is older than what stands: its store was restored from a backup.
+            // The row is older than the object: its store was restored from a backup.
             let other = "00000000-0000-0000-0000-00000000beef";
             let changes = json!({"metadata": {"annotations": {"plexsphere.io/armed": other}}});
-            cluster.patch_as("somebody", &scene.xr().await, &changes);
+            cluster.patch_as("another-party", &scene.xr().await, &changes);
         }
         Verdict::CompositionForeign => {
             let changes = json!({"spec": {"crossplane": {"compositionRef": {"name": "another"}}}});
@@ -56,14 +56,14 @@ pub(super) async fn lay(scene: &mut Scene, verdict: Verdict) {
     }
 }
 
-/// An object that keeps the namespace from going.
+/// An object that blocks the deletion of the namespace.
 pub(in super::super) fn keeper() -> ObjectReference {
     let home = namespace(project());
     let (api_version, kind) = ("nop.crossplane.io/v1alpha1", "NopResource");
     ObjectReference::new(api_version, kind, "keeper", Some(home.as_str())).unwrap()
 }
 
-/// The XRD of the blueprint with parameters, which takes one size only.
+/// The XRD of the blueprint with parameters, which accepts one size only.
 pub(in super::super) fn narrow_xrd() -> Value {
     let mut xrd = broker_tests::world::xrd_document("example.org", "Cluster", "clusters");
     let schema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/parameters";

@@ -1,4 +1,5 @@
-//! What is laid where Crossplane, a provider, the mesh or an operator with kubectl is the matter, up and down.
+//! Problems of Crossplane, a provider, the mesh or an operator with kubectl, in convergence and
+//! teardown.
 #![expect(clippy::wildcard_enum_match_arm, reason = "each function takes its own verdicts")]
 
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use serde_json::json;
 
 use super::super::scene::Scene;
 
-/// More than the budget of any phase.
+/// More than the time budget of any phase.
 const TOO_LONG: Duration = Duration::from_mins(31);
 
 pub(super) async fn lay(scene: &mut Scene, verdict: Verdict) {
@@ -47,7 +48,7 @@ pub(super) async fn lay(scene: &mut Scene, verdict: Verdict) {
             behave(Behaviour::stuck("create failed: quota exceeded for servers"));
         }
         Verdict::CompositeNotReady => {
-            // What it composed is ready, and Crossplane does not look at it any more.
+            // The composed object is ready, and Crossplane no longer reconciles.
             cluster.tick();
             cluster.stop(Part::Crossplane);
             cluster.settle(12);
@@ -83,7 +84,7 @@ pub(super) async fn lay(scene: &mut Scene, verdict: Verdict) {
     }
 }
 
-/// The same on the way down, and at its end.
+/// The same in teardown, and at its end.
 async fn lay_below(scene: &mut Scene, verdict: Verdict) {
     let (world, cluster) = (&scene.world, &scene.world.cluster);
     let (id, xr) = (scene.id, scene.xr().await);
@@ -132,7 +133,7 @@ async fn lay_below(scene: &mut Scene, verdict: Verdict) {
     }
 }
 
-/// Says that it drained, and did not.
+/// A mesh that reports a successful drain without draining.
 struct Liar;
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! What happens in the mesh without the broker's doing: agents come and go, and time passes.
+//! Changes in the mesh that the broker does not cause: agents come and go, and time passes.
 
 use std::time::Duration;
 
@@ -15,7 +15,6 @@ use broker_testkit::token_issuer::TokenIssuerUnderTest;
 use super::{World, in_the_world};
 
 impl World {
-    /// The Node that consumed the token, by the table's own word.
     pub(in super::super) async fn node_of(
         &self,
         token: BootstrapTokenId,
@@ -44,7 +43,7 @@ impl TokenIssuerUnderTest for World {
         }
     }
 
-    /// The database's clock decides, and nobody can turn it: so what it is compared with is moved back.
+    /// The database's clock cannot be set, so the stored times are moved back.
     async fn advance(&self, by: Duration) -> Result<(), PortError> {
         let shift = "UPDATE plexsphere.bootstrap_tokens
             SET issued_at = issued_at - make_interval(secs => $1),

@@ -1,4 +1,4 @@
-//! What other contexts write: blueprints, clouds, credentials, assignments, labels.
+//! Rows of other contexts: blueprints, clouds, credentials, assignments, labels.
 
 use std::collections::BTreeMap;
 
