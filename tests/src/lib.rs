@@ -16,7 +16,7 @@
 //! | the binary on Crossplane, with agents that boot | [`crossplane::Installation`] |
 //! | a search for secrets in logs and stored data | [`canary::Net`], [`canary::rows`] |
 //! | the XRD of a kind | [`documents::xrd`] |
-//! | README's commands in a shell | [`readme::Home`] |
+//! | the commands of a page in a shell | [`pages::Home`] |
 //! | the whole broker in memory, or on real servers | [`world::World`], [`real::RealWorld`] |
 //!
 //! All test processes share the servers that `cargo xtask test` started; a test binary that runs in another
@@ -34,9 +34,9 @@ pub mod cluster;
 pub mod collector;
 pub mod crossplane;
 pub mod documents;
+pub mod pages;
 pub mod postgres;
 pub mod proxy;
-pub mod readme;
 pub mod real;
 pub mod rights;
 pub mod world;

@@ -1,6 +1,7 @@
 //! The command line of the tasks, and their exit codes.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
@@ -60,6 +61,10 @@ enum Task {
     /// Without `--crossplane` a declared resource reaches Provisioning. With it, Crossplane, its functions and
     /// provider-nop run too, and simulated agents enrol for machines that boot: a resource reaches Ready and can be
     /// torn down. Only one Crossplane runs per machine; `up` waits for another run's.
+    ///
+    /// `--catalog` installs another catalog instead, also on servers that already run: its kinds and Compositions, the
+    /// roles for them, and its blueprints. Copy examples/catalog and add your own, because the roles are those of one
+    /// catalog.
     ///
     /// Each checkout has its own servers; `$BROKER_UP_DIR` selects another directory for their state. Their data is
     /// temporary and is deleted when they stop.
@@ -148,6 +153,9 @@ pub(crate) struct UpArguments {
     /// Also run Crossplane; builds it if necessary.
     #[arg(long)]
     pub(crate) crossplane: bool,
+    /// The directory of the catalog to install, instead of examples/catalog.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) catalog: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -259,7 +267,7 @@ fn setup(SetupArguments { crossplane }: &SetupArguments) -> Result<()> {
 }
 
 /// Starts servers and the broker of this checkout.
-fn up(UpArguments { crossplane }: &UpArguments) -> Result<()> {
+fn up(UpArguments { crossplane, catalog }: &UpArguments) -> Result<()> {
     let workspace = Workspace::load()?;
     let build = || {
         let mut command = workspace.cargo(&["build", "--quiet", "--bin", "provisioning-broker"]);
@@ -268,8 +276,13 @@ fn up(UpArguments { crossplane }: &UpArguments) -> Result<()> {
         Ok(())
     };
     let program = || workspace.cargo(&["run", "--quiet", "--bin", "provisioning-broker", "--"]);
-    let catalog = workspace.root().join("examples/catalog");
-    let target = workspace.target();
-    let checkout = Checkout { target, catalog: &catalog, build: &build, program: &program };
+    let samples = workspace.root().join("examples/catalog");
+    let checkout = Checkout {
+        target: workspace.target(),
+        catalog: catalog.as_ref().unwrap_or(&samples),
+        again: catalog.is_some(),
+        build: &build,
+        program: &program,
+    };
     broker_test_servers::up::up(&checkout, *crossplane)
 }

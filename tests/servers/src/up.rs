@@ -27,7 +27,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::failure::cannot;
 use crate::progress::say;
-use crate::servers::{Description, MASTERS, Run};
+use crate::servers::{ControlPlaneAccess, Description, MASTERS, Run};
 use crate::tools::{CrossplaneTools, Tools};
 
 use keeper::Keeper;
@@ -43,8 +43,10 @@ const BROKER: &str = "provisioning-broker";
 pub struct Checkout<'a> {
     /// Cargo's target directory; it holds the record of the running servers.
     pub target: &'a Path,
-    /// The sample blueprints.
+    /// The blueprints to install.
     pub catalog: &'a Path,
+    /// Whether to install them on servers that already run.
+    pub again: bool,
     /// Builds the broker's binary.
     pub build: &'a (dyn Fn() -> Result<()> + Sync),
     /// Creates a command that runs it.
@@ -60,8 +62,9 @@ pub fn up(checkout: &Checkout<'_>, crossplane: bool) -> Result<()> {
     let place = Place::of(checkout.target);
     let _one_at_a_time = place.lock()?;
     if let Some(servers) = place.running()? {
-        let place = servers.directory.display();
-        say(&format!("the servers are already up, in {place}; `cargo xtask down` stops them"));
+        let shown = servers.directory.display();
+        say(&format!("the servers are already up, in {shown}; `cargo xtask down` stops them"));
+        let servers = if checkout.again { extend(checkout, &place, servers)? } else { servers };
         print!("{}", shell(&servers.exports));
         return Ok(());
     }
@@ -75,8 +78,12 @@ pub fn up(checkout: &Checkout<'_>, crossplane: bool) -> Result<()> {
     let keeper = Keeper::start(crossplane)?;
     say("preparing the platform");
     let exports = prepare(checkout, &tools, &keeper, crossplane)?;
-    let servers =
-        RunningServers { directory: keeper.directory().to_owned(), keeper: keeper.id(), exports };
+    let servers = RunningServers {
+        directory: keeper.directory().to_owned(),
+        keeper: keeper.id(),
+        crossplane,
+        exports,
+    };
     place.remember(&servers)?;
     keeper.keep()?;
     say("the servers are up; `eval \"$(cargo xtask up)\"` exports their addresses");
@@ -111,17 +118,44 @@ fn prepare(
     ];
     checkout.migrate(&exports)?;
     platform::project(tools, &postgres)?;
-    if crossplane {
-        platform::blueprints(&control_plane, checkout.catalog)?;
-    } else {
-        platform::kinds(&control_plane, checkout.catalog)?;
-    }
     platform::namespace(&control_plane)?;
-    platform::roles(&control_plane, &checkout.roles()?, BROKER)?;
-    let published = checkout.publish(&exports)?;
+    let published = install(checkout, &control_plane, crossplane, &exports)?;
     exports.extend(platform::ids());
     exports.extend(published);
     Ok(exports)
+}
+
+/// Installs the catalog as a platform does: its kinds on the cluster, the roles for them, and its blueprints in the
+/// broker's catalog. Idempotent. Returns an environment variable per blueprint.
+fn install(
+    checkout: &Checkout<'_>,
+    control_plane: &ControlPlaneAccess,
+    crossplane: bool,
+    exports: &[(String, String)],
+) -> Result<Vec<(String, String)>> {
+    if crossplane {
+        platform::blueprints(control_plane, checkout.catalog)?;
+    } else {
+        platform::kinds(control_plane, checkout.catalog)?;
+    }
+    platform::roles(control_plane, &checkout.roles()?, BROKER)?;
+    checkout.publish(exports)
+}
+
+/// Installs the catalog on running servers and adds its blueprints to their record.
+fn extend(
+    checkout: &Checkout<'_>,
+    place: &Place,
+    mut servers: RunningServers,
+) -> Result<RunningServers> {
+    (checkout.build)()?;
+    say(&format!("installing {}", checkout.catalog.display()));
+    let Description { control_plane, .. } = Description::read(&servers.directory)?;
+    let published = install(checkout, &control_plane, servers.crossplane, &servers.exports)?;
+    servers.exports.retain(|(name, _)| published.iter().all(|(new, _)| new != name));
+    servers.exports.extend(published);
+    place.remember(&servers)?;
+    Ok(servers)
 }
 
 /// Export statements with quoted values.

@@ -167,7 +167,7 @@ mod tests {
         let plan = Plan::new(workspace.packages(), None, false).unwrap();
         for (package, target, expected) in [
             ("broker-tests", "broker_tests", "unit"),
-            ("broker-tests", "quickstart", "crossplane"),
+            ("broker-tests", "tutorial", "crossplane"),
             ("broker-tests", "servers", "servers"),
             ("broker-testkit", "cluster", "contract"),
             ("broker-render", "render", "unit"),

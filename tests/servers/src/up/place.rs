@@ -26,6 +26,8 @@ pub(super) struct RunningServers {
     pub(super) directory: PathBuf,
     /// The process id of the keeper.
     pub(super) keeper: u32,
+    /// Whether Crossplane runs with them.
+    pub(super) crossplane: bool,
     /// Environment variables for a shell.
     pub(super) exports: Vec<(String, String)>,
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use broker_tests::readme::Home;
+use broker_tests::pages::Home;
 use rustix::process::geteuid;
 
 use super::process::{API_URL, DSN, EVENT_URL, LISTEN, Said};

@@ -1,31 +1,41 @@
-//! Executes README's commands as written. The command that runs all tests is excluded, and those
-//! that need Crossplane belong to that tier.
+//! Executes README's commands as written, and the servers of `cargo xtask up` without Crossplane. Those with it belong to
+//! the Crossplane tier.
 
-use broker_tests::readme::{Home, Typed, sections};
+use broker_tests::pages::{Home, Step, Typed, steps};
 
 /// This command would run itself.
 const TESTS: &str = "cargo xtask test\n";
 
-/// For the Crossplane tier only: a machine runs one Crossplane at a time.
-const CROSSPLANE: &str = "--crossplane";
+/// One life on servers without Crossplane.
+const LIFE: &str = r#"
+eval "$(cargo xtask up)"
+cargo run --quiet --bin provisioning-broker -- run > target/broker.log &
+cargo run --quiet --bin provisioning-broker -- provision --project "$SAMPLE_PROJECT" --resource "$SAMPLE_RESOURCE" \
+    --blueprint-version "$BLUEPRINT_SAMPLE_MACHINE" --credential "$SAMPLE_CREDENTIAL" \
+    --set size=small --wait --for Provisioning
+MACHINE=$(cargo run --quiet --bin provisioning-broker -- list --output json | sed 's/.*"id":"\([^"]*\)".*/\1/')
+cargo run --quiet --bin provisioning-broker -- deprovision "$MACHINE" --wait
+kill $!
+cargo xtask down
+"#;
 
 #[tokio::test]
 async fn every_readme_command_works_as_written() {
-    let home = Home::new();
-    let mut typed = Vec::new();
-    for (heading, script) in sections() {
-        if script != TESTS && !script.contains(CROSSPLANE) {
-            let out = home.follow(&(heading, script)).await;
-            typed.push((heading, out));
-        }
-    }
-    let (headings, outputs): (Vec<_>, Vec<_>) = typed.into_iter().unzip();
-    assert_eq!(headings, ["See it work", "Quick start on real servers"]);
-    assert!(outputs[0].contains("Every event was told once and in order"), "{}", outputs[0]);
-    for part in ["  Provisioning\n", "  Deleted\n", "ended the servers in "] {
-        assert!(outputs[1].contains(part), "{part:?} is not in {}", outputs[1]);
-    }
+    let mut steps = steps(include_str!("../../../../README.md"));
+    steps.retain(|step| step.script != TESTS);
+    let headings: Vec<_> = steps.iter().map(|step| step.heading.as_str()).collect();
+    assert_eq!(headings, ["See it work"]);
+    let out = Home::new().follow(&steps).await;
+    assert!(out.contains("Every event was told once and in order"), "{out}");
+}
 
+#[tokio::test]
+async fn servers_without_crossplane_reach_provisioning_and_deleted() {
+    let home = Home::new();
+    let expected = ["…  Provisioning", "…  Deleted", "ended the servers in …"].map(str::to_owned);
+    let step =
+        Step { heading: "up".to_owned(), script: LIFE.to_owned(), expected: expected.into() };
+    home.follow(&[step]).await;
     let Typed { code, out, err } = home.type_in("cargo xtask down").await;
     assert_eq!((code, out.as_str()), (Some(0), "nothing is up\n"), "{err}");
 }

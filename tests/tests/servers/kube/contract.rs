@@ -1,5 +1,5 @@
-//! The contract of the cluster port, on a real API server with a garbage collector, by somebody who may do
-//! no more than the generated roles allow.
+//! The contract of the cluster port, on a real API server with a garbage collector, with the
+//! rights of the generated roles only.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
