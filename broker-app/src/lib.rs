@@ -1,6 +1,6 @@
 //! The stages of a resource, and what runs them, over the ports: service, pass, sweep, runner and relay.
-//! It names neither `sqlx` nor `kube`, reads no environment, installs no subscriber and no panic hook, and starts no task
-//! that nobody owns.
+//! It names neither `sqlx` nor `kube`, reads no environment, installs no subscriber and no panic hook, and owns
+//! every task that it starts.
 //!
 //! A panic of an adapter is caught and counts as a failed call, but the panic hook of the process runs first, and the
 //! standard hook prints the panic's payload. If an adapter's panic could quote a secret, install a hook that prints the

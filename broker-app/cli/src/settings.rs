@@ -184,7 +184,7 @@ impl SettingsError {
 }
 
 impl Dsn {
-    /// The connection string, for the driver and nobody else.
+    /// The connection string, for the driver only.
     pub(crate) const fn secret(&self) -> &SecretString {
         &self.0
     }

@@ -202,7 +202,7 @@ async fn ports_keep_the_sink_clock_and_ids_that_the_builder_has() {
 async fn pool_that_is_too_small_is_refused_in_one_line() {
     let cluster = MemoryPlatform::new().adapters.cluster;
     let pool = sqlx::postgres::PgPoolOptions::new().max_connections(19);
-    let pool = pool.connect_lazy("postgres://nobody@127.0.0.1:1/none").unwrap();
+    let pool = pool.connect_lazy("postgres://user@127.0.0.1:1/none").unwrap();
     let builder = || Broker::builder(url()).postgres(pool.clone()).cluster(cluster.clone());
     let refused = builder().build().await.err().expect("a refusal");
     assert_eq!(

@@ -19,8 +19,7 @@ impl OrderStatus {
 
 #[async_trait]
 impl EventSink for OrderStatus {
-    /// An event that comes again, or after a later one, changes nothing. Neither does one of a machine that nobody ordered
-    /// here.
+    /// Ignores a repeated event, an event older than the stored one, and an event of a machine without an order.
     async fn deliver(&self, envelope: &Envelope) -> Result<(), PortError> {
         let sequence = i64::try_from(envelope.sequence)
             .map_err(|error| PortError::rejected("the sequence is too large").with_source(error))?;

@@ -98,7 +98,9 @@ fn long_sentences(text: &str) -> Vec<(usize, usize)> {
 fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(start, _)| {
         let after = &text[start + word.len()..];
-        !text[..start].ends_with(char::is_alphanumeric) && !after.starts_with(char::is_alphanumeric)
+        // A quoted word is a name, such as that of a user.
+        !text[..start].ends_with(|it: char| it.is_alphanumeric() || matches!(it, '`' | '"'))
+            && !after.starts_with(char::is_alphanumeric)
     })
 }
 
@@ -110,7 +112,7 @@ mod tests {
     fn hidden_actor_is_found_in_text_and_names() {
         let [hidden, .., again] = WORDS;
         let text = format!(
-            "//! The worker renews.\nfn {hidden}_waits() {{}}\n// It begins {again}.\n// renewed\n"
+            "//! The worker renews.\nfn {hidden}_waits() {{}}\n// It begins {again}.\n// renewed\n// `{hidden}`\n"
         );
         let found = words(&Tree::of_files(&[("a.rs", &text), ("a.json", hidden)]));
         assert_eq!(found.iter().map(|it| it.line).collect::<Vec<_>>(), [2, 3]);

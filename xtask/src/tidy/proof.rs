@@ -11,8 +11,10 @@ use crate::prove::page::{IN_FULL, PATH, Row, SHARE, rows};
 
 const GUARANTEES: &str = "docs/guarantees.md";
 
-/// Rule `guarantees`: every guarantee, S1 to S16 and L1 to L5, has a check, and every check in a table of either page
-/// exists.
+/// The numbers of the last guarantees of safety and of liveness. A new one raises its number here.
+const LAST: [(char, u8); 2] = [('S', 21), ('L', 6)];
+
+/// Rule `guarantees`: every guarantee has a check, and every check in a table of either page exists.
 pub(super) fn promises_have_their_checks(tree: &Tree) -> Vec<Finding> {
     let finding = |path: &str, line, problem: String| {
         Finding::new("guarantees", path, line, problem, "name an existing test")
@@ -25,13 +27,14 @@ pub(super) fn promises_have_their_checks(tree: &Tree) -> Vec<Finding> {
             findings.extend(problems.map(|problem| finding(path, line, problem)));
         }
     }
-    let safety = (1..=16).map(|number| (format!("S{number}"), 0));
-    let mut checks: BTreeMap<String, usize> =
-        safety.chain((1..=5).map(|number| (format!("L{number}"), 0))).collect();
-    for line in tree.text(GUARANTEES).unwrap_or_default().lines() {
+    let names = |(kind, last)| (1..=last).map(move |number| (format!("{kind}{number}"), 0));
+    let mut checks: BTreeMap<String, usize> = LAST.into_iter().flat_map(names).collect();
+    for (number, line) in numbered(tree.text(GUARANTEES).unwrap_or_default()) {
         let promise = line.strip_prefix("| ").and_then(|rest| rest.split_once(' '));
-        if let Some(count) = promise.and_then(|(name, _)| checks.get_mut(name)) {
-            *count += spans(line).count();
+        let Some((name, _)) = promise.filter(|(name, _)| is_guarantee(name)) else { continue };
+        match checks.get_mut(name) {
+            Some(count) => *count += spans(line).count(),
+            None => findings.push(finding(GUARANTEES, number, format!("{name} is not expected"))),
         }
     }
     let without = checks.into_iter().filter(|(_, checks)| *checks == 0);
@@ -39,6 +42,12 @@ pub(super) fn promises_have_their_checks(tree: &Tree) -> Vec<Finding> {
         without.map(|(promise, _)| finding(GUARANTEES, 1, format!("{promise} has no check"))),
     );
     findings
+}
+
+/// Whether a cell is the number of a guarantee, such as `S7`.
+fn is_guarantee(name: &str) -> bool {
+    let number = name.strip_prefix(['S', 'L']);
+    number.is_some_and(|it| !it.is_empty() && it.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
 /// The checks of a table row: its text in back-ticks.
@@ -132,6 +141,7 @@ mod tests {
         for (is, becomes, expected) in [
             ("", "", &[][..]),
             ("| S7 ", "| SEVEN ", &["S7 has no check"]),
+            ("| L6 ", "| L7 ", &["L7 is not expected", "L6 has no check"]),
             ("model::checks::every_order", "model::checks::any_order", &["there is no test"]),
         ] {
             let found = found(is, becomes, promises_have_their_checks);

@@ -68,7 +68,7 @@ fn in_words(error: &KubeconfigError) -> NoConfig {
     NoConfig::Other(in_one_line(error))
 }
 
-/// Where nobody was told to look, a file that is not there is no surprise.
+/// A missing default file is not an error in itself: the message names every source that was tried.
 fn not_inferred(error: &InferConfigError) -> Failure {
     let source = error.source().and_then(|source| source.downcast_ref::<KubeconfigError>());
     unusable(match source {

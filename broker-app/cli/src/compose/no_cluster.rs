@@ -1,4 +1,4 @@
-//! The cluster of a command that runs where there is none: whoever asks it is told why.
+//! The cluster port of a command without a cluster: each call fails with the reason why there is none.
 
 use async_trait::async_trait;
 use broker_domain::ClusterId;
