@@ -105,8 +105,8 @@ enum Task {
     /// Measure the hot paths, and the whole broker against bare calls and a naive implementation; update
     /// docs/benchmarks.md.
     ///
-    /// callgrind counts instructions, an allocator counts bytes. Whole works run on real servers in up to three ways,
-    /// in alternating rounds; the page records ratios per round, not times.
+    /// callgrind counts instructions, an allocator counts bytes. Workloads run on real servers in up to three ways, in
+    /// alternating rounds; the page records ratios per round, not times.
     ///
     /// valgrind comes from PATH or from the distribution's package, which is unpacked into the cache and not installed.
     /// Servers are found or built as by `setup`.
@@ -204,7 +204,7 @@ struct BenchArguments {
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Compare the counted figures with the committed ones and write nothing. Fails if one is more than 5% worse or
-    /// misses its bar. Ratios are not compared.
+    /// misses its limit. Ratios are not compared.
     #[arg(long)]
     check: bool,
 }

@@ -53,11 +53,13 @@ INSERT INTO plexsphere.bootstrap_tokens
 SELECT token, id, 1, sha256(token::text::bytea), clock_timestamp() + interval '1 hour', clock_timestamp(), token
 FROM machine";
 
+/// The uid of a composite resource is its token's id, as in the benchmarks' API server. [`RealWorld::furnish_objects`]
+/// records that of a real one.
 const READY: &str = "INSERT INTO plexsphere.provisioned_resources
     (id, resource_id, project_id, blueprint_version_id, cloud_credential_id, status, xr_name,
-     bootstrap_token_id, parameters, mesh_role, substrate, references_digest, cluster_id,
+     bootstrap_token_id, xr_uid, parameters, mesh_role, substrate, references_digest, cluster_id,
      created_at, phase_entered_at, first_ready_at, event_sequence, version)
-SELECT id, $4, $5, $6, $7, 'Ready', 'pr-' || id, token, '{}', 'node', substrate::jsonb, digest, $8,
+SELECT id, $4, $5, $6, $7, 'Ready', 'pr-' || id, token, token::text, '{}', 'node', substrate::jsonb, digest, $8,
     statement_timestamp(), statement_timestamp(), statement_timestamp(), 2, 6
 FROM unnest($1::uuid[], $2::uuid[], $3::text[], $9::bytea[]) AS m (id, token, substrate, digest)";
 

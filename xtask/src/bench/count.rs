@@ -13,10 +13,10 @@ use super::grouped;
 use crate::page::rows;
 
 /// Runs per case: enough to hide a single table growth.
-const TIMES: u64 = 100;
+const RUNS: u64 = 100;
 
-/// A regression threshold: smaller differences come from the compiler.
-const WORSE_BY_PERCENT: u64 = 5;
+/// Smaller differences come from the compiler.
+const REGRESSION_PERCENT: u64 = 5;
 
 /// The unit of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,37 +32,37 @@ pub(super) enum Unit {
 pub(super) type Figures = Vec<(String, u64)>;
 
 /// The limit of a benchmark, independent of committed figures: it stops a slow increase. The worst case decides.
-pub(super) enum Bar {
+pub(super) enum Limit {
     /// At most this many instructions per decision. The case name contains the number: `Pending, 48 decisions`.
-    Decision(u64),
+    InstructionsPerDecision(u64),
     /// At most this many bytes per resource, in cases with this prefix.
-    Resource(u64, &'static str),
+    BytesPerResource(u64, &'static str),
 }
 
-impl Bar {
+impl Limit {
     /// A line of the page.
     fn line(&self, figures: &Figures) -> String {
-        let (most, what, begins) = match self {
-            Self::Decision(most) => (*most, "instructions for each decision", ""),
-            Self::Resource(most, begins) => (*most, "bytes per resource", *begins),
+        let (limit, what, prefix) = match self {
+            Self::InstructionsPerDecision(limit) => (*limit, "instructions per decision", ""),
+            Self::BytesPerResource(limit, prefix) => (*limit, "bytes per resource", *prefix),
         };
-        let each = figures.iter().filter(|(case, _)| case.starts_with(begins));
+        let each = figures.iter().filter(|(case, _)| case.starts_with(prefix));
         let each = each.map(|(case, figure)| match self {
-            Self::Decision(_) => per_decision(case, *figure),
-            Self::Resource(..) => Some(*figure),
+            Self::InstructionsPerDecision(_) => per_decision(case, *figure),
+            Self::BytesPerResource(..) => Some(*figure),
         });
         // The worst case; `None` if one is unknown, because it may be the worst.
         let worst = each.collect::<Option<Vec<_>>>().and_then(|each| each.into_iter().max());
         let (met, found) = match worst {
-            Some(found) if found <= most => ("met", grouped(found)),
+            Some(found) if found <= limit => ("met", grouped(found)),
             Some(found) => ("**missed**", grouped(found)),
             None => ("**missed**", "not measured".to_owned()),
         };
-        format!("- at most {} {what}: {met}, {found}\n", grouped(most))
+        format!("- at most {} {what}: {met}, {found}\n", grouped(limit))
     }
 }
 
-/// Rounded up, so that a bar is not met by truncation.
+/// Rounded up: truncation must not meet a limit.
 fn per_decision(case: &str, figure: u64) -> Option<u64> {
     let words = case.strip_suffix(" decisions").or_else(|| case.strip_suffix(" decision"))?;
     let many: u64 = words.rsplit(' ').next()?.replace(',', "").parse().ok()?;
@@ -84,7 +84,7 @@ pub(super) fn measure(
         if let Some(valgrind) = &valgrind {
             // Subtracting a count of zero runs excludes the preparation.
             let count = |times| instructions(valgrind, program, case, times);
-            return Ok((count(TIMES)?.saturating_sub(count(0)?)) / TIMES);
+            return Ok((count(RUNS)?.saturating_sub(count(0)?)) / RUNS);
         }
         let mut command = Command::new(program);
         let output = output(command.arg(case).envs(environment.iter().cloned()))?;
@@ -120,8 +120,8 @@ fn instructions(valgrind: &Valgrind, program: &Path, case: &str, times: u64) -> 
     text.lines().find_map(total).context("callgrind counted nothing")
 }
 
-/// The figures and their bars as the page shows them.
-pub(super) fn text(unit: Unit, figures: &Figures, bars: &[Bar]) -> String {
+/// The figures and their limits as the page shows them.
+pub(super) fn text(unit: Unit, figures: &Figures, limits: &[Limit]) -> String {
     let unit = match unit {
         Unit::Instructions => "instructions",
         Unit::BytesPerResource => "bytes per resource",
@@ -129,31 +129,33 @@ pub(super) fn text(unit: Unit, figures: &Figures, bars: &[Bar]) -> String {
     };
     let row = |(case, figure): &(String, u64)| format!("| {case} | {} |\n", grouped(*figure));
     let rows: String = figures.iter().map(row).collect();
-    let bars: String = bars.iter().flat_map(|bar| ["\n".to_owned(), bar.line(figures)]).collect();
-    format!("| case | {unit} |\n|---|---:|\n{rows}{bars}")
+    let lines = limits.iter().flat_map(|limit| ["\n".to_owned(), limit.line(figures)]);
+    let lines: String = lines.collect();
+    format!("| case | {unit} |\n|---|---:|\n{rows}{lines}")
 }
 
-/// Every problem: missed bars, regressed cases, cases without a committed figure, and committed cases that no longer
+/// Every problem: missed limits, regressed cases, cases without a committed figure, and committed cases that no longer
 /// exist.
-pub(super) fn worse(committed: &str, figures: &Figures, bars: &[Bar]) -> Vec<String> {
+pub(super) fn regressions(committed: &str, figures: &Figures, limits: &[Limit]) -> Vec<String> {
     let known: Vec<(&str, u64)> = rows(committed)
         .filter_map(|row| Some((*row.first()?, row.get(1)?.replace(',', "").parse().ok()?)))
         .collect();
-    let mut worse = Vec::new();
+    let mut problems = Vec::new();
     for (case, figure) in figures {
         match known.iter().find(|(known, _)| known == case) {
-            None => worse.push(format!("`{case}` has no committed figure")),
-            Some((_, before)) if *figure > before + before * WORSE_BY_PERCENT / 100 => {
+            None => problems.push(format!("`{case}` has no committed figure")),
+            Some((_, before)) if *figure > before + before * REGRESSION_PERCENT / 100 => {
                 let (now, before) = (grouped(*figure), grouped(*before));
-                worse.push(format!("`{case}` was {before} and is {now}"));
+                problems.push(format!("`{case}` was {before} and is {now}"));
             }
             Some(_) => {}
         }
     }
     let gone = known.iter().filter(|(known, _)| !figures.iter().any(|(case, _)| case == known));
-    worse.extend(gone.map(|(case, _)| format!("`{case}` is no longer measured")));
-    worse.extend(bars.iter().map(|bar| bar.line(figures)).filter(|line| line.contains("**")));
-    worse
+    problems.extend(gone.map(|(case, _)| format!("`{case}` is no longer measured")));
+    problems
+        .extend(limits.iter().map(|limit| limit.line(figures)).filter(|line| line.contains("**")));
+    problems
 }
 
 #[cfg(test)]
@@ -167,9 +169,10 @@ mod tests {
     }
 
     #[test]
-    fn bar_is_judged_by_its_worst_case() {
-        let (decision, heap) = (Bar::Decision(100), Bar::Resource(1_024, "heap"));
-        let rows: [(&Bar, Case<'_>, &str); 8] = [
+    fn limit_with_several_cases_judges_the_worst() {
+        let (decision, heap) =
+            (Limit::InstructionsPerDecision(100), Limit::BytesPerResource(1_024, "heap"));
+        let rows: [(&Limit, Case<'_>, &str); 8] = [
             (
                 &decision,
                 &[("Pending, 48 decisions", 4_800), ("Ready, 10 decisions", 20)],
@@ -183,16 +186,16 @@ mod tests {
             (&heap, &[("heap, of 9", 1_025)], "**missed**, 1,025"),
             (&heap, &[("resident with 9", 1)], "**missed**, not measured"),
         ];
-        for (bar, of, expected) in rows {
-            let line = bar.line(&figures(of));
+        for (limit, of, expected) in rows {
+            let line = limit.line(&figures(of));
             assert!(line.ends_with(&format!(": {expected}\n")), "{of:?}: {line}");
         }
     }
 
     #[test]
-    fn figure_regresses_by_five_percent_or_beyond_its_bar() {
-        let bars = [Bar::Resource(1_050, "")];
-        let page = text(Unit::Bytes, &figures(&[("one", 1_000), ("two", 40)]), &bars);
+    fn figure_over_five_percent_or_its_limit_is_a_regression() {
+        let limits = [Limit::BytesPerResource(1_050, "")];
+        let page = text(Unit::Bytes, &figures(&[("one", 1_000), ("two", 40)]), &limits);
         let gone = "`two` is no longer measured";
         let missed = "- at most 1,050 bytes per resource: **missed**, 1,051\n";
         let rows: [(Case<'_>, &[&str]); 3] = [
@@ -204,7 +207,7 @@ mod tests {
             (&[("three", 1), ("one", 1)], &["`three` has no committed figure", gone]),
         ];
         for (of, expected) in rows {
-            assert_eq!(worse(&page, &figures(of), &bars), expected, "{of:?}");
+            assert_eq!(regressions(&page, &figures(of), &limits), expected, "{of:?}");
         }
     }
 }

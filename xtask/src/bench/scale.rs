@@ -15,10 +15,10 @@ pub(super) const PAGE: &str = "docs/scale.md";
 
 const SIZES: [u32; 4] = [1_000, 10_000, 100_000, 1_000_000];
 
-/// How often a resource fails and recovers per day: two changes each.
-const TROUBLES_PER_DAY: f64 = 12.0;
-/// How many of a hundred resources are created per day, and as many deleted.
-const LIVES_PER_DAY: f64 = 10.0;
+/// How often a resource fails and recovers per day.
+const FAILURES_PER_DAY: f64 = 12.0;
+/// The percentage of resources that is created per day; as many are deleted.
+const LIFECYCLES_PERCENT_PER_DAY: f64 = 10.0;
 /// The share of all resources that fails at the same moment in an outage of a cloud.
 const STORM: f64 = 0.1;
 /// One or three: the figures exist for these.
@@ -42,104 +42,109 @@ const OBJECTS_PER_PAGE: f64 = 500.0;
 /// A composite resource and its ProviderConfig.
 const OBJECTS_PER_RESOURCE: f64 = 2.0;
 
-/// The number of machines in each case of `life`.
+/// The number of machines in each case of `lifecycle`.
 const MACHINES: u32 = 50;
 
-/// The columns of a work's table.
+/// The columns of a workload's table.
 const REQUESTS: usize = 3;
 const COMMITS: usize = 4;
 
 /// The case with enough processor time for a division.
-const MANY: &str = "100,000, cluster in memory";
+const LARGEST_CASE: &str = "100,000, cluster in memory";
 
 /// The broker's costs, read from the benchmark page.
-struct Taken {
+struct Costs {
     /// Requests and commits from the declaration to Deleted, over all replicas.
-    life: [f64; 2],
+    lifecycle: [f64; 2],
     /// Requests and commits of a Ready resource that fails and becomes Ready again.
-    trouble: [f64; 2],
+    failure: [f64; 2],
     /// The duration of a sweep, in bare scans of the same rows.
     scans_per_sweep: f64,
     /// The database load of a sweep, in bare scans of the same rows.
-    work_per_sweep: f64,
+    database_work_per_sweep: f64,
     /// The memory of a replica without resources, and per resource.
     bytes: f64,
     bytes_per_resource: f64,
 }
 
-impl Taken {
+impl Costs {
     /// The error names the missing figure.
     fn from_page(page: &str) -> Result<Self> {
         let replicas = if REPLICAS == 1 { "replica" } else { "replicas" };
-        let each = |what: &str, column| {
-            let case = format!("{REPLICAS} {replicas}, {MACHINES} machines {what}");
-            // One cell holds floor, ours and naive.
-            let cell = cell(page, "life", &case, column).and_then(|cell| cell.split('/').nth(1));
-            let ours = cell.and_then(number).with_context(missing("life", &case))?;
+        let per_machine = |step: &str, column| {
+            let case = format!("{REPLICAS} {replicas}, {MACHINES} machines {step}");
+            // One cell holds baseline, ours and naive.
+            let cell =
+                cell(page, "lifecycle", &case, column).and_then(|cell| cell.split('/').nth(1));
+            let ours = cell.and_then(number).with_context(missing("lifecycle", &case))?;
             Ok::<_, anyhow::Error>(ours / f64::from(MACHINES))
         };
-        let life = |column| Ok::<_, anyhow::Error>(each("up", column)? + each("down", column)?);
+        let lifecycle = |column| {
+            let creation = per_machine("become Ready", column)?;
+            Ok::<_, anyhow::Error>(creation + per_machine("are torn down", column)?)
+        };
         let first = |name: &str, case: &str| {
             let cell = cell(page, name, case, 1).and_then(|cell| cell.split(' ').next());
             cell.and_then(number).with_context(missing(name, case))
         };
-        let (some, many) =
-            (first("memory", "resident with 10,000")?, first("memory", "resident with 100,000")?);
-        let bytes_per_resource = (many - some) / 90_000.0;
+        let small = first("memory", "resident set, 10,000 resources")?;
+        let large = first("memory", "resident set, 100,000 resources")?;
+        let bytes_per_resource = (large - small) / 90_000.0;
         Ok(Self {
-            life: [life(REQUESTS)?, life(COMMITS)?],
-            trouble: [
-                each("in trouble and back", REQUESTS)?,
-                each("in trouble and back", COMMITS)?,
+            lifecycle: [lifecycle(REQUESTS)?, lifecycle(COMMITS)?],
+            failure: [
+                per_machine("fail and recover", REQUESTS)?,
+                per_machine("fail and recover", COMMITS)?,
             ],
             scans_per_sweep: first("sweep", "10,000")?,
-            work_per_sweep: postgres(page, "ours")? / postgres(page, "floor")?,
-            bytes: bytes_per_resource.mul_add(-10_000.0, some),
+            database_work_per_sweep: postgres(page, "ours")? / postgres(page, "baseline")?,
+            bytes: bytes_per_resource.mul_add(-10_000.0, small),
             bytes_per_resource,
         })
     }
 
     /// The load of each server with this many resources, as a share of its capacity, and the seconds until a storm is
     /// served. Failures and lifecycles are spread evenly.
-    fn busy(&self, resources: u32) -> ([(f64, &'static str); 3], Option<f64>) {
+    fn load(&self, resources: u32) -> ([(f64, &'static str); 3], Option<f64>) {
         let (many, replicas) = (f64::from(resources), f64::from(REPLICAS));
-        let errors = many * TROUBLES_PER_DAY / SECONDS_PER_DAY;
-        let lives = many * LIVES_PER_DAY / 100.0 / SECONDS_PER_DAY;
-        let [requests, commits] =
-            [0, 1].map(|place: usize| errors * self.trouble[place] + lives * self.life[place]);
+        let failures = many * FAILURES_PER_DAY / SECONDS_PER_DAY;
+        let lifecycles = many * LIFECYCLES_PERCENT_PER_DAY / 100.0 / SECONDS_PER_DAY;
+        let [requests, commits] = [0, 1].map(|place: usize| {
+            failures * self.failure[place] + lifecycles * self.lifecycle[place]
+        });
         let pages = many * OBJECTS_PER_RESOURCE / OBJECTS_PER_PAGE;
         let requests = requests + replicas * pages / RELIST_SECONDS;
         // Every replica sweeps by itself, all of them in the same database.
         let scan = many / (ROWS_PER_SECOND / replicas) / SWEEP_INTERVAL_SECONDS;
-        let scanning = scan * self.work_per_sweep;
+        let scanning = scan * self.database_work_per_sweep;
         let spare = [
             REQUESTS_PER_SECOND - requests,
             COMMITS_PER_SECOND * (1.0 - scanning).max(0.0) - commits,
         ];
-        // Failure and recovery of a storm at once: the delay between them is ignored.
-        let waits = self.trouble.map(|each| many * STORM * each);
-        let wait = (waits[0] / spare[0]).max(waits[1] / spare[1]).ceil();
-        let over = spare.iter().all(|spare| *spare > 0.0) && wait <= SECONDS_AFTER_STORM;
-        let busy = [
+        // Failure and recovery count at once; the delay between them is ignored.
+        let backlog = self.failure.map(|each| many * STORM * each);
+        let wait = (backlog[0] / spare[0]).max(backlog[1] / spare[1]).ceil();
+        let is_served = spare.iter().all(|spare| *spare > 0.0) && wait <= SECONDS_AFTER_STORM;
+        let load = [
             (requests / REQUESTS_PER_SECOND, "the API server"),
             (commits / COMMITS_PER_SECOND + scanning, "the database"),
             (scan * self.scans_per_sweep, "the sweep of a replica"),
         ];
-        (busy, over.then_some(wait))
+        (load, is_served.then_some(wait))
     }
 }
 
 /// The page, from the benchmark page.
 pub(super) fn text(page: &str) -> Result<String> {
-    let taken = Taken::from_page(page)?;
+    let costs = Costs::from_page(page)?;
     let row = |resources: u32| {
-        let (busy, storm) = taken.busy(resources);
+        let (load, storm) = costs.load(resources);
         let storm = storm.map_or("never".to_owned(), |seconds| format!("{seconds} s"));
-        let megabytes = f64::from(resources).mul_add(taken.bytes_per_resource, taken.bytes) / 1e6;
+        let megabytes = f64::from(resources).mul_add(costs.bytes_per_resource, costs.bytes) / 1e6;
         // Beyond its capacity, the busiest server saturates.
         let busiest =
-            busy.iter().max_by(|one, other| one.0.total_cmp(&other.0)).map_or("", |it| it.1);
-        let [api_server, database, sweep] = busy.map(|(share, _)| percent(share));
+            load.iter().max_by(|one, other| one.0.total_cmp(&other.0)).map_or("", |it| it.1);
+        let [api_server, database, sweep] = load.map(|(share, _)| percent(share));
         format!(
             "| {} | {api_server} | {database} | {sweep} | {megabytes:.0} MB | {storm} | {busiest} |\n",
             grouped(resources)
@@ -148,19 +153,20 @@ pub(super) fn text(page: &str) -> Result<String> {
     let rows: String = SIZES.into_iter().map(row).collect();
     // Load is proportional to the number of resources, so one size yields the limit.
     let [.., most] = SIZES;
-    let (busy, _) = taken.busy(most);
-    let ends = busy
-        .map(|(busy, name)| format!("- {name} is at its end with {} resources\n", end(busy, most)));
+    let (load, _) = costs.load(most);
+    let limits = load.map(|(load, name)| {
+        format!("- {name} is at its end with {} resources\n", capacity(load, most))
+    });
     Ok(format!(
         "| resources | API server busy | database busy | sweep, of its interval | memory of a replica | \
          a storm is over after | busiest |\n|---:|---:|---:|---:|---:|---:|---|\n{rows}\n{}",
-        ends.concat()
+        limits.concat()
     ))
 }
 
 /// The number of resources at full load, given the load of this many; in thousands, rounded down.
-fn end(busy: f64, resources: u32) -> String {
-    let thousands = (f64::from(resources) / busy / 1e3).floor();
+fn capacity(load: f64, resources: u32) -> String {
+    let thousands = (f64::from(resources) / load / 1e3).floor();
     grouped(format!("{:.0}", thousands * 1e3))
 }
 
@@ -187,7 +193,7 @@ fn cell<'a>(page: &'a str, name: &str, case: &str, column: usize) -> Option<&'a 
 
 /// Postgres time of a sweep, from the line below the table. A value too small for a division counts as missing.
 fn postgres(page: &str, way: &str) -> Result<f64> {
-    let case = format!("{MANY}, {way}");
+    let case = format!("{LARGEST_CASE}, {way}");
     let lines = figures(page, "sweep").lines();
     let line =
         lines.filter_map(|line| line.strip_prefix("- ")).find(|line| line.starts_with(&case));
@@ -203,7 +209,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn committed_page_follows_from_the_committed_figures() {
+    fn committed_scale_page_matches_the_committed_figures() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let [benchmarks, scale] =
             [super::super::PAGE, PAGE].map(|path| page::read(&root, path).unwrap());

@@ -1,5 +1,5 @@
-//! What works are measured on: a world on real servers, somebody who calls those servers without the broker, and
-//! counts of what either of them does.
+//! The servers and the broker under measurement, a client without the broker, and counts of the requests and writes of
+//! each.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -20,51 +20,51 @@ use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Executor, PgPool, Postgres};
 use tokio::task::JoinSet;
 
-use super::lab::Way;
+use super::harness::Way;
 
-/// A world, and who does without the broker in it.
-pub(super) struct Stand {
+/// A world on real servers, and a client for the ways without the broker.
+pub(super) struct Fixture {
     pub(super) world: Arc<RealWorld>,
-    /// The same driver as the broker's.
-    pub(super) bare: Client,
-    /// The name by which the API server knows that one.
+    /// Uses the same driver as the broker.
+    pub(super) bare_client: Client,
+    /// The user of `bare_client` in the API server's audit log.
     bare_user: String,
 }
 
-/// Where requests and writes are counted from.
-pub(super) struct Since {
+/// The start of a count of requests and writes.
+pub(super) struct CountStart {
     requests: Mark,
     transactions: i64,
 }
 
-/// What was asked of the servers meanwhile; `None` where nobody could count it.
+/// The requests and writes of one run; `None` means not counted, which differs from zero.
 #[derive(Debug, Serialize)]
-pub(super) struct Counted {
-    /// Of the API server, by its own log, or by whoever plays one.
+pub(super) struct ServerCounts {
+    /// Requests to the real or simulated API server, without watches.
     requests: Option<usize>,
     /// Transactions that wrote.
     commits: Option<i64>,
-    /// Rows that they wrote, each once however often.
+    /// Distinct rows that they wrote.
     rows: Option<i64>,
 }
 
-impl Counted {
-    /// Where there are no servers.
-    pub(super) const NOT: Self = Self { requests: None, commits: None, rows: None };
+impl ServerCounts {
+    /// For workloads without servers.
+    pub(super) const NOT_COUNTED: Self = Self { requests: None, commits: None, rows: None };
 
-    /// The same, with the requests that a played API server was sent.
-    pub(super) fn of_played(self, requests: usize) -> Self {
+    /// The same, with the requests to a simulated API server.
+    pub(super) fn with_requests(self, requests: usize) -> Self {
         Self { requests: Some(requests), ..self }
     }
 
-    /// Whether it was counted, and nobody asked for anything or wrote anything.
-    pub(super) fn is_nothing(&self) -> bool {
+    /// `false` if a count is missing.
+    pub(super) fn is_zero(&self) -> bool {
         let Self { requests, commits, rows } = self;
         (*requests, *commits, *rows) == (Some(0), Some(0), Some(0))
     }
 }
 
-/// Every table that anybody here writes to.
+/// Every table that a workload writes to.
 const TABLES: [&str; 9] = [
     "provisioned_resources",
     "provisioned_resource_schedule",
@@ -77,47 +77,49 @@ const TABLES: [&str; 9] = [
     "nodes",
 ];
 
-/// Every transaction that writes takes the next number, and nobody else writes on these servers.
+/// The next transaction id. Only transactions that write take one, and only the workload writes on these servers.
 const TRANSACTIONS: &str = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint";
 
-impl Stand {
-    /// A world with kinds of its own.
+impl Fixture {
+    /// A world with exclusive kinds.
     pub(super) async fn new() -> Self {
         let cluster = TestCluster::shared().await;
         let world = Arc::new(RealWorld::alone(&cluster).await);
         let bare_user = format!("bare-{}", world.project);
-        let bare = cluster.identity_in(&bare_user, broker_test_servers::servers::MASTERS).await;
+        let bare_client =
+            cluster.identity_in(&bare_user, broker_test_servers::servers::MASTERS).await;
         for table in TABLES {
-            // It would be counted, and comes when it likes: works vacuum before they begin.
-            let alone = format!("ALTER TABLE plexsphere.{table} SET (autovacuum_enabled = false)");
-            world.pool().execute(AssertSqlSafe(alone)).await.unwrap();
+            // Autovacuum would be counted. Workloads vacuum before they begin.
+            let disable =
+                format!("ALTER TABLE plexsphere.{table} SET (autovacuum_enabled = false)");
+            world.pool().execute(AssertSqlSafe(disable)).await.unwrap();
         }
-        Self { world, bare, bare_user }
+        Self { world, bare_client, bare_user }
     }
 
-    pub(super) async fn mark(&self) -> Since {
+    pub(super) async fn start_counting(&self) -> CountStart {
         let transactions = self.transactions().await;
-        Since { requests: self.world.cluster.audit_log().mark(), transactions }
+        CountStart { requests: self.world.cluster.audit_log().mark(), transactions }
     }
 
-    pub(super) async fn since(&self, since: &Since, way: Way) -> Counted {
-        let commits = self.transactions().await - since.transactions;
+    pub(super) async fn counts_since(&self, start: &CountStart, way: Way) -> ServerCounts {
+        let commits = self.transactions().await - start.transactions;
         let user = match way {
             Way::Ours => &self.world.user,
-            Way::Floor | Way::Naive => &self.bare_user,
+            Way::Baseline | Way::Naive => &self.bare_user,
         };
-        let asked = self.world.cluster.audit_log().since(since.requests, user).await;
-        // A watch goes on and on, and is taken up again when it likes.
-        let requests = asked.iter().filter(|request| request.verb != "watch").count();
-        let rows = self.rows(since.transactions).await;
-        Counted { requests: Some(requests), commits: Some(commits), rows: Some(rows) }
+        let requests = self.world.cluster.audit_log().since(start.requests, user).await;
+        // The server ends and the client restarts watches at arbitrary times.
+        let requests = requests.iter().filter(|request| request.verb != "watch").count();
+        let rows = self.rows(start.transactions).await;
+        ServerCounts { requests: Some(requests), commits: Some(commits), rows: Some(rows) }
     }
 
     async fn transactions(&self) -> i64 {
         sqlx::query_scalar(TRANSACTIONS).fetch_one(self.world.pool()).await.unwrap()
     }
 
-    /// The rows that transactions from this one on left behind.
+    /// The rows whose last writer is this transaction or a later one.
     async fn rows(&self, from: i64) -> i64 {
         let counts = TABLES.map(|table| {
             format!("(SELECT count(*) FROM plexsphere.{table} WHERE xmin::text::bigint >= $1)")
@@ -128,7 +130,7 @@ impl Stand {
     }
 }
 
-/// Writes in a transaction of its own, as the naive way always does. Answers how many rows were written.
+/// Runs one write in its own transaction; returns the number of rows written.
 pub(super) async fn commit(pool: &PgPool, write: Query<'_, Postgres, PgArguments>) -> u64 {
     let mut transaction = pool.begin().await.unwrap();
     let done = write.execute(&mut *transaction).await.unwrap();
@@ -136,16 +138,16 @@ pub(super) async fn commit(pool: &PgPool, write: Query<'_, Postgres, PgArguments
     done.rows_affected()
 }
 
-/// Does something with each of these, so many at a time.
-pub(super) async fn at_once<T, F>(
+/// Calls `each` for every item, with at most `concurrency` calls in flight.
+pub(super) async fn for_each_concurrent<T, F>(
     concurrency: usize,
-    them: Vec<T>,
+    items: Vec<T>,
     each: impl Fn(T) -> F + Clone + Send + 'static,
 ) where
     T: Send + 'static,
     F: Future<Output = ()> + Send,
 {
-    let waiting = Arc::new(Mutex::new(them.into_iter()));
+    let waiting = Arc::new(Mutex::new(items.into_iter()));
     let mut workers = JoinSet::new();
     for _ in 0..concurrency {
         let (waiting, each) = (Arc::clone(&waiting), each.clone());
@@ -160,7 +162,7 @@ pub(super) async fn at_once<T, F>(
     workers.join_all().await;
 }
 
-/// The parts of a broker over these ports, as the front door wires them.
+/// The parts of a broker over these ports, as `broker-embed` wires them.
 pub(super) fn parts(ports: Ports, config: BrokerConfig) -> Parts {
     Broker::configured(config).ports(ports).parts().unwrap()
 }
@@ -177,7 +179,7 @@ pub(super) fn run_broker(world: &Arc<RealWorld>) -> JoinSet<()> {
     run_replica("runner", &world.ports)
 }
 
-/// The same over adapters of its own.
+/// The same with the given name and ports.
 pub(super) fn run_replica(name: &str, ports: &Ports) -> JoinSet<()> {
     let defaults = BrokerConfig::default();
     let mut config = config(name);
@@ -190,7 +192,7 @@ pub(super) fn run_replica(name: &str, ports: &Ports) -> JoinSet<()> {
     running
 }
 
-/// Runs a cache until the answer is dropped.
+/// Runs a cache until the returned set is dropped.
 pub(super) fn run_cache(cache: &Arc<Cache>) -> JoinSet<()> {
     let cache = Arc::clone(cache);
     let mut running = JoinSet::new();
@@ -198,7 +200,7 @@ pub(super) fn run_cache(cache: &Arc<Cache>) -> JoinSet<()> {
     running
 }
 
-/// Does something with each change of these objects, one after the other, until the answer is dropped.
+/// Calls `each` for every change of these objects, sequentially, until the returned set is dropped.
 pub(super) fn follow<F>(
     objects: Api<DynamicObject>,
     each: impl Fn(WatchEvent<DynamicObject>) -> F + Send + 'static,

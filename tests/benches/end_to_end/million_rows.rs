@@ -1,15 +1,14 @@
-//! Sweeps of up to a million machines that are Ready, with store and cluster in memory: what is left is what the broker
-//! itself takes, and how that grows.
+//! The broker's own cost per sweep and its growth, for up to a million Ready machines, without servers.
 //!
-//! Rows and objects are made when they are asked for, and kept by nobody. The floor makes the same rows and objects and
-//! looks at none of them.
+//! Rows and objects are generated on request and not stored. The baseline generates the same rows and objects and
+//! ignores them.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use broker_domain::{
     BootstrapTokenId, ClusterId, MeshRole, Phase, ProjectId, ProvisionedResource,
-    ProvisionedResourceId, ReferencesDigest, RequestId, Version,
+    ProvisionedResourceId, ReferencesDigest, RequestId, Version, XrUid,
 };
 use broker_ports::{
     Admitted, Applied, ApplyRequest, Arming, Attribution, AuditRecord, CachedXr, Cluster,
@@ -25,50 +24,51 @@ use broker_tests::world::{NODE, World, xrd_of};
 use sqlx::types::time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::lab::{Lab, Way};
-use super::stand::{Counted, Stand, parts};
+use super::fixture::{Fixture, ServerCounts, parts};
+use super::harness::{BenchOptions, Way};
 use super::sweep::sweep;
 
-/// The first machine; the others follow.
-const FIRST: u128 = 0x0198_0000_0000_7000_8000_0000_0000_0000;
+/// The id of the first machine; the others follow consecutively.
+const FIRST_ID: u128 = 0x0198_0000_0000_7000_8000_0000_0000_0000;
 
-/// So much further on is a machine's token.
-const TOKEN: u128 = 1 << 64;
+/// The distance from a machine's id to its token's id.
+const TOKEN_OFFSET: u128 = 1 << 64;
 
-pub(super) async fn run(lab: Lab) {
-    let stand = Stand::new().await;
-    for (name, many) in
+pub(super) async fn run(options: BenchOptions) {
+    let fixture = Fixture::new().await;
+    for (name, count) in
         [("1,000", 1_000), ("10,000", 10_000), ("100,000", 100_000), ("1,000,000", 1_000_000)]
     {
-        let many = lab.many(many);
+        let count = options.size(count);
         let world = World::new();
-        let crowd = Arc::new(Crowd { many, cluster: world.cluster.identity().await.unwrap() });
+        let rows =
+            Arc::new(SyntheticRows { count, cluster: world.cluster.identity().await.unwrap() });
         let mut ports = world.ports.clone();
-        ports.repository = crowd.clone();
-        ports.cluster = crowd.clone();
-        ports.nodes = crowd.clone();
-        let sweeper = parts(ports, config("swept")).sweeper;
-        let case = lab.case(&stand, name, many);
+        ports.repository = rows.clone();
+        ports.cluster = rows.clone();
+        ports.nodes = rows.clone();
+        let sweeper = parts(ports, config("sweeper")).sweeper;
+        let case = options.case(&fixture, name, count);
         for round in case.rounds() {
-            // There are no servers that could count.
-            round.measure_counted(Way::Floor, make(&crowd), |_| Counted::NOT).await;
-            round.measure_counted(Way::Ours, sweep(&sweeper, many), |_| Counted::NOT).await;
+            let not_counted = |_| ServerCounts::NOT_COUNTED;
+            round.measure_counted(Way::Baseline, generate(&rows), not_counted).await;
+            round.measure_counted(Way::Ours, sweep(&sweeper, count), not_counted).await;
         }
     }
 }
 
-/// Makes the rows and the objects, and looks at none of them.
-async fn make(crowd: &Crowd) {
+/// Generates every row and object.
+async fn generate(rows: &SyntheticRows) {
     let xrd = Arc::new(xrd_of("Machine", "machines"));
     let mut query = SweepQuery::new(PageSize::MAX);
     loop {
-        let page = crowd.sweep_page(&query).await.unwrap();
+        let page = rows.sweep_page(&query).await.unwrap();
         let targets: Vec<_> = page
             .rows
             .iter()
             .map(|row| XrTarget::new(row.id, row.project_id, Arc::clone(&xrd)))
             .collect();
-        assert_eq!(crowd.observe_many(&targets).await.unwrap().len(), targets.len());
+        assert_eq!(rows.observe_many(&targets).await.unwrap().len(), targets.len());
         match page.next {
             Some(next) => query.after = Some(next),
             None => return,
@@ -76,17 +76,21 @@ async fn make(crowd: &Crowd) {
     }
 }
 
-struct Crowd {
-    many: usize,
+struct SyntheticRows {
+    count: usize,
     cluster: ClusterId,
 }
 
 fn resource(number: usize) -> ProvisionedResourceId {
-    id(FIRST + number as u128)
+    id(FIRST_ID + number as u128)
 }
 
 fn token_of(resource: ProvisionedResourceId) -> BootstrapTokenId {
-    id(resource.as_uuid().as_u128() + TOKEN)
+    id(resource.as_uuid().as_u128() + TOKEN_OFFSET)
+}
+
+fn uid_of(resource: ProvisionedResourceId) -> String {
+    Uuid::from_u128(resource.as_uuid().as_u128() + 1).to_string()
 }
 
 fn references() -> ReferencesDigest {
@@ -94,41 +98,41 @@ fn references() -> ReferencesDigest {
 }
 
 fn row(number: usize) -> CompactRow {
-    let id_of = resource(number);
+    let resource = resource(number);
     let project: ProjectId = id(1);
     let mut row =
-        CompactRow::new(id_of, project, id(2), id(NODE), id(4), MeshRole::Node, Phase::Ready);
+        CompactRow::new(resource, project, id(2), id(NODE), id(4), MeshRole::Node, Phase::Ready);
     row.version = Version::new(6).unwrap();
-    row.bootstrap_token_id = Some(token_of(id_of));
+    row.bootstrap_token_id = Some(token_of(resource));
     row.references_digest = Some(references());
+    row.applied = XrUid::new(uid_of(resource)).ok();
     row
 }
 
-/// As a watch cache answers: with texts made for whoever asks.
-fn seen(target: &XrTarget) -> CachedXr {
-    let uid = Uuid::from_u128(target.resource.as_uuid().as_u128() + 1);
+/// Allocates its strings per call, as the watch cache does.
+fn cached(target: &XrTarget) -> CachedXr {
     let mut status = XrStatus::new(4);
     status.ready = Some(ConditionStatus::True);
     status.synced = Some(ConditionStatus::True);
     status.ready_generation = Some(4);
     let armed = Arming::Armed(Armed::Token(token_of(target.resource)));
-    let version = ObjectVersion::new(uid.to_string(), "1000000");
+    let version = ObjectVersion::new(uid_of(target.resource), "1000000");
     CachedXr::seen(version, status, armed, Digest::new([3; 32]), references())
 }
 
-fn not_played<T>() -> Result<T, PortError> {
-    Err(PortError::rejected("nobody plays this"))
+fn unsupported<T>() -> Result<T, PortError> {
+    Err(PortError::rejected("not simulated"))
 }
 
 #[async_trait]
-impl Repository for Crowd {
+impl Repository for SyntheticRows {
     async fn sweep_page(&self, query: &SweepQuery) -> Result<SweepPage, PortError> {
         let from = query.after.map_or(0, |after| {
-            usize::try_from(after.as_uuid().as_u128() - FIRST + 1).unwrap_or(self.many)
+            usize::try_from(after.as_uuid().as_u128() - FIRST_ID + 1).unwrap_or(self.count)
         });
-        let to = self.many.min(from + usize::from(query.limit.get()));
+        let to = self.count.min(from + usize::from(query.limit.get()));
         let rows = (from..to).map(row).collect();
-        let next = (to < self.many).then(|| resource(to - 1));
+        let next = (to < self.count).then(|| resource(to - 1));
         Ok(SweepPage::new(rows, next, OffsetDateTime::UNIX_EPOCH))
     }
 
@@ -137,14 +141,14 @@ impl Repository for Crowd {
     }
 
     async fn create(&self, _: &Admitted) -> Result<Created, PortError> {
-        not_played()
+        unsupported()
     }
 
     async fn get_by_id(
         &self,
         _: ProvisionedResourceId,
     ) -> Result<Option<ProvisionedResource>, PortError> {
-        not_played()
+        unsupported()
     }
 
     async fn get_in_project(
@@ -152,7 +156,7 @@ impl Repository for Crowd {
         _: ProjectId,
         _: ProvisionedResourceId,
     ) -> Result<Option<ProvisionedResource>, PortError> {
-        not_played()
+        unsupported()
     }
 
     async fn get_by_request(
@@ -160,19 +164,19 @@ impl Repository for Crowd {
         _: ProjectId,
         _: &RequestId,
     ) -> Result<Option<StoredRequest>, PortError> {
-        not_played()
+        unsupported()
     }
 
     async fn write(&self, _: WriteKind, _: &Write<'_>) -> Result<Written, PortError> {
-        not_played()
+        unsupported()
     }
 
     async fn replace(&self, _: &Replacement) -> Result<Replaced, PortError> {
-        not_played()
+        unsupported()
     }
 
     async fn history(&self, _: ProvisionedResourceId) -> Result<Vec<AuditRecord>, PortError> {
-        not_played()
+        unsupported()
     }
 
     async fn scrub_audit(
@@ -180,19 +184,19 @@ impl Repository for Crowd {
         _: ProvisionedResourceId,
         _: &Attribution,
     ) -> Result<u64, PortError> {
-        not_played()
+        unsupported()
     }
 
     async fn purge_deleted(
         &self,
         _: &PurgeRequest,
     ) -> Result<Vec<ProvisionedResourceId>, PortError> {
-        not_played()
+        unsupported()
     }
 }
 
 #[async_trait]
-impl Cluster for Crowd {
+impl Cluster for SyntheticRows {
     async fn identity(&self) -> Result<ClusterId, PortError> {
         Ok(self.cluster.clone())
     }
@@ -201,27 +205,27 @@ impl Cluster for Crowd {
         &self,
         targets: &[XrTarget],
     ) -> Result<Vec<Result<CachedXr, PortError>>, PortError> {
-        Ok(targets.iter().map(|target| Ok(seen(target))).collect())
+        Ok(targets.iter().map(|target| Ok(cached(target))).collect())
     }
 
     async fn read(&self, _: &Target) -> Result<Reading, PortError> {
-        not_played()
+        unsupported()
     }
 
     async fn inspect(&self, _: &Target) -> Result<Inspection, PortError> {
-        not_played()
+        unsupported()
     }
 
     async fn apply(&self, _: &ApplyRequest) -> Result<Applied, PortError> {
-        not_played()
+        unsupported()
     }
 
     async fn dry_run(&self, _: &ApplyRequest) -> Result<DryRun, PortError> {
-        not_played()
+        unsupported()
     }
 
     async fn delete(&self, _: &DeleteRequest<'_>) -> Result<Deleted, PortError> {
-        not_played()
+        unsupported()
     }
 
     async fn list_owned(&self, _: &OwnedQuery) -> Result<OwnedPage, PortError> {
@@ -229,14 +233,14 @@ impl Cluster for Crowd {
     }
 
     async fn hints(&self) -> Result<Hints, PortError> {
-        not_played()
+        unsupported()
     }
 }
 
 #[async_trait]
-impl NodeDeregistrar for Crowd {
+impl NodeDeregistrar for SyntheticRows {
     async fn deregister(&self, _: BootstrapTokenId) -> Result<(), PortError> {
-        not_played()
+        unsupported()
     }
 
     async fn node_registered(&self, _: BootstrapTokenId) -> Result<bool, PortError> {

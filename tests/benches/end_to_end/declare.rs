@@ -1,4 +1,4 @@
-//! Declaration throughput: N declarations, several at a time, with and without a request id. The floor
+//! Declaration throughput: N concurrent declarations, with and without a request id. The baseline
 //! stores the same rows with one bare statement. The naive way looks up every reference and the request id,
 //! and uses one transaction per write, one declaration after the other.
 
@@ -13,12 +13,12 @@ use sqlx::query::Query;
 use sqlx::{Executor, PgPool, Postgres};
 use uuid::Uuid;
 
-use super::lab::{Case, Lab, Way};
-use super::stand::{Stand, at_once, commit};
+use super::fixture::{Fixture, commit, for_each_concurrent};
+use super::harness::{BenchOptions, Case, Way};
 
 type Insert = Query<'static, Postgres, PgArguments>;
 
-const AT_ONCE: usize = 8;
+const CONCURRENCY: usize = 8;
 
 const STORE: &str = "WITH written AS (
     INSERT INTO plexsphere.provisioned_resources
@@ -40,7 +40,7 @@ INSERT INTO plexsphere.provisioned_resource_audit
 SELECT project_id, id, 'declared', 'bare', 'bare', 'Pending', 1 FROM written";
 
 /// The references of a declaration, looked up one by one: blueprint, Project, credential, cloud, Resource.
-const LOOKED_UP: [&str; 5] = [
+const LOOKUPS: [&str; 5] = [
     "SELECT * FROM plexsphere.blueprint_versions WHERE id = $1",
     "SELECT * FROM plexsphere.namespace_assignments WHERE project_id = $1",
     "SELECT * FROM plexsphere.cloud_credentials WHERE id = $1",
@@ -49,7 +49,7 @@ const LOOKED_UP: [&str; 5] = [
     "SELECT * FROM plexsphere.resource_labels WHERE resource_id = $1",
 ];
 
-const REPEATED: &str =
+const BY_REQUEST_ID: &str =
     "SELECT * FROM plexsphere.provisioned_resources WHERE project_id = $1 AND request_id = $2";
 
 /// The same rows as above, one statement each.
@@ -64,35 +64,35 @@ VALUES ($1, 'broker.ProvisionedResourceRequested', 1)";
 const EVENT: &str = "INSERT INTO plexsphere.provisioning_outbox
     (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload)
 VALUES ($1, $1, 1, 'broker.ProvisionedResourceRequested', clock_timestamp(), $2)";
-const LINE: &str = "INSERT INTO plexsphere.provisioned_resource_audit
+const AUDIT: &str = "INSERT INTO plexsphere.provisioned_resource_audit
     (project_id, provisioned_resource_id, action, actor, correlation_id, new_phase, version)
 VALUES ($2, $1, 'declared', 'naive', 'naive', 'Pending', 1)";
 
-pub(super) async fn run(lab: Lab) {
-    for (name, repeatable) in [("without a request id", false), ("with a request id", true)] {
-        let stand = Stand::new().await;
-        for (some, many) in [("100", 100), ("500", 500), ("2,500", 2_500)] {
-            let case = lab.case(&stand, format!("{some} {name}"), lab.many(many));
-            declare(&case, &stand, repeatable).await;
+pub(super) async fn run(options: BenchOptions) {
+    for (name, has_request_id) in [("without a request id", false), ("with a request id", true)] {
+        let fixture = Fixture::new().await;
+        for (label, count) in [("100", 100), ("500", 500), ("2,500", 2_500)] {
+            let case = options.case(&fixture, format!("{label} {name}"), options.size(count));
+            declare(&case, &fixture, has_request_id).await;
         }
     }
 }
 
-async fn declare(case: &Case<'_>, stand: &Stand, repeatable: bool) {
-    let Stand { world, .. } = stand;
+async fn declare(case: &Case<'_>, fixture: &Fixture, has_request_id: bool) {
+    let Fixture { world, .. } = fixture;
     for round in case.rounds() {
-        let declared = || declarations(world, case.many, repeatable);
-        forget(world.pool()).await;
-        round.measure(Way::Floor, store(world.pool(), declared())).await;
-        forget(world.pool()).await;
+        let declared = || declarations(world, case.size, has_request_id);
+        truncate(world.pool()).await;
+        round.measure(Way::Baseline, store(world.pool(), declared())).await;
+        truncate(world.pool()).await;
         round.measure(Way::Ours, provision(world, declared())).await;
-        forget(world.pool()).await;
+        truncate(world.pool()).await;
         round.measure(Way::Naive, Box::pin(one_by_one(world.pool(), declared()))).await;
     }
 }
 
 /// Each round begins with empty tables. The audit table's own trigger must be disabled for that.
-async fn forget(pool: &PgPool) {
+async fn truncate(pool: &PgPool) {
     let tables = "SET session_replication_role = replica;
         TRUNCATE plexsphere.provisioned_resources, plexsphere.provisioned_resource_schedule,
             plexsphere.provisioned_resource_outbox_token, plexsphere.provisioning_outbox,
@@ -101,20 +101,20 @@ async fn forget(pool: &PgPool) {
     pool.execute(tables).await.unwrap();
 }
 
-fn declarations(world: &RealWorld, many: usize, repeatable: bool) -> Vec<Declaration> {
+fn declarations(world: &RealWorld, count: usize, has_request_id: bool) -> Vec<Declaration> {
     let declared = |number: usize| {
         let mut declared = world.declaration(NODE);
-        if repeatable {
+        if has_request_id {
             declared.request_id = Some(RequestId::new(format!("request-{number}")).unwrap());
         }
         declared
     };
-    (0..many).map(declared).collect()
+    (0..count).map(declared).collect()
 }
 
 async fn provision(world: &Arc<RealWorld>, declared: Vec<Declaration>) {
     let world = Arc::clone(world);
-    at_once(AT_ONCE, declared, move |declared| {
+    for_each_concurrent(CONCURRENCY, declared, move |declared| {
         let world = Arc::clone(&world);
         async move {
             world.declare(&declared).await.unwrap();
@@ -125,7 +125,7 @@ async fn provision(world: &Arc<RealWorld>, declared: Vec<Declaration>) {
 
 async fn store(pool: &PgPool, declared: Vec<Declaration>) {
     let pool = pool.clone();
-    at_once(AT_ONCE, declared, move |declared| {
+    for_each_concurrent(CONCURRENCY, declared, move |declared| {
         let pool = pool.clone();
         async move {
             let id = fresh();
@@ -139,15 +139,15 @@ async fn store(pool: &PgPool, declared: Vec<Declaration>) {
 async fn one_by_one(pool: &PgPool, declared: Vec<Declaration>) {
     for declared in declared {
         if let Some(request) = &declared.request_id {
-            let repeated = sqlx::query(REPEATED).bind(declared.project_id.as_uuid());
-            let repeated = repeated.bind(request.as_str()).fetch_optional(pool).await.unwrap();
-            assert!(repeated.is_none(), "{request} is a new id");
+            let existing = sqlx::query(BY_REQUEST_ID).bind(declared.project_id.as_uuid());
+            let existing = existing.bind(request.as_str()).fetch_optional(pool).await.unwrap();
+            assert!(existing.is_none(), "{request} is a new id");
         }
         let credential = declared.cloud_credential_id.as_uuid();
         let project = declared.project_id.as_uuid();
         let ids = [declared.blueprint_version_id.as_uuid(), project, credential, credential];
         let ids = ids.into_iter().chain([declared.resource_id.as_uuid()]);
-        for (statement, id) in LOOKED_UP.into_iter().zip(ids) {
+        for (statement, id) in LOOKUPS.into_iter().zip(ids) {
             sqlx::query(statement).bind(id).fetch_optional(pool).await.unwrap();
         }
         let id = fresh();
@@ -155,7 +155,7 @@ async fn one_by_one(pool: &PgPool, declared: Vec<Declaration>) {
             resource(RESOURCE, id, &declared),
             sqlx::query(TOKEN).bind(id),
             sqlx::query(EVENT).bind(id).bind(payload(id, &declared)),
-            sqlx::query(LINE).bind(id).bind(declared.project_id.as_uuid()),
+            sqlx::query(AUDIT).bind(id).bind(declared.project_id.as_uuid()),
         ];
         for write in writes {
             commit(pool, write).await;
@@ -178,7 +178,7 @@ fn resource(statement: &'static str, id: Uuid, declared: &Declaration) -> Insert
         .bind(declared.request_id.as_ref().map(|request| request.as_str().to_owned()))
 }
 
-/// As long as the event that the broker stores.
+/// Has the length of the event that the broker stores.
 fn payload(id: Uuid, declared: &Declaration) -> String {
     let Declaration { project_id, resource_id, .. } = declared;
     let (blueprint, credential) = (declared.blueprint_version_id, declared.cloud_credential_id);

@@ -1,5 +1,5 @@
 //! Claim throughput: 1, 4 and 16 workers concurrently claim and release due resources, one at a time. The
-//! floor is the simplest `SKIP LOCKED` statement without turns. The naive way waits for row locks and uses
+//! baseline is the simplest `SKIP LOCKED` statement without turns. The naive way waits for row locks and uses
 //! one transaction per write.
 
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::{Executor, PgPool};
 use uuid::Uuid;
 
-use super::lab::{Lab, Way};
-use super::stand::{Stand, at_once, commit};
+use super::fixture::{Fixture, commit, for_each_concurrent};
+use super::harness::{BenchOptions, Way};
 
 /// More connections than workers, so that no worker waits for one.
 const CONNECTIONS: u32 = 20;
 
 /// The version of the furnished rows.
-const SEEN: u64 = 6;
+const FURNISHED_VERSION: u64 = 6;
 
 const CLAIM: &str = "UPDATE plexsphere.provisioned_resource_schedule
 SET lease_owner = 'bare', lease_epoch = lease_epoch + 1, lease_until = clock_timestamp() + interval '1 minute'
@@ -44,22 +44,22 @@ WHERE provisioned_resource_id = $1";
 const RELEASE: &str = "UPDATE plexsphere.provisioned_resource_schedule
 SET lease_owner = NULL, lease_until = NULL, due_at = NULL WHERE provisioned_resource_id = $1";
 
-pub(super) async fn run(lab: Lab) {
-    let stand = Stand::new().await;
-    let many = lab.many(500);
-    stand.world.furnish_rows(many).await;
+pub(super) async fn run(options: BenchOptions) {
+    let fixture = Fixture::new().await;
+    let count = options.size(500);
+    fixture.world.furnish_rows(count).await;
     let connect = resilient(PgPoolOptions::new());
     let connect = connect.max_connections(CONNECTIONS).min_connections(CONNECTIONS);
-    let pool = connect.connect_with(stand.world.database().options()).await.unwrap();
+    let pool = connect.connect_with(fixture.world.database().options()).await.unwrap();
     for (name, workers) in [("1 worker", 1), ("4 workers", 4), ("16 workers", 16)] {
-        let case = lab.case(&stand, name, workers);
+        let case = options.case(&fixture, name, workers);
         for round in case.rounds() {
             make_due(&pool).await;
-            round.measure(Way::Floor, each(workers, &pool, bare)).await;
+            round.measure(Way::Baseline, run_workers(workers, &pool, baseline)).await;
             make_due(&pool).await;
-            round.measure(Way::Ours, each(workers, &pool, ours)).await;
+            round.measure(Way::Ours, run_workers(workers, &pool, ours)).await;
             make_due(&pool).await;
-            round.measure(Way::Naive, each(workers, &pool, naive)).await;
+            round.measure(Way::Naive, run_workers(workers, &pool, naive)).await;
         }
     }
 }
@@ -70,12 +70,15 @@ async fn make_due(pool: &PgPool) {
     pool.execute("VACUUM (ANALYZE) plexsphere.provisioned_resource_schedule").await.unwrap();
 }
 
-async fn each<F>(workers: usize, pool: &PgPool, work: fn(PgPool, usize) -> F)
+async fn run_workers<F>(workers: usize, pool: &PgPool, work: fn(PgPool, usize) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
     let shared = pool.clone();
-    at_once(workers, (0..workers).collect(), move |number| work(shared.clone(), number)).await;
+    for_each_concurrent(workers, (0..workers).collect(), move |number| {
+        work(shared.clone(), number)
+    })
+    .await;
     let due =
         "SELECT count(*) FROM plexsphere.provisioned_resource_schedule WHERE due_at IS NOT NULL";
     assert_eq!(sqlx::query_scalar::<_, i64>(due).fetch_one(pool).await.unwrap(), 0);
@@ -86,15 +89,16 @@ async fn ours(pool: PgPool, number: usize) {
     let lease = BrokerConfig::default().lease;
     let target = ClaimTarget::Due { lane: Lane::Converge, limit: rows(1) };
     let request = ClaimRequest::new(worker(&format!("worker-{number}")), target, lease);
-    let (seen, done) = (Version::new(SEEN).unwrap(), PassOutcome::Succeeded { due_in: None });
+    let (version, outcome) =
+        (Version::new(FURNISHED_VERSION).unwrap(), PassOutcome::Succeeded { due_in: None });
     loop {
         let claimed = store.claim(&request).await.unwrap();
         let Some(lease) = claimed.first() else { break };
-        store.release(lease, seen, &done).await.unwrap();
+        store.release(lease, version, &outcome).await.unwrap();
     }
 }
 
-async fn bare(pool: PgPool, _: usize) {
+async fn baseline(pool: PgPool, _: usize) {
     loop {
         let claimed: Option<Uuid> = sqlx::query_scalar(CLAIM).fetch_optional(&pool).await.unwrap();
         let Some(claimed) = claimed else { break };
@@ -109,7 +113,7 @@ async fn naive(pool: PgPool, _: usize) {
             sqlx::query_scalar(FIRST).fetch_optional(&mut *transaction).await.unwrap();
         let Some(first) = first else {
             transaction.rollback().await.unwrap();
-            // Another worker may have claimed it first: then it was not the last.
+            // Another worker may have claimed the row first; others may still be due.
             if nothing_is_due(&pool).await {
                 break;
             }

@@ -1,6 +1,6 @@
-//! Convergence: N declared machines go from nothing to an armed composite resource. Floor and ours each use
-//! the concurrency at which they are fastest. The floor sends the same three writes: ProviderConfig, shell,
-//! arm. The naive way sends two, one resource after the other, with one store transaction per write.
+//! Convergence: N declared machines get an armed composite resource. Baseline and ours each use their fastest
+//! concurrency. The baseline sends the same three writes: ProviderConfig, shell, arm. The naive way sends two,
+//! sequentially, with one store transaction per write.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,17 +22,17 @@ use kube::Client;
 use secrecy::SecretString;
 use uuid::Uuid;
 
-use super::lab::{Case, Lab, Way};
-use super::stand::{Stand, at_once, commit};
+use super::fixture::{Fixture, commit, for_each_concurrent};
+use super::harness::{BenchOptions, Case, Way};
 
-/// Passes, or resources, in flight.
+/// Passes (ours) or resources (baseline) in flight.
 const CONCURRENCIES: [usize; 4] = [8, 16, 32, 64];
 
 /// The response format that the broker requests: metadata only.
 const METADATA: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
-struct Writes {
+struct RenderedWrites {
     id: ProvisionedResourceId,
     config: (String, Vec<u8>),
     shell: Vec<u8>,
@@ -40,81 +40,97 @@ struct Writes {
     composite: String,
 }
 
-pub(super) async fn run(lab: Lab) {
-    let stand = Stand::new().await;
-    let best = best(&stand, lab.many(200)).await;
-    for many in [50, 200, 800] {
-        converge(&lab.case(&stand, format!("{many} machines"), lab.many(many)), &stand, best).await;
+pub(super) async fn run(options: BenchOptions) {
+    let fixture = Fixture::new().await;
+    let best = fastest_concurrencies(&fixture, options.size(200)).await;
+    for count in [50, 200, 800] {
+        let case = options.case(&fixture, format!("{count} machines"), options.size(count));
+        converge(&case, &fixture, best).await;
     }
 }
 
-async fn converge(case: &Case<'_>, stand: &Stand, (best_of_floor, best_of_ours): (usize, usize)) {
-    let many = case.many;
+async fn converge(
+    case: &Case<'_>,
+    fixture: &Fixture,
+    (baseline_concurrency, our_concurrency): (usize, usize),
+) {
+    let count = case.size;
     for round in case.rounds() {
-        let writes = writes(&stand.world, fresh(many));
-        round.measure(Way::Floor, send(&stand.bare, writes, best_of_floor)).await;
-        let declared = declare(&stand.world, many).await;
-        round.measure(Way::Ours, pass(&stand.world, declared.clone(), best_of_ours)).await;
+        let writes = writes(&fixture.world, fresh(count));
+        round
+            .measure(Way::Baseline, send(&fixture.bare_client, writes, baseline_concurrency))
+            .await;
+        let declared = declare(&fixture.world, count).await;
+        round
+            .measure(Way::Ours, run_passes(&fixture.world, declared.clone(), our_concurrency))
+            .await;
         for id in declared {
-            assert!(stand.world.get(id).await.bootstrap_token_id().is_some(), "{id} has no token");
+            assert!(
+                fixture.world.get(id).await.bootstrap_token_id().is_some(),
+                "{id} has no token"
+            );
         }
-        let declared = declare(&stand.world, many).await;
-        let writes = self::writes(&stand.world, declared);
-        round.measure(Way::Naive, one_by_one(stand, writes)).await;
+        let declared = declare(&fixture.world, count).await;
+        let writes = self::writes(&fixture.world, declared);
+        round.measure(Way::Naive, one_by_one(fixture, writes)).await;
     }
 }
 
-/// The concurrencies at which floor and ours are fastest, from two trials of each.
-async fn best(stand: &Stand, many: usize) -> (usize, usize) {
-    let (mut floor, mut ours) = (BTreeMap::new(), BTreeMap::new());
+/// The fastest concurrencies of baseline and ours, from two trials of each.
+async fn fastest_concurrencies(fixture: &Fixture, count: usize) -> (usize, usize) {
+    let (mut baseline, mut ours) = (BTreeMap::new(), BTreeMap::new());
     for concurrency in CONCURRENCIES.into_iter().chain(CONCURRENCIES) {
-        let writes = writes(&stand.world, fresh(many));
+        let writes = writes(&fixture.world, fresh(count));
         let started = Instant::now();
-        send(&stand.bare, writes, concurrency).await;
-        *floor.entry(concurrency).or_insert(Duration::ZERO) += started.elapsed();
-        let declared = declare(&stand.world, many).await;
+        send(&fixture.bare_client, writes, concurrency).await;
+        *baseline.entry(concurrency).or_insert(Duration::ZERO) += started.elapsed();
+        let declared = declare(&fixture.world, count).await;
         let started = Instant::now();
-        pass(&stand.world, declared, concurrency).await;
+        run_passes(&fixture.world, declared, concurrency).await;
         *ours.entry(concurrency).or_insert(Duration::ZERO) += started.elapsed();
     }
-    let best = |tried: BTreeMap<usize, Duration>| {
-        tried.into_iter().min_by_key(|(_, took)| *took).unwrap().0
+    let fastest = |trials: BTreeMap<usize, Duration>| {
+        trials.into_iter().min_by_key(|(_, took)| *took).unwrap().0
     };
-    let (floor, ours) = (best(floor), best(ours));
-    eprintln!("best concurrency: {floor} bare, {ours} of ours");
-    (floor, ours)
+    let (baseline, ours) = (fastest(baseline), fastest(ours));
+    eprintln!("fastest concurrency: baseline {baseline}, ours {ours}");
+    (baseline, ours)
 }
 
-fn fresh(many: usize) -> Vec<ProvisionedResourceId> {
-    (0..many).map(|_| SystemIds.provisioned_resource_id()).collect()
+fn fresh(count: usize) -> Vec<ProvisionedResourceId> {
+    (0..count).map(|_| SystemIds.provisioned_resource_id()).collect()
 }
 
-async fn declare(world: &Arc<RealWorld>, many: usize) -> Vec<ProvisionedResourceId> {
+async fn declare(world: &Arc<RealWorld>, count: usize) -> Vec<ProvisionedResourceId> {
     let mut declared = Vec::new();
-    for _ in 0..many {
+    for _ in 0..count {
         declared.push(world.declare(&world.declaration(NODE)).await.unwrap().id());
     }
     declared
 }
 
-async fn pass(world: &Arc<RealWorld>, declared: Vec<ProvisionedResourceId>, concurrency: usize) {
+async fn run_passes(
+    world: &Arc<RealWorld>,
+    declared: Vec<ProvisionedResourceId>,
+    concurrency: usize,
+) {
     let world = Arc::clone(world);
-    at_once(concurrency, declared, move |id| {
+    for_each_concurrent(concurrency, declared, move |id| {
         let world = Arc::clone(&world);
         async move {
-            let passed = world.reconciler.reconcile(id).await.unwrap();
-            assert!(matches!(passed, PassResult::Completed { .. }), "{passed:?}");
+            let result = world.reconciler.reconcile(id).await.unwrap();
+            assert!(matches!(result, PassResult::Completed { .. }), "{result:?}");
         }
     })
     .await;
 }
 
-async fn send(client: &Client, writes: Vec<Writes>, concurrency: usize) {
+async fn send(client: &Client, writes: Vec<RenderedWrites>, concurrency: usize) {
     let client = client.clone();
-    at_once(concurrency, writes, move |writes| {
+    for_each_concurrent(concurrency, writes, move |writes| {
         let client = client.clone();
         async move {
-            let Writes { config: (path, config), shell, armed, composite, .. } = writes;
+            let RenderedWrites { config: (path, config), shell, armed, composite, .. } = writes;
             apply(&client, &path, config).await;
             apply(&client, &composite, shell).await;
             apply(&client, &composite, armed).await;
@@ -123,18 +139,18 @@ async fn send(client: &Client, writes: Vec<Writes>, concurrency: usize) {
     .await;
 }
 
-async fn one_by_one(stand: &Stand, writes: Vec<Writes>) {
-    let pool = stand.world.pool();
-    for Writes { id, config: (path, config), armed, composite, .. } in writes {
+async fn one_by_one(fixture: &Fixture, writes: Vec<RenderedWrites>) {
+    let pool = fixture.world.pool();
+    for RenderedWrites { id, config: (path, config), armed, composite, .. } in writes {
         let row = sqlx::query("SELECT * FROM plexsphere.provisioned_resources WHERE id = $1");
         row.bind(id.as_uuid()).fetch_one(pool).await.unwrap();
         let get = Request::get(&composite).body(Vec::new()).unwrap();
-        assert!(stand.bare.request_text(get).await.is_err(), "it stands");
+        assert!(fixture.bare_client.request_text(get).await.is_err(), "it exists already");
         for statement in TRANSACTIONS {
             commit(pool, sqlx::query(statement).bind(id.as_uuid())).await;
         }
-        apply(&stand.bare, &path, config).await;
-        apply(&stand.bare, &composite, armed).await;
+        apply(&fixture.bare_client, &path, config).await;
+        apply(&fixture.bare_client, &composite, armed).await;
     }
 }
 
@@ -156,13 +172,13 @@ async fn apply(client: &Client, path: &str, body: Vec<u8>) {
     client.request_text(request.unwrap()).await.unwrap();
 }
 
-/// What the broker would send, rendered before the measurement begins.
-fn writes(world: &RealWorld, ids: Vec<ProvisionedResourceId>) -> Vec<Writes> {
+/// Renders the broker's writes before the measurement begins.
+fn writes(world: &RealWorld, ids: Vec<ProvisionedResourceId>) -> Vec<RenderedWrites> {
     let xrd = world.kinds.xrd_of(NODE);
-    ids.into_iter().map(|id| Writes::of(world, &xrd, id)).collect()
+    ids.into_iter().map(|id| RenderedWrites::of(world, &xrd, id)).collect()
 }
 
-impl Writes {
+impl RenderedWrites {
     fn of(world: &RealWorld, xrd: &Xrd, id: ProvisionedResourceId) -> Self {
         let (parameters, tags) = (Parameters::default(), CloudTags::default());
         let rendered = xr(&XrInput {

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-pub(super) type Spent = BTreeMap<&'static str, u64>;
+/// Ticks, in hundredths of a second, by process.
+pub(super) type ProcessorTicks = BTreeMap<&'static str, u64>;
 
 /// The servers, by process name, which the kernel truncates to 15 characters.
 const SERVERS: [(&str, &str); 4] = [
@@ -17,24 +18,26 @@ const SERVERS: [(&str, &str); 4] = [
 /// This process: the broker, or a baseline that calls the servers directly.
 const CALLER: &str = "caller";
 
-pub(super) fn spent() -> Spent {
-    let mut spent = Spent::new();
+pub(super) fn total() -> ProcessorTicks {
+    let mut total = ProcessorTicks::new();
     for process in fs::read_dir("/proc").unwrap().flatten() {
         // A process that ended is counted by the parent that waited for it.
         let Ok(account) = fs::read_to_string(process.path().join("stat")) else { continue };
         let Some((name, ticks)) = read(&account) else { continue };
         if let Some((_, server)) = SERVERS.iter().find(|(process, _)| *process == name) {
-            *spent.entry(*server).or_default() += ticks;
+            *total.entry(*server).or_default() += ticks;
         }
     }
     let own = fs::read_to_string("/proc/self/stat").unwrap();
-    spent.insert(CALLER, read(&own).unwrap().1);
-    spent
+    total.insert(CALLER, read(&own).unwrap().1);
+    total
 }
 
-pub(super) fn between(before: &Spent, after: &Spent) -> Spent {
-    let since = |who: &&'static str| before.get(who).copied().unwrap_or_default();
-    after.iter().map(|(who, ticks)| (*who, ticks.saturating_sub(since(who)))).collect()
+pub(super) fn between(before: &ProcessorTicks, after: &ProcessorTicks) -> ProcessorTicks {
+    let start = |process: &str| before.get(process).copied().unwrap_or_default();
+    let spent =
+        after.iter().map(|(process, ticks)| (*process, ticks.saturating_sub(start(process))));
+    spent.collect()
 }
 
 /// A process's name and its user and kernel ticks, including children that it has waited for.

@@ -1,4 +1,4 @@
-//! Latency from a ready composite resource to the committed phase, one change after the other. The floor is
+//! Latency from a ready composite resource to the committed phase, one change after the other. The baseline is
 //! a bare watch that commits a row per event. Both are measured by the store's clock, which is the
 //! machine's.
 
@@ -19,11 +19,11 @@ use sqlx::PgPool;
 use sqlx::types::time::OffsetDateTime;
 use tokio::task::JoinSet;
 
-use super::lab::{Case, Lab, Way};
-use super::processor::Spent;
-use super::stand::{Stand, follow, run_broker};
+use super::fixture::{Fixture, follow, run_broker};
+use super::harness::{BenchOptions, Case, Way};
+use super::processor_time::ProcessorTicks;
 
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 const COMMITTED: &str = "SELECT at FROM plexsphere.provisioned_resource_audit
 WHERE provisioned_resource_id = $1 AND at > $2 AND action = 'phase_changed' ORDER BY at LIMIT 1";
@@ -37,89 +37,89 @@ INSERT INTO plexsphere.provisioned_resource_audit
     (provisioned_resource_id, action, actor, correlation_id, at)
 SELECT id, 'phase_changed', 'bare', 'bare', clock_timestamp() FROM changed";
 
-pub(super) async fn run(lab: Lab) {
-    let many = lab.many(100);
-    // Separate worlds: the broker would follow the floor's changes too.
-    let (bare, ours) = (Stand::new().await, Stand::new().await);
-    let bare = Turns::new(lab, Way::Floor, &bare, many);
-    let ours = Turns::new(lab, Way::Ours, &ours, many);
-    let machines = bare.stand.world.furnish(many * bare.rounds()).await;
+pub(super) async fn run(options: BenchOptions) {
+    let count = options.size(100);
+    // Separate worlds: the broker would follow the baseline's changes too.
+    let (bare, ours) = (Fixture::new().await, Fixture::new().await);
+    let bare = LatencyRuns::new(options, Way::Baseline, &bare, count);
+    let ours = LatencyRuns::new(options, Way::Ours, &ours, count);
+    let machines = bare.fixture.world.furnish(count * bare.rounds()).await;
     let machines: Vec<_> = machines.into_iter().map(|Machine { id, .. }| id).collect();
-    let waiting = waiting(&ours.stand.world, many * ours.rounds()).await;
-    let _following = commit_changes(bare.stand);
-    let _running = run_broker(&ours.stand.world);
-    until("the cache to be warm", || async { ours.stand.world.cache.identity() }).await;
-    let turns = machines.chunks(many).zip(waiting.chunks(many)).enumerate();
-    for (number, (machines, waiting)) in turns {
-        bare.time(number, NODE, machines).await;
-        ours.time(number, STANDALONE, waiting).await;
+    let waiting = waiting(&ours.fixture.world, count * ours.rounds()).await;
+    let _following = commit_changes(bare.fixture);
+    let _running = run_broker(&ours.fixture.world);
+    until("the cache to be warm", || async { ours.fixture.world.cache.identity() }).await;
+    let rounds = machines.chunks(count).zip(waiting.chunks(count)).enumerate();
+    for (number, (machines, waiting)) in rounds {
+        bare.measure_round(number, NODE, machines).await;
+        ours.measure_round(number, STANDALONE, waiting).await;
     }
 }
 
-struct Turns<'a> {
+struct LatencyRuns<'a> {
     way: Way,
-    stand: &'a Stand,
-    /// The median and a high percentile.
+    fixture: &'a Fixture,
+    /// Each case with its percentile.
     cases: [(Case<'a>, usize); 2],
 }
 
-impl<'a> Turns<'a> {
-    fn new(lab: Lab, way: Way, stand: &'a Stand, many: usize) -> Self {
-        let case = |name: &str| lab.case(stand, name, many);
-        Self { way, stand, cases: [(case("p50"), 50), (case("p99"), 99)] }
+impl<'a> LatencyRuns<'a> {
+    fn new(options: BenchOptions, way: Way, fixture: &'a Fixture, count: usize) -> Self {
+        let case = |name: &str| options.case(fixture, name, count);
+        Self { way, fixture, cases: [(case("p50"), 50), (case("p99"), 99)] }
     }
 
     fn rounds(&self) -> usize {
         self.cases[0].0.rounds().count()
     }
 
-    async fn time(&self, number: usize, blueprint: u128, ids: &[ProvisionedResourceId]) {
-        let Self { way, stand, cases } = self;
-        let xrd = stand.world.kinds.xrd_of(blueprint);
-        let composites = stand.world.composites_of(&stand.world.admin, &xrd);
-        let before = stand.mark().await;
+    async fn measure_round(&self, number: usize, blueprint: u128, ids: &[ProvisionedResourceId]) {
+        let Self { way, fixture, cases } = self;
+        let xrd = fixture.world.kinds.xrd_of(blueprint);
+        let composites = fixture.world.composites_of(&fixture.world.admin, &xrd);
+        let start = fixture.start_counting().await;
         let mut times = Vec::new();
         for id in ids {
-            times.push(change(&composites, stand.world.pool(), *id).await);
+            times.push(commit_latency(&composites, fixture.world.pool(), *id).await);
         }
-        let since = stand.since(&before, *way).await;
+        let counts = fixture.counts_since(&start, *way).await;
         times.sort();
-        for (case, part) in cases {
-            let place = (times.len() * part).div_ceil(100) - 1;
+        for (case, percentile) in cases {
+            let place = (times.len() * percentile).div_ceil(100) - 1;
             if let Some(round) = case.rounds().nth(number) {
-                round.tell(*way, times[place], &since, &Spent::new());
+                round.report(*way, times[place], &counts, &ProcessorTicks::new());
             }
         }
     }
 }
 
 /// Marks a composite resource ready; returns the time until the phase was committed.
-async fn change(
+async fn commit_latency(
     composites: &Api<DynamicObject>,
     pool: &PgPool,
     id: ProvisionedResourceId,
 ) -> Duration {
     let name = XrName::of(id).to_string();
     let mut status = Crossplane::ready_status(&composites.get(&name).await.unwrap());
-    status["conditions"][0]["message"] = json!("it has changed");
-    let said = SystemClock.now();
+    status["conditions"][0]["message"] = json!("changed");
+    let patched_at = SystemClock.now();
     let ready = Patch::Merge(json!({"status": status}));
     composites.patch_status(&name, &PatchParams::default(), &ready).await.unwrap();
     let committed: OffsetDateTime = loop {
-        let found = sqlx::query_scalar(COMMITTED).bind(id.as_uuid()).bind(said);
+        let found = sqlx::query_scalar(COMMITTED).bind(id.as_uuid()).bind(patched_at);
         if let Some(at) = found.fetch_optional(pool).await.unwrap() {
             break at;
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     };
-    (committed - said).unsigned_abs()
+    (committed - patched_at).unsigned_abs()
 }
 
 /// A bare watch that commits each event.
-fn commit_changes(stand: &Stand) -> JoinSet<()> {
-    let xrd = stand.world.kinds.xrd_of(NODE);
-    let pool = stand.world.pool().clone();
-    follow(stand.world.composites_of(&stand.bare, &xrd), move |event| {
+fn commit_changes(fixture: &Fixture) -> JoinSet<()> {
+    let xrd = fixture.world.kinds.xrd_of(NODE);
+    let pool = fixture.world.pool().clone();
+    follow(fixture.world.composites_of(&fixture.bare_client, &xrd), move |event| {
         let pool = pool.clone();
         async move {
             if let WatchEvent::Modified(composite) = event {
@@ -131,15 +131,15 @@ fn commit_changes(stand: &Stand) -> JoinSet<()> {
 }
 
 /// Resources without a Node, composed and not ready yet.
-async fn waiting(world: &Arc<RealWorld>, many: usize) -> Vec<ProvisionedResourceId> {
+async fn waiting(world: &Arc<RealWorld>, count: usize) -> Vec<ProvisionedResourceId> {
     world.crossplane.play_only(world.kinds.of(STANDALONE).0);
     let mut ids = Vec::new();
-    for _ in 0..many {
+    for _ in 0..count {
         let id = world.declare(&world.declaration(STANDALONE)).await.unwrap().id();
         world.crossplane.behave_for(id, Behaviour::NeverReady);
         ids.push(id);
     }
-    // Applied; composed; the stale condition gone and the references recorded.
+    // Apply; composition; the stale condition clears; the references are recorded.
     for _ in 0..4 {
         let passes = stream::iter(&ids);
         passes

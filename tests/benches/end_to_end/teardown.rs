@@ -1,4 +1,4 @@
-//! Teardown: N Ready machines, from the deletion request to Deleted, by the shipped runner. The floor
+//! Teardown: N Ready machines, from the deletion request to Deleted, by the shipped runner. The baseline
 //! deletes the composite resource and, once a watch reports it gone, the ProviderConfig, with the same
 //! concurrency. The naive way deletes one machine after the other, polls, and uses one transaction per
 //! write. In all three, the garbage collector ends each foreground deletion.
@@ -21,14 +21,14 @@ use sqlx::PgPool;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::lab::{Lab, Way};
-use super::stand::{Stand, at_once, commit, follow, run_broker};
+use super::fixture::{Fixture, commit, follow, for_each_concurrent, run_broker};
+use super::harness::{BenchOptions, Way};
 use super::sweep::composites;
 
 /// Concurrent teardowns: the shipped runner's number of workers.
-const AT_ONCE: usize = 8;
+const CONCURRENCY: usize = 8;
 
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A deregistered Node and three phases with one audit line each: one transaction per write.
 const TRANSACTIONS: [&str; 7] = [
@@ -47,68 +47,68 @@ const TRANSACTIONS: [&str; 7] = [
 const AUDIT: &str = "INSERT INTO plexsphere.provisioned_resource_audit
     (provisioned_resource_id, action, actor, correlation_id) VALUES ($1, 'phase_changed', 'naive', 'naive')";
 
-pub(super) async fn run(lab: Lab) {
-    let (bare, ours) = (Stand::new().await, Stand::new().await);
-    for stand in [&bare, &ours] {
-        until_collected(stand).await;
+pub(super) async fn run(options: BenchOptions) {
+    let (bare, ours) = (Fixture::new().await, Fixture::new().await);
+    for fixture in [&bare, &ours] {
+        wait_for_collector(fixture).await;
     }
-    let (gone, _following) = follow_deletions(&bare);
+    let (deleted, _following) = follow_deletions(&bare);
     let _running = run_broker(&ours.world);
-    for many in [20, 50, 200] {
-        let name = format!("{many} machines");
-        let many = lab.many(many);
+    for count in [20, 50, 200] {
+        let name = format!("{count} machines");
+        let count = options.size(count);
         let (bare_case, ours_case) =
-            (lab.case(&bare, name.as_str(), many), lab.case(&ours, name.as_str(), many));
+            (options.case(&bare, name.as_str(), count), options.case(&ours, name.as_str(), count));
         for (bare_round, ours_round) in bare_case.rounds().zip(ours_case.rounds()) {
-            let machines = bare.world.furnish(many).await;
-            bare_round.measure(Way::Floor, delete(&bare, machines, &gone)).await;
-            let machines = ours.world.furnish(many).await;
+            let machines = bare.world.furnish(count).await;
+            bare_round.measure(Way::Baseline, delete(&bare, machines, &deleted)).await;
+            let machines = ours.world.furnish(count).await;
             ours_round.measure(Way::Ours, deprovision(&ours, machines)).await;
-            let machines = bare.world.furnish(many).await;
+            let machines = bare.world.furnish(count).await;
             bare_round.measure(Way::Naive, one_by_one(&bare, machines)).await;
         }
     }
 }
 
-/// The garbage collector discovers new kinds only after a while; until then it ends no foreground deletion.
-async fn until_collected(stand: &Stand) {
-    for machine in stand.world.furnish(1).await {
-        for kind in paths(stand) {
-            delete_and_look(&stand.bare, &path_of(&kind, machine)).await;
+/// Waits until the garbage collector has discovered the new kinds: before, it ends no foreground deletion.
+async fn wait_for_collector(fixture: &Fixture) {
+    for machine in fixture.world.furnish(1).await {
+        for kind in paths(fixture) {
+            delete_and_poll(&fixture.bare_client, &path_of(&kind, machine)).await;
         }
     }
 }
 
 /// The paths of deleted objects, from a watch per kind.
-type Gone = watch::Receiver<BTreeSet<String>>;
+type DeletedPaths = watch::Receiver<BTreeSet<String>>;
 
-fn follow_deletions(stand: &Stand) -> (Gone, [JoinSet<()>; 2]) {
-    let (told, gone) = watch::channel(BTreeSet::new());
-    let kinds = &stand.world.kinds;
+fn follow_deletions(fixture: &Fixture) -> (DeletedPaths, [JoinSet<()>; 2]) {
+    let (sender, deleted) = watch::channel(BTreeSet::new());
+    let kinds = &fixture.world.kinds;
     let config = GroupVersionKind::gvk(&kinds.provider_group(), "v1beta1", "ProviderConfig");
     let config = ApiResource::from_gvk_with_plural(&config, "providerconfigs");
-    let configs = Api::namespaced_with(stand.bare.clone(), &stand.world.home(), &config);
-    let followed = [composites(stand), configs].into_iter().zip(paths(stand));
-    let following = followed.map(|(objects, kind)| {
-        let told = told.clone();
+    let configs = Api::namespaced_with(fixture.bare_client.clone(), &fixture.world.home(), &config);
+    let watched = [composites(fixture), configs].into_iter().zip(paths(fixture));
+    let following = watched.map(|(objects, kind)| {
+        let sender = sender.clone();
         follow(objects, move |event| {
             if let WatchEvent::Deleted(object) = event {
-                told.send_modify(|gone| {
-                    gone.insert(format!("{kind}/{}", object.name_any()));
+                sender.send_modify(|deleted| {
+                    deleted.insert(format!("{kind}/{}", object.name_any()));
                 });
             }
             ready(())
         })
     });
     let following: Vec<_> = following.collect();
-    (gone, following.try_into().unwrap())
+    (deleted, following.try_into().unwrap())
 }
 
-async fn deprovision(stand: &Stand, machines: Vec<Machine>) {
-    let world = Arc::clone(&stand.world);
-    let many = i64::try_from(machines.len()).unwrap();
-    let before = deleted(world.pool()).await;
-    at_once(AT_ONCE, machines, move |Machine { id, .. }| {
+async fn deprovision(fixture: &Fixture, machines: Vec<Machine>) {
+    let world = Arc::clone(&fixture.world);
+    let count = i64::try_from(machines.len()).unwrap();
+    let before = count_deleted(world.pool()).await;
+    for_each_concurrent(CONCURRENCY, machines, move |Machine { id, .. }| {
         let world = Arc::clone(&world);
         async move {
             world.service.deprovision(&operator(), id).await.unwrap();
@@ -116,36 +116,36 @@ async fn deprovision(stand: &Stand, machines: Vec<Machine>) {
     })
     .await;
     until("all to be Deleted", || async {
-        (deleted(stand.world.pool()).await == before + many).then_some(())
+        (count_deleted(fixture.world.pool()).await == before + count).then_some(())
     })
     .await;
 }
 
-async fn deleted(pool: &PgPool) -> i64 {
+async fn count_deleted(pool: &PgPool) -> i64 {
     let deleted = "SELECT count(*) FROM plexsphere.provisioned_resources WHERE status = 'Deleted'";
     sqlx::query_scalar(deleted).fetch_one(pool).await.unwrap()
 }
 
-async fn delete(stand: &Stand, machines: Vec<Machine>, gone: &Gone) {
-    let (client, kinds, gone) = (stand.bare.clone(), paths(stand), gone.clone());
-    at_once(AT_ONCE, machines, move |machine| {
-        let (client, kinds, mut gone) = (client.clone(), kinds.clone(), gone.clone());
+async fn delete(fixture: &Fixture, machines: Vec<Machine>, deleted: &DeletedPaths) {
+    let (client, kinds, deleted) = (fixture.bare_client.clone(), paths(fixture), deleted.clone());
+    for_each_concurrent(CONCURRENCY, machines, move |machine| {
+        let (client, kinds, mut deleted) = (client.clone(), kinds.clone(), deleted.clone());
         async move {
             for kind in kinds {
                 let path = path_of(&kind, machine);
                 send_deletion(&client, &path).await;
-                gone.wait_for(|gone| gone.contains(&path)).await.unwrap();
+                deleted.wait_for(|deleted| deleted.contains(&path)).await.unwrap();
             }
         }
     })
     .await;
 }
 
-async fn one_by_one(stand: &Stand, machines: Vec<Machine>) {
-    let pool = stand.world.pool();
+async fn one_by_one(fixture: &Fixture, machines: Vec<Machine>) {
+    let pool = fixture.world.pool();
     for machine in machines {
-        for kind in paths(stand) {
-            delete_and_look(&stand.bare, &path_of(&kind, machine)).await;
+        for kind in paths(fixture) {
+            delete_and_poll(&fixture.bare_client, &path_of(&kind, machine)).await;
         }
         for statement in TRANSACTIONS {
             commit(pool, sqlx::query(statement).bind(machine.id.as_uuid())).await;
@@ -153,8 +153,8 @@ async fn one_by_one(stand: &Stand, machines: Vec<Machine>) {
     }
 }
 
-fn paths(stand: &Stand) -> [String; 2] {
-    let (kinds, home) = (&stand.world.kinds, stand.world.home());
+fn paths(fixture: &Fixture) -> [String; 2] {
+    let (kinds, home) = (&fixture.world.kinds, fixture.world.home());
     [
         format!("/apis/{}/v1/namespaces/{home}/machines", kinds.group()),
         format!("/apis/{}/v1beta1/namespaces/{home}/providerconfigs", kinds.provider_group()),
@@ -174,9 +174,9 @@ async fn send_deletion(client: &Client, path: &str) {
     client.request_text(request.body(options.to_string().into_bytes()).unwrap()).await.unwrap();
 }
 
-async fn delete_and_look(client: &Client, path: &str) {
+async fn delete_and_poll(client: &Client, path: &str) {
     send_deletion(client, path).await;
     while client.request_text(Request::get(path).body(Vec::new()).unwrap()).await.is_ok() {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

@@ -1,6 +1,6 @@
-//! A sweep of N machines that are Ready, with a warm cache: nothing is to be done, and nothing should be done.
+//! A sweep of N Ready machines with a warm cache: a no-op.
 //!
-//! The floor reads the same columns of the same rows by the same pages. The naive way asks the API server for each.
+//! The baseline reads the same columns of the same rows, in the same pages. The naive way sends one GET per resource.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,14 +19,14 @@ use sqlx::types::time::OffsetDateTime;
 use sqlx::{PgPool, Row};
 use uuid::Uuid;
 
-use super::lab::{Lab, Way};
-use super::played;
-use super::stand::{Stand, run_cache};
+use super::fake_api_server;
+use super::fixture::{Fixture, run_cache};
+use super::harness::{BenchOptions, Way};
 
-/// As many rows as the broker reads at a time.
+/// The broker's page size for rows.
 const PAGE: i64 = 1_000;
 
-/// What a sweep has to know of each row.
+/// The columns that a sweep needs.
 const SCAN: &str = "SELECT statement_timestamp() AS now, r.id, r.project_id, r.resource_id, r.blueprint_version_id,
     r.cloud_credential_id, r.status, r.version, r.mesh_role, r.on_failure, r.bootstrap_token_id,
     r.token_closed, r.cluster_id, r.references_digest, s.due_at, s.lease_until, s.paused
@@ -36,78 +36,78 @@ WHERE r.status <> 'Deleted' AND (r.status <> 'Failed' OR r.on_failure <> 'retain
     AND s.provisioned_resource_id > $1
 ORDER BY r.id LIMIT $2";
 
-pub(super) async fn run(lab: Lab) {
-    for (name, many) in [("100", 100), ("1,000", 1_000), ("10,000", 10_000)] {
-        on_real_servers(lab, name, lab.many(many)).await;
+pub(super) async fn run(options: BenchOptions) {
+    for (name, count) in [("100", 100), ("1,000", 1_000), ("10,000", 10_000)] {
+        on_real_servers(options, name, options.size(count)).await;
     }
-    with_cluster_in_memory(lab, "100,000, cluster in memory", lab.many(100_000)).await;
+    with_cluster_in_memory(options, "100,000, cluster in memory", options.size(100_000)).await;
 }
 
-async fn on_real_servers(lab: Lab, name: &str, many: usize) {
-    let stand = Stand::new().await;
-    let world = &stand.world;
-    let machines = world.furnish(many).await;
+async fn on_real_servers(options: BenchOptions, name: &str, count: usize) {
+    let fixture = Fixture::new().await;
+    let world = &fixture.world;
+    let machines = world.furnish(count).await;
     let _running = world.run_cache();
     warm(&world.sweeper, &world.cache).await;
-    let composites = composites(&stand);
-    let case = lab.case(&stand, name, many);
+    let composites = composites(&fixture);
+    let case = options.case(&fixture, name, count);
     for round in case.rounds() {
-        round.measure(Way::Floor, scan(world.pool(), many)).await;
-        round.measure(Way::Ours, sweep(&world.sweeper, many)).await;
-        round.measure(Way::Naive, ask_for_each(world, &composites, &machines)).await;
+        round.measure(Way::Baseline, scan(world.pool(), count)).await;
+        round.measure(Way::Ours, sweep(&world.sweeper, count)).await;
+        round.measure(Way::Naive, get_each(world, &composites, &machines)).await;
     }
 }
 
-async fn with_cluster_in_memory(lab: Lab, name: &str, many: usize) {
-    let stand = Stand::new().await;
-    let world = &stand.world;
-    let machines = world.furnish_rows(many).await;
-    let asked = Arc::new(AtomicUsize::new(0));
-    let client = played::client(world, machines, Arc::clone(&asked)).await;
+async fn with_cluster_in_memory(options: BenchOptions, name: &str, count: usize) {
+    let fixture = Fixture::new().await;
+    let world = &fixture.world;
+    let machines = world.furnish_rows(count).await;
+    let requests = Arc::new(AtomicUsize::new(0));
+    let client = fake_api_server::client(world, machines, Arc::clone(&requests)).await;
     let (Parts { sweeper, .. }, cache) = wire(world.pool(), client, PATIENCE);
     let _running = run_cache(&cache);
     warm(&sweeper, &cache).await;
-    let case = lab.case(&stand, name, many);
+    let case = options.case(&fixture, name, count);
     for round in case.rounds() {
-        round.measure(Way::Floor, scan(world.pool(), many)).await;
-        let before = asked.load(Ordering::Relaxed);
-        let sweep = sweep(&sweeper, many);
-        let requests = || asked.load(Ordering::Relaxed) - before;
-        round.measure_counted(Way::Ours, sweep, |counted| counted.of_played(requests())).await;
+        round.measure(Way::Baseline, scan(world.pool(), count)).await;
+        let before = requests.load(Ordering::Relaxed);
+        let sweep = sweep(&sweeper, count);
+        let sent = || requests.load(Ordering::Relaxed) - before;
+        round.measure_counted(Way::Ours, sweep, |counts| counts.with_requests(sent())).await;
     }
 }
 
-/// Sweeps until the cache follows every kind that a sweep asks for.
+/// Sweeps once and waits for the cache to be warm.
 async fn warm(sweeper: &Sweeper, cache: &Cache) {
     sweeper.sweep().await.unwrap();
     until("the cache to be warm", || async { cache.identity() }).await;
 }
 
-/// Looks at everything, and finds nothing to do.
-pub(super) async fn sweep(sweeper: &Sweeper, many: usize) {
+/// Sweeps and asserts that every resource is settled.
+pub(super) async fn sweep(sweeper: &Sweeper, count: usize) {
     let (work, report) = sweeper.sweep().await.unwrap();
-    assert!(work.is_empty() && report.settled == many, "a sweep found {work:?}: {report:?}");
+    assert!(work.is_empty() && report.settled == count, "a sweep found {work:?}: {report:?}");
 }
 
-/// Reads the rows, and makes nothing of them.
-pub(super) async fn scan(pool: &PgPool, many: usize) {
+/// Decodes the rows and discards them.
+pub(super) async fn scan(pool: &PgPool, count: usize) {
     let (mut after, mut read) = (Uuid::nil(), 0);
     loop {
         let page = sqlx::query(SCAN).bind(after).bind(PAGE + 1).fetch_all(pool).await.unwrap();
         let rows = page.iter().take(usize::try_from(PAGE).unwrap());
         for row in rows {
-            after = decoded(row);
+            after = decode(row);
             read += 1;
         }
         if page.len() <= usize::try_from(PAGE).unwrap() {
             break;
         }
     }
-    assert_eq!(read, many);
+    assert_eq!(read, count);
 }
 
-/// Takes every column of a row, as whoever reads it has to.
-fn decoded(row: &PgRow) -> Uuid {
+/// Decodes every column of a row, as the broker does; returns the id.
+fn decode(row: &PgRow) -> Uuid {
     let _: OffsetDateTime = row.get(0);
     let ids: [Uuid; 5] = [1, 2, 3, 4, 5].map(|column| row.get(column));
     let _: [String; 3] = [6, 8, 9].map(|column| row.get(column));
@@ -118,14 +118,14 @@ fn decoded(row: &PgRow) -> Uuid {
     ids[0]
 }
 
-/// The composite resources, asked for without the broker.
-pub(super) fn composites(stand: &Stand) -> Api<DynamicObject> {
-    let xrd = stand.world.kinds.xrd_of(NODE);
-    stand.world.composites_of(&stand.bare, &xrd)
+/// The composite resources, through the client without the broker.
+pub(super) fn composites(fixture: &Fixture) -> Api<DynamicObject> {
+    let xrd = fixture.world.kinds.xrd_of(NODE);
+    fixture.world.composites_of(&fixture.bare_client, &xrd)
 }
 
-/// Reads the rows, and asks the API server for one after the other.
-pub(super) async fn ask_for_each(
+/// Reads the rows, and then the composite resources one by one.
+pub(super) async fn get_each(
     world: &RealWorld,
     composites: &Api<DynamicObject>,
     machines: &[Machine],

@@ -1,4 +1,4 @@
-//! Outbox throughput: an outbox with N events is drained. The floor claims and acknowledges with two bare
+//! Outbox throughput: an outbox with N events is drained. The baseline claims and acknowledges with two bare
 //! statements, in the relay's batch size. The naive way handles one event at a time and uses one
 //! transaction per write.
 
@@ -11,8 +11,8 @@ use broker_testkit::builders::rows;
 use sqlx::{Executor, PgPool};
 use uuid::Uuid;
 
-use super::lab::{Lab, Way};
-use super::stand::{Stand, commit, relay};
+use super::fixture::{Fixture, commit, relay};
+use super::harness::{BenchOptions, Way};
 
 const FILL: &str = "INSERT INTO plexsphere.provisioning_outbox
     (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload)
@@ -36,49 +36,55 @@ const ACKNOWLEDGE: &str = "UPDATE plexsphere.provisioning_outbox
 SET settled_at = clock_timestamp(), claimed_by = NULL, held_until = NULL
 WHERE event_id = $1 AND claimed_by = 'bare' AND settled_at IS NULL";
 
-pub(super) async fn run(lab: Lab) {
-    let stand = Stand::new().await;
+pub(super) async fn run(options: BenchOptions) {
+    let fixture = Fixture::new().await;
     let default = BrokerConfig::default().deliveries_at_once;
-    for (name, many, batch) in [
+    for (name, count, batch) in [
         ("250 events", 250, default),
         ("1,000 events", 1_000, default),
         ("4,000 events", 4_000, default),
-        ("4,000 events, 1,000 at a time", 4_000, rows(1_000)),
+        ("4,000 events, batches of 1,000", 4_000, rows(1_000)),
     ] {
-        drain(lab, &stand, name, lab.many(many), batch).await;
+        drain(options, &fixture, name, options.size(count), batch).await;
     }
 }
 
-async fn drain(lab: Lab, stand: &Stand, name: &str, many: usize, batch: PageSize) {
-    let pool = stand.world.pool();
-    let relay = relay(&stand.world.ports, batch, Arc::new(Taken));
-    let case = lab.case(stand, name, many);
+async fn drain(
+    options: BenchOptions,
+    fixture: &Fixture,
+    name: &str,
+    count: usize,
+    batch: PageSize,
+) {
+    let pool = fixture.world.pool();
+    let relay = relay(&fixture.world.ports, batch, Arc::new(AcceptAll));
+    let case = options.case(fixture, name, count);
     for round in case.rounds() {
-        fill(pool, many).await;
-        round.measure(Way::Floor, bare(pool, many, batch)).await;
-        fill(pool, many).await;
-        round.measure(Way::Ours, deliver(&relay, many)).await;
-        fill(pool, many).await;
-        round.measure(Way::Naive, one_by_one(pool, many)).await;
+        fill(pool, count).await;
+        round.measure(Way::Baseline, baseline(pool, count, batch)).await;
+        fill(pool, count).await;
+        round.measure(Way::Ours, deliver(&relay, count)).await;
+        fill(pool, count).await;
+        round.measure(Way::Naive, one_by_one(pool, count)).await;
     }
 }
 
-struct Taken;
+struct AcceptAll;
 
 #[async_trait]
-impl EventSink for Taken {
+impl EventSink for AcceptAll {
     async fn deliver(&self, _: &Envelope) -> Result<(), PortError> {
         Ok(())
     }
 }
 
-async fn fill(pool: &PgPool, many: usize) {
+async fn fill(pool: &PgPool, count: usize) {
     pool.execute("TRUNCATE plexsphere.provisioning_outbox").await.unwrap();
-    sqlx::query(FILL).bind(i32::try_from(many).unwrap()).execute(pool).await.unwrap();
+    sqlx::query(FILL).bind(i32::try_from(count).unwrap()).execute(pool).await.unwrap();
     pool.execute("VACUUM (ANALYZE) plexsphere.provisioning_outbox").await.unwrap();
 }
 
-async fn deliver(relay: &Relay, many: usize) {
+async fn deliver(relay: &Relay, count: usize) {
     let mut delivered = 0;
     loop {
         let report = relay.deliver_batch().await.unwrap();
@@ -87,10 +93,10 @@ async fn deliver(relay: &Relay, many: usize) {
         }
         delivered += report.delivered;
     }
-    assert_eq!(delivered, many);
+    assert_eq!(delivered, count);
 }
 
-async fn bare(pool: &PgPool, many: usize, batch: PageSize) {
+async fn baseline(pool: &PgPool, count: usize, batch: PageSize) {
     let mut delivered = 0;
     loop {
         let claim = sqlx::query_as::<_, (Uuid, String)>(CLAIM).bind(i64::from(batch.get()));
@@ -103,10 +109,10 @@ async fn bare(pool: &PgPool, many: usize, batch: PageSize) {
             delivered += done.rows_affected();
         }
     }
-    assert_eq!(delivered, many as u64);
+    assert_eq!(delivered, count as u64);
 }
 
-async fn one_by_one(pool: &PgPool, many: usize) {
+async fn one_by_one(pool: &PgPool, count: usize) {
     let mut delivered = 0;
     loop {
         let mut transaction = pool.begin().await.unwrap();
@@ -116,5 +122,5 @@ async fn one_by_one(pool: &PgPool, many: usize) {
         let Some((event, _)) = claimed else { break };
         delivered += commit(pool, sqlx::query(ACKNOWLEDGE).bind(event)).await;
     }
-    assert_eq!(delivered, many as u64);
+    assert_eq!(delivered, count as u64);
 }
