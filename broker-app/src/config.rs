@@ -1,11 +1,13 @@
 //! The one configuration: every part of the broker reads it, and it is validated in one place.
 
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use broker_ports::{Allowance, Deadlines, PageSize, WorkerId};
+use broker_ports::{Allowance, Backoff, Deadlines, PageSize, WorkerId};
 use broker_render::{Agent, ApiUrl, ProviderProfiles};
+use fluent_uri::UriRef;
+
+pub use broker_ports::ConfigError;
 
 use crate::decide::Mode;
 use crate::error::Error;
@@ -46,6 +48,9 @@ pub struct BrokerConfig {
     pub lease: Duration,
     /// How long before the end of its lease a pass sends nothing more. Default: 5 s.
     pub lease_margin: Duration,
+    /// How long a resource waits after a failed pass: up to `first` after one failure, up to `longest` after many.
+    /// Default: 1 s and 5 min. Allowed: 10 ms to 1 day. A hint about the resource is followed earlier.
+    pub backoff: Backoff,
     /// How long a bootstrap token can be consumed. Default: 1 h. The token issuer has a window for it.
     pub token_ttl: Duration,
     /// How much may be destroyed automatically: re-created after a loss, or given up after it was Ready. Give every
@@ -55,9 +60,11 @@ pub struct BrokerConfig {
     pub budgets: Option<Budgets>,
     /// How often the replica looks at all resources. Default: 30 s. Allowed: [`SWEEP_INTERVALS`](Self::SWEEP_INTERVALS).
     pub sweep_interval: Duration,
-    /// How often the replica asks for due work and for events to deliver when nothing wakes it up. Default: 1 s.
+    /// How often the replica asks for due work and for events to deliver when nothing wakes it up. Default: 1 s. Allowed:
+    /// 10 ms to 1 h.
     pub poll_interval: Duration,
     /// How often [`Service::wait_for`](crate::Service::wait_for) reads the resource. Default: 500 ms.
+    /// Allowed: 10 ms to 1 h.
     pub wait_interval: Duration,
     /// How many passes run at once in each of the two lanes, converge and teardown. Default: 8. The store's pool needs
     /// [`connections`](Self::connections).
@@ -93,6 +100,7 @@ impl Default for BrokerConfig {
             deadlines: Deadlines::DEFAULT,
             lease: Duration::from_mins(1),
             lease_margin: Duration::from_secs(5),
+            backoff: Backoff::default(),
             token_ttl: Duration::from_hours(1),
             allowance: Allowance::default(),
             budgets: None,
@@ -111,29 +119,8 @@ impl Default for BrokerConfig {
     }
 }
 
-/// A configuration that cannot work: which field, what it is, and what is allowed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field} is {value}; {allowed}")]
-#[non_exhaustive]
-pub struct ConfigError {
-    /// The field of [`BrokerConfig`], such as `deadlines.store`.
-    pub field: &'static str,
-    /// Its value, or `missing`.
-    pub value: String,
-    /// What to give instead.
-    pub allowed: String,
-}
-
-impl ConfigError {
-    /// A field with a value that is not allowed.
-    pub fn new(field: &'static str, value: impl fmt::Display, allowed: impl Into<String>) -> Self {
-        Self { field, value: value.to_string(), allowed: allowed.into() }
-    }
-
-    pub(crate) fn time(field: &'static str, value: Duration, allowed: impl Into<String>) -> Self {
-        Self::new(field, format_args!("{value:?}"), allowed)
-    }
-}
+/// The least time that is not zero.
+const MOMENT: Duration = Duration::from_nanos(1);
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -224,49 +211,26 @@ impl BrokerConfig {
         Err(ConfigError::new("max_connections of the pool", max_connections, allowed))
     }
 
-    fn check_times(&self) -> Result<(), ConfigError> {
-        let times = [
-            ("lease", self.lease),
-            ("token_ttl", self.token_ttl),
-            ("allowance.within", self.allowance.within),
-            ("sweep_interval", self.sweep_interval),
-            ("poll_interval", self.poll_interval),
-            ("wait_interval", self.wait_interval),
-            ("deadlines.deliver", self.deadlines.deliver),
-        ];
-        for (field, time) in self.deadlines_of_a_pass().into_iter().chain(times) {
-            if time.is_zero() {
-                return Err(ConfigError::time(field, time, "give more than zero"));
-            }
-        }
-        let shortest = *Self::SWEEP_INTERVALS.start();
-        if self.sweep_interval < shortest {
-            let allowed = format!("give at least {shortest:?}");
-            return Err(ConfigError::time("sweep_interval", self.sweep_interval, allowed));
-        }
-        self.check_upper_limits()
-    }
-
     /// A time above its limit would overflow a clock, or switch off what it is for.
-    fn check_upper_limits(&self) -> Result<(), ConfigError> {
-        let longest = *Self::SWEEP_INTERVALS.end();
+    fn check_times(&self) -> Result<(), ConfigError> {
+        let pause = ConfigError::LEAST_WAIT..=*Self::SWEEP_INTERVALS.end();
         let times = [
-            ("sweep_interval", self.sweep_interval, longest),
-            ("poll_interval", self.poll_interval, longest),
-            ("wait_interval", self.wait_interval, longest),
-            ("lease", self.lease, DAY),
-            ("event_claim", self.event_claim, DAY),
-            ("stop_within", self.stop_within, DAY),
-            ("token_ttl", self.token_ttl, CENTURY),
-            ("allowance.within", self.allowance.within, CENTURY),
-            ("retention", self.retention.unwrap_or_default(), CENTURY),
+            ("lease", self.lease, MOMENT..=DAY),
+            ("token_ttl", self.token_ttl, MOMENT..=CENTURY),
+            ("allowance.within", self.allowance.within, MOMENT..=CENTURY),
+            ("sweep_interval", self.sweep_interval, Self::SWEEP_INTERVALS),
+            ("poll_interval", self.poll_interval, pause.clone()),
+            ("wait_interval", self.wait_interval, pause),
+            ("deadlines.deliver", self.deadlines.deliver, MOMENT..=DAY),
+            ("event_claim", self.event_claim, Duration::ZERO..=DAY),
+            ("stop_within", self.stop_within, Duration::ZERO..=DAY),
+            ("retention", self.retention.unwrap_or_default(), Duration::ZERO..=CENTURY),
         ];
-        for (field, time, most) in times {
-            if time > most {
-                return Err(ConfigError::time(field, time, format!("give at most {most:?}")));
-            }
+        for (field, time, allowed) in times {
+            ConfigError::check_time(field, time, &allowed)?;
         }
-        Ok(())
+        let Backoff { first, longest, .. } = self.backoff;
+        ConfigError::check_waits(("backoff.first", first), ("backoff.longest", longest), DAY)
     }
 
     /// The deadlines of the calls that a pass makes.
@@ -292,6 +256,7 @@ impl BrokerConfig {
         // A call that outlasts the usable part of the lease would be given up every time.
         let usable = lease.saturating_sub(margin);
         for (field, deadline) in self.deadlines_of_a_pass() {
+            ConfigError::check_time(field, deadline, &(MOMENT..=Duration::MAX))?;
             if deadline > usable {
                 let allowed =
                     format!("give at most {usable:?}, the lease without its lease_margin");
@@ -319,7 +284,8 @@ impl BrokerConfig {
             return Err(ConfigError::new("event_attempts", 0, "give at least 1"));
         }
         let source = &self.event_source;
-        if source.is_empty() || source.contains(|it: char| it.is_whitespace() || it.is_control()) {
+        // CloudEvents: a source is not empty.
+        if source.is_empty() || UriRef::parse(source.as_str()).is_err() {
             let allowed = "give a URI reference, such as /provisioning-broker";
             return Err(ConfigError::new("event_source", format_args!("{source:?}"), allowed));
         }
@@ -342,18 +308,19 @@ mod tests {
     }
 
     const ZERO: Duration = Duration::ZERO;
+    const NANOSECOND: Duration = Duration::from_nanos(1);
     const MINUTE: Duration = Duration::from_mins(1);
     const MAX: Duration = Duration::MAX;
     type Spoil = fn(&mut BrokerConfig);
     /// A configuration that cannot work, and its refusal.
-    const REFUSED: [(Spoil, &str); 39] = [
+    const REFUSED: [(Spoil, &str); 46] = [
         (|it| it.api_url = None, "api_url is missing; give the URL where agents enrol"),
         (|it| it.lease = ZERO, "lease is 0ns; give more than zero"),
         (|it| it.token_ttl = ZERO, "token_ttl is 0ns; give more than zero"),
         (|it| it.allowance.within = ZERO, "allowance.within is 0ns; give more than zero"),
-        (|it| it.sweep_interval = ZERO, "sweep_interval is 0ns; give more than zero"),
-        (|it| it.poll_interval = ZERO, "poll_interval is 0ns; give more than zero"),
-        (|it| it.wait_interval = ZERO, "wait_interval is 0ns; give more than zero"),
+        (|it| it.sweep_interval = ZERO, "sweep_interval is 0ns; give at least 100ms"),
+        (|it| it.poll_interval = NANOSECOND, "poll_interval is 1ns; give at least 10ms"),
+        (|it| it.wait_interval = NANOSECOND, "wait_interval is 1ns; give at least 10ms"),
         (|it| it.deadlines.deliver = ZERO, "deadlines.deliver is 0ns; give more than zero"),
         (|it| it.deadlines.store = ZERO, "deadlines.store is 0ns; give more than zero"),
         (|it| it.deadlines.resolve = ZERO, "deadlines.resolve is 0ns; give more than zero"),
@@ -403,6 +370,16 @@ mod tests {
             |it| it.event_claim = Duration::from_secs(19),
             "event_claim is 19s; give at least 20s, one delivery and two calls of the store",
         ),
+        (|it| it.backoff.first = ZERO, "backoff.first is 0ns; give at least 10ms"),
+        (|it| it.backoff.longest = ZERO, "backoff.longest is 0ns; give at least 10ms"),
+        (
+            |it| it.backoff.first = Duration::from_mins(6),
+            "backoff.first is 360s; give at most 300s, which is backoff.longest",
+        ),
+        (
+            |it| it.backoff.longest = MAX,
+            "backoff.longest is 18446744073709551615.999999999s; give at most 86400s",
+        ),
         (|it| it.event_attempts = 0, "event_attempts is 0; give at least 1"),
         (
             |it| it.event_source = "/the broker".to_owned(),
@@ -411,6 +388,18 @@ mod tests {
         (
             |it| it.event_source = String::new(),
             "event_source is \"\"; give a URI reference, such as /provisioning-broker",
+        ),
+        (
+            |it| it.event_source = "/the%broker".to_owned(),
+            "event_source is \"/the%broker\"; give a URI reference, such as /provisioning-broker",
+        ),
+        (
+            |it| it.event_source = "/the#broker#again".to_owned(),
+            "event_source is \"/the#broker#again\"; give a URI reference, such as /provisioning-broker",
+        ),
+        (
+            |it| it.event_source = "https://[broker".to_owned(),
+            "event_source is \"https://[broker\"; give a URI reference, such as /provisioning-broker",
         ),
         (|it| it.workers_per_lane = 0, "workers_per_lane is 0; give 1 to 1000"),
         (|it| it.workers_per_lane = 1_001, "workers_per_lane is 1001; give 1 to 1000"),
@@ -466,6 +455,16 @@ mod tests {
             if config.api_url.is_some() {
                 assert_eq!(config.validate_service().unwrap_err().to_string(), message);
             }
+        }
+    }
+
+    #[test]
+    fn event_source_may_be_any_uri_reference() {
+        for source in ["/provisioning-broker", "https://[::1]:8443/a?b#c", "urn:broker:1", "a/%20"]
+        {
+            let mut config = config();
+            source.clone_into(&mut config.event_source);
+            assert_eq!(config.validate(), Ok(()), "{source}");
         }
     }
 

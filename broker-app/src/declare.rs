@@ -26,8 +26,8 @@ impl Service {
     ///
     /// `blueprint_not_found`, `credential_not_found`, `cloud_not_found`, `resource_not_found` (also for a Resource of
     /// another Project), `assignment_not_found`, `cluster_mismatch`, `parameter_values_invalid`, `invalid_input`,
-    /// `idempotency_conflict`; a port's own. Nothing is stored then. A refusal is audited, unless the Project is
-    /// outside of the scope.
+    /// `idempotency_conflict`; `platform_misconfigured` when blueprint, cloud or assignment cannot be used; a port's own.
+    /// Nothing is stored then. A refusal is audited, unless the Project is outside of the scope.
     #[tracing::instrument(name = "broker.provision", skip_all, fields(traceparent = trace(context)))]
     pub async fn provision(
         &self,
@@ -109,7 +109,7 @@ impl Service {
         if let Some(cluster) = assignment.cluster {
             admitted = admitted.on_cluster(cluster);
         }
-        // Renders now, so that the author gets the error at once: an apply would fail with it.
+        // Renders now. Otherwise only the first pass would notice that nothing can be applied.
         let resource = admitted.change().resource();
         views.xr(resource)?;
         views.provider_config(resource, &self.config().profiles)?;

@@ -224,6 +224,6 @@ const fn is_rejection(error: &Error) -> bool {
             FailureClass::Rejected => true,
             FailureClass::Transient | FailureClass::Unknown => false,
         },
-        Error::Domain(_) | Error::LeaseRanOut | Error::Internal(_) => false,
+        Error::Domain(_) | Error::Platform(_) | Error::LeaseRanOut | Error::Internal(_) => false,
     }
 }

@@ -1,4 +1,6 @@
-//! What an operation of the application can fail with: the domain refused, or a port failed.
+//! What an operation of the application can fail with: the domain refused, the platform's data is unfit, or a port failed.
+
+pub use broker_domain::ErrorKind;
 
 use broker_domain::Error as DomainError;
 use broker_ports::{FailureClass, PortError, PortName};
@@ -12,6 +14,10 @@ pub enum Error {
     /// The domain refused it.
     #[error(transparent)]
     Domain(#[from] DomainError),
+    /// Data of the platform breaks a rule: of the catalog, the inventory or an assignment. The caller's request is not at
+    /// fault.
+    #[error(transparent)]
+    Platform(DomainError),
     /// A collaborator failed.
     #[error("the {} failed", .port.as_str().replace('_', " "))]
     Port {
@@ -27,42 +33,6 @@ pub enum Error {
     /// A defect of the broker or of its configuration. The caller's request is not at fault.
     #[error("{0}")]
     Internal(&'static str),
-}
-
-/// What a service tells its own callers, whichever part of the broker failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// The request is wrong: a value, a parameter, or a reference to something that does not exist. HTTP 422.
-    Invalid,
-    /// The resource does not exist, or lies outside of the caller's scope. HTTP 404.
-    NotFound,
-    /// The request contradicts the present state, or what another request did. HTTP 409.
-    Conflict,
-    /// Store, cluster or another collaborator did not answer. The same request may succeed later. HTTP 503.
-    Unavailable,
-    /// A defect: of the broker, of its configuration, or of stored data. HTTP 500.
-    Internal,
-}
-
-impl ErrorKind {
-    /// The HTTP status that this kind stands for.
-    ///
-    /// ```
-    /// use broker_app::{Error, ErrorKind};
-    ///
-    /// let refused = Error::from(broker_app::domain::Error::invalid("resource_id", "is empty"));
-    /// assert_eq!((refused.kind(), refused.kind().http_status()), (ErrorKind::Invalid, 422));
-    /// ```
-    pub const fn http_status(self) -> u16 {
-        match self {
-            Self::Invalid => 422,
-            Self::NotFound => 404,
-            Self::Conflict => 409,
-            Self::Unavailable => 503,
-            Self::Internal => 500,
-        }
-    }
 }
 
 /// Each port has three reasons, spelt out here so that metrics can carry them without allocating.
@@ -100,10 +70,10 @@ impl Error {
     /// The stable code that programs branch on.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Domain(error) => error.reason(),
-            // A domain error that an adapter recognised says more than "rejected".
-            Self::Port { port, source } => source
-                .domain()
+            Self::Domain(refusal) => refusal.reason(),
+            Self::Platform(_) => "platform_misconfigured",
+            // A refusal that an adapter recognised says more than "rejected".
+            Self::Port { port, source } => refusal_of(source)
                 .map_or_else(|| port_reason(*port, source.class()), DomainError::reason),
             Self::LeaseRanOut => "lease_ran_out",
             Self::Internal(_) => "internal",
@@ -126,35 +96,35 @@ impl Error {
     /// ```
     pub fn domain(&self) -> Option<&DomainError> {
         match self {
-            Self::Domain(error) => Some(error),
-            Self::Port { source, .. } if source.is_refusal() => source.domain(),
-            Self::Port { .. } | Self::LeaseRanOut | Self::Internal(_) => None,
+            Self::Domain(refusal) => Some(refusal),
+            Self::Port { source, .. } => refusal_of(source),
+            Self::Platform(_) | Self::LeaseRanOut | Self::Internal(_) => None,
         }
     }
 
     /// What to answer to a caller of the embedding service.
     pub fn kind(&self) -> ErrorKind {
-        match (self.domain(), self) {
-            (Some(refusal), _) => kind_of(refusal),
-            (None, Self::Port { source, .. }) => match source.class() {
-                FailureClass::Rejected => ErrorKind::Internal,
-                FailureClass::Transient | FailureClass::Unknown => ErrorKind::Unavailable,
-            },
-            (None, Self::Internal(_)) => ErrorKind::Internal,
-            (None, Self::Domain(_) | Self::LeaseRanOut) => ErrorKind::Unavailable,
+        match self {
+            Self::Domain(refusal) => refusal.kind(),
+            Self::Port { source, .. } => {
+                refusal_of(source).map_or_else(|| kind_of(source.class()), DomainError::kind)
+            }
+            Self::LeaseRanOut => ErrorKind::Unavailable,
+            Self::Platform(_) | Self::Internal(_) => ErrorKind::Internal,
         }
     }
 
     /// One line for an end user: what to change, or what to do. It names no server, no table and no collaborator; those
     /// stand in the error itself, for the log.
     pub fn public_message(&self) -> String {
-        if let Some(refusal) = self.domain() {
-            return refusal.to_string().replace('\n', " ");
-        }
         let class = match self {
-            Self::Port { source, .. } => source.class(),
-            Self::Internal(_) => FailureClass::Rejected,
-            Self::Domain(_) | Self::LeaseRanOut => FailureClass::Transient,
+            Self::Domain(refusal) => return in_one_line(refusal),
+            Self::Port { source, .. } => match refusal_of(source) {
+                Some(refusal) => return in_one_line(refusal),
+                None => source.class(),
+            },
+            Self::LeaseRanOut => FailureClass::Transient,
+            Self::Platform(_) | Self::Internal(_) => FailureClass::Rejected,
         };
         match class {
             FailureClass::Transient => "the service does not answer now; try again",
@@ -185,7 +155,7 @@ impl Error {
                 );
                 footing && source.class() != FailureClass::Rejected
             }
-            Self::Domain(_) | Self::LeaseRanOut | Self::Internal(_) => false,
+            Self::Domain(_) | Self::Platform(_) | Self::LeaseRanOut | Self::Internal(_) => false,
         }
     }
 
@@ -193,32 +163,25 @@ impl Error {
     pub const fn retry_after(&self) -> Option<std::time::Duration> {
         match self {
             Self::Port { source, .. } => source.retry_after(),
-            Self::Domain(_) | Self::LeaseRanOut | Self::Internal(_) => None,
+            Self::Domain(_) | Self::Platform(_) | Self::LeaseRanOut | Self::Internal(_) => None,
         }
     }
 }
 
-#[expect(
-    clippy::match_same_arms,
-    reason = "every variant is named; a new one is a refusal like the first"
-)]
-const fn kind_of(refusal: &DomainError) -> ErrorKind {
-    match refusal {
-        DomainError::InvalidInput { .. }
-        | DomainError::ParameterValuesInvalid { .. }
-        | DomainError::BlueprintNotFound(_)
-        | DomainError::CloudNotFound(_)
-        | DomainError::CredentialNotFound(_)
-        | DomainError::ResourceNotFound(_) => ErrorKind::Invalid,
-        DomainError::ProvisionedResourceNotFound(_) => ErrorKind::NotFound,
-        DomainError::AssignmentNotFound(_)
-        | DomainError::ClusterMismatch(_)
-        | DomainError::StaleWrite { .. }
-        | DomainError::IllegalTransition { .. }
-        | DomainError::IdempotencyConflict { .. } => ErrorKind::Conflict,
-        DomainError::NodeDeregistrationFailed { .. } => ErrorKind::Unavailable,
-        _ => ErrorKind::Invalid,
+/// The domain error that refuses the request. One that only explains corrupt data is none.
+fn refusal_of(source: &PortError) -> Option<&DomainError> {
+    source.domain().filter(|_| source.is_refusal())
+}
+
+const fn kind_of(class: FailureClass) -> ErrorKind {
+    match class {
+        FailureClass::Rejected => ErrorKind::Internal,
+        FailureClass::Transient | FailureClass::Unknown => ErrorKind::Unavailable,
     }
+}
+
+fn in_one_line(refusal: &DomainError) -> String {
+    refusal.to_string().replace('\n', " ")
 }
 
 /// An error with all of its sources, in one line.
@@ -245,13 +208,18 @@ pub(crate) fn for_schedule(error: &Error) -> String {
             Some(refusal) => refusal.leading(&words),
             None => words,
         },
-        Error::Domain(_) | Error::LeaseRanOut | Error::Internal(_) => words,
+        Error::Domain(_) | Error::Platform(_) | Error::LeaseRanOut | Error::Internal(_) => words,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use broker_domain::{Phase, RequestId, Version};
+    use broker_testkit::builders::id;
+
     use super::*;
+
+    const DEFECT: &str = "the service has a defect; ask the operators of the platform";
 
     #[test]
     fn a_port_failure_has_a_reason_of_port_and_class() {
@@ -279,8 +247,73 @@ mod tests {
         let source = PortError::rejected("a row breaks the rules").with_source(drifted);
         let error = Error::Port { port: PortName::Repository, source };
         assert_eq!((error.kind(), error.is_refusal()), (ErrorKind::Internal, false));
-        assert_eq!(error.reason(), "invalid_input");
-        assert!(!error.public_message().contains("row"), "{}", error.public_message());
+        assert_eq!(error.reason(), "repository_rejected", "no reason of a refusal");
+        assert_eq!(error.public_message(), DEFECT);
+        assert!(one_line(&error).ends_with("xr_name: is empty"), "{}", one_line(&error));
+    }
+
+    #[test]
+    fn fault_of_the_platform_is_a_defect_whose_log_line_names_the_field() {
+        let error = Error::Platform(DomainError::invalid("cloud.endpoint", "is no object"));
+        assert_eq!((error.kind(), error.is_refusal()), (ErrorKind::Internal, false));
+        assert_eq!((error.reason(), error.is_infrastructure()), ("platform_misconfigured", false));
+        assert_eq!(error.public_message(), DEFECT);
+        assert_eq!(one_line(&error), "cloud.endpoint: is no object");
+    }
+
+    /// Every variant, in the order of its reasons. The message of a refusal is its own text.
+    #[test]
+    fn every_refusal_has_a_kind_a_status_and_a_message() {
+        use ErrorKind::{Conflict, Invalid, NotFound, Unavailable};
+        let resource = id(1);
+        let (from, to) = (Phase::Deleted, Phase::Ready);
+        let request = RequestId::new("order-1").unwrap();
+        let rows = [
+            (DomainError::invalid("size", "is 0; use 1"), Invalid, 422, "size: is 0"),
+            (DomainError::BlueprintNotFound(id(2)), Invalid, 422, "is not published"),
+            (DomainError::CloudNotFound(id(3)), Invalid, 422, "is not in the inventory"),
+            (DomainError::CredentialNotFound(id(4)), Invalid, 422, "or is not assigned"),
+            (DomainError::AssignmentNotFound(id(5)), Conflict, 409, "is not assigned"),
+            (
+                DomainError::ParameterValuesInvalid { problems: vec!["size: is missing".into()] },
+                Invalid,
+                422,
+                "size: is missing",
+            ),
+            (DomainError::ProvisionedResourceNotFound(resource), NotFound, 404, "does not exist"),
+            (
+                DomainError::NodeDeregistrationFailed { resource, source: "10.0.0.7 busy".into() },
+                Unavailable,
+                503,
+                "could not be deregistered",
+            ),
+            (
+                DomainError::StaleWrite { resource, expected: Version::FIRST },
+                Conflict,
+                409,
+                "is no longer at version",
+            ),
+            (DomainError::IllegalTransition { from, to }, Conflict, 409, "cannot become Ready"),
+            (
+                DomainError::IdempotencyConflict { project: id(5), request },
+                Conflict,
+                409,
+                "was already used",
+            ),
+            (DomainError::ResourceNotFound(id(6)), Invalid, 422, "does not exist in the project"),
+            (DomainError::ClusterMismatch(id(5)), Conflict, 409, "another management cluster"),
+        ];
+        let reasons: Vec<_> = rows.iter().map(|(refusal, ..)| refusal.reason()).collect();
+        assert_eq!(reasons, DomainError::REASONS, "a variant has no row");
+        for (refusal, kind, status, words) in rows {
+            let reason = refusal.reason();
+            let error = Error::from(refusal);
+            assert_eq!((error.kind(), error.kind().http_status()), (kind, status), "{reason}");
+            assert_eq!((error.reason(), error.is_refusal()), (reason, true));
+            let message = error.public_message();
+            assert!(message.contains(words) && !message.contains('\n'), "{reason}: {message}");
+            assert!(!message.contains("10.0.0.7"), "it quotes its source: {message}");
+        }
     }
 
     #[test]

@@ -10,7 +10,8 @@ use broker_domain::{
     Action, Change, Phase, ProvisionedResource, ProvisionedResourceId, Version, next,
 };
 use broker_ports::{
-    Actor, Attribution, ClaimRequest, ClaimTarget, CorrelationId, Lease, PassOutcome, Ports,
+    Actor, Attribution, Backoff, ClaimRequest, ClaimTarget, CorrelationId, Lease, PassOutcome,
+    Ports,
 };
 use tokio::time::Instant;
 
@@ -78,7 +79,8 @@ impl<E: Into<Error>> From<E> for Abort {
 // The delays below are no settings. Each is a hint to the schedule for one row: a watch event or a sweep may come first, and no
 // result depends on them. They follow from Crossplane's and Kubernetes' own reaction times, not from an installation.
 
-/// Delay after a failure that may be rolled back, and after a row that disappeared.
+/// Delay after a failure that may be rolled back, and after a row that disappeared. Also the first back-off of a pass that
+/// ended early: the state has changed, and the other writer needs time to finish.
 const SOON: Duration = Duration::from_millis(200);
 
 /// First poll of a draining Node: most leave at once.
@@ -295,20 +297,18 @@ impl Pass<'_> {
         let version_read = self.version.load(Ordering::Relaxed);
         // A row that could not be read has no version to compare; the schedule still counts the failure.
         let version_read = Version::new(version_read).unwrap_or(Version::UNSTORED);
+        let backoff = self.config.backoff;
         let outcome_for_schedule = match outcome {
             Ok(CompletedPass { result: PassResult::EndedEarly(exit), .. }) => PassOutcome::Ended {
                 reason: exit.as_str().to_owned(),
                 message: exit.message().to_owned(),
+                backoff: Backoff::new(SOON, backoff.longest),
             },
             Ok(CompletedPass { due_in, armed: true, .. }) => {
                 PassOutcome::Stands { due_in: *due_in }
             }
             Ok(CompletedPass { due_in, .. }) => PassOutcome::Succeeded { due_in: *due_in },
-            Err(error) => PassOutcome::Failed {
-                reason: error.reason().to_owned(),
-                message: for_schedule(error),
-                retry_after: error.retry_after(),
-            },
+            Err(error) => failed(error, backoff),
         };
         let (schedule, reported) = (&self.ports.schedule, &outcome_for_schedule);
         let released = schedule.write(|it| it.release(&self.lease, version_read, reported)).await;
@@ -316,6 +316,16 @@ impl Pass<'_> {
             (Err(error), Ok(_)) => Err(error),
             (Ok(_) | Err(_), _) => Ok(()),
         }
+    }
+}
+
+/// What a failed pass reports to the schedule.
+pub(crate) fn failed(error: &Error, backoff: Backoff) -> PassOutcome {
+    PassOutcome::Failed {
+        reason: error.reason().to_owned(),
+        message: for_schedule(error),
+        retry_after: error.retry_after(),
+        backoff,
     }
 }
 

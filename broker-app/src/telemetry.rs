@@ -207,7 +207,9 @@ fn reasons() -> Vec<&'static str> {
     let ports = PortName::ALL
         .iter()
         .flat_map(|port| FailureClass::ALL.iter().map(|class| port_reason(*port, *class)));
-    let own = [NO_REASON, Error::LeaseRanOut.reason(), Error::Internal("").reason()];
+    let unfit = Error::Platform(DomainError::invalid("", ""));
+    let own =
+        [NO_REASON, Error::LeaseRanOut.reason(), Error::Internal("").reason(), unfit.reason()];
     let exits = EarlyExit::ALL.iter().map(|exit| exit.as_str());
     own.into_iter().chain(exits).chain(DomainError::REASONS).chain(ports).collect()
 }

@@ -1,5 +1,9 @@
 //! The closed set of domain errors. Programs branch on [`Error::reason`]; people read the message.
 
+mod kind;
+
+pub use kind::ErrorKind;
+
 use crate::ids::{
     BlueprintVersionId, CloudCredentialId, CloudId, ProjectId, ProvisionedResourceId, ResourceId,
 };

@@ -82,7 +82,7 @@ mod serde_tests;
 
 pub use action::Action;
 pub use declaration::Declaration;
-pub use error::{Error, NotFound};
+pub use error::{Error, ErrorKind, NotFound};
 pub use event::{Event, EventDetail, EventType, Stamp};
 pub use failure::{Failure, FailureReason};
 pub use ids::{

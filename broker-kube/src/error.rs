@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use broker_domain::ObjectReference;
+use broker_domain::{Error, ObjectReference};
 use broker_ports::{FailureClass, PortError, Refusal};
 use broker_render::scrub;
 
@@ -270,9 +270,14 @@ impl From<Failure> for PortError {
     }
 }
 
+/// A name from the cluster or the catalog breaks a domain rule. The caller's request is not at fault.
+pub(crate) fn unusable(what: impl fmt::Display, error: Error) -> PortError {
+    PortError::rejected(format!("{what} breaks the domain's rules")).with_source(error)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::error::Error;
+    use std::error::Error as _;
 
     use super::*;
 

@@ -19,7 +19,7 @@ use time::format_description::well_known::Rfc3339;
 use crate::call::Extent;
 use crate::error::Failure;
 use crate::objects::{Lookup, Objects, Selection};
-use crate::read::{CONCURRENT_READS, read_labelled};
+use crate::read::{CONCURRENT_READS, read_labelled, xr_reference};
 use common::Common;
 
 /// Namespace of the events about cluster-scoped objects.
@@ -46,7 +46,7 @@ async fn inspect_with(
     common: &Common,
     target: &Target,
 ) -> Result<Inspection, PortError> {
-    let reference = target.xr.reference()?;
+    let reference = xr_reference(&target.xr)?;
     let home = namespace(target.xr.project);
     let (cluster, namespace, xr, labelled) = join4(
         common.cluster(objects),

@@ -17,7 +17,7 @@ use crate::cache::Cache;
 use crate::call::Extent;
 use crate::error::Failure;
 use crate::objects::{Objects, Selection};
-use crate::read::{CONCURRENT_READS, named};
+use crate::read::{CONCURRENT_READS, named, xr_reference};
 
 /// The cached or listed view of each target, in order.
 pub(crate) async fn observe_many(
@@ -48,7 +48,7 @@ pub(crate) async fn observe_many(
     let lists: Vec<_> = stream::iter(lists).buffered(CONCURRENT_READS).collect().await;
     for (indices, listed) in cold.iter().zip(lists) {
         for index in indices {
-            let reference = targets[*index].reference()?;
+            let reference = xr_reference(&targets[*index])?;
             answers[*index] = match &listed {
                 Ok(listed) => Ok(listed.get(&reference).cloned().unwrap_or(CachedXr::Absent)),
                 Err(failure) => Err(failure.clone().into()),

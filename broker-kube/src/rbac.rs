@@ -64,11 +64,11 @@ impl Kinds {
         // A validated blueprint has only valid provider names.
         for provider in blueprint.provider_kinds.iter().flat_map(Provider::new) {
             let profile = profiles.of(&provider);
-            let own = match profile.scope {
+            let own = match profile.scope() {
                 ProviderConfigScope::Namespaced => &mut self.namespaced,
                 ProviderConfigScope::Cluster => &mut self.cluster,
             };
-            insert(own, &profile.group, &plural(&profile.api_version(), &profile.kind));
+            insert(own, profile.group(), &plural(&profile.api_version(), profile.kind()));
         }
         for ComposedKind { api_version, kind } in &blueprint.composed_kinds {
             if PLAIN_DATA.contains(&(api_version, kind)) {

@@ -15,7 +15,7 @@ use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde_json::Value;
 
 use crate::call::Extent;
-use crate::error::{Asked, Cause, Failure, Verb};
+use crate::error::{Asked, Cause, Failure, Verb, unusable};
 use crate::objects::{Lookup, Objects, Selection};
 
 pub(crate) const CONCURRENT_READS: usize = 8;
@@ -27,7 +27,11 @@ const COMPOSITE_LABEL: &str = "crossplane.io/composite";
 pub(crate) async fn identity(objects: &Objects) -> Result<ClusterId, PortError> {
     let kube_system = namespace_reference("kube-system")?;
     let uid = objects.identity.get(read_uid(objects, &kube_system)).await?;
-    Ok(ClusterId::new(uid)?)
+    cluster_id(&uid)
+}
+
+fn cluster_id(uid: &str) -> Result<ClusterId, PortError> {
+    ClusterId::new(uid).map_err(|error| unusable("the uid of kube-system", error))
 }
 
 async fn read_uid(objects: &Objects, kube_system: &ObjectReference) -> Result<String, Failure> {
@@ -52,7 +56,7 @@ pub(crate) async fn read(objects: &Objects, target: &Target) -> Result<Reading, 
 }
 
 async fn read_xr(objects: &Objects, target: &XrTarget) -> Result<XrReading, PortError> {
-    let reference = target.reference()?;
+    let reference = xr_reference(target)?;
     match objects.get(&reference, Extent::Whole).await? {
         Lookup::Found(object) => {
             let xr = LiveXr::from_json(object, target.xrd.scope())?;
@@ -90,7 +94,12 @@ async fn read_namespace(
 }
 
 fn namespace_reference(name: &str) -> Result<ObjectReference, PortError> {
-    Ok(ObjectReference::new("v1", "Namespace", name, None)?)
+    ObjectReference::new("v1", "Namespace", name, None)
+        .map_err(|error| unusable(format_args!("the namespace {name}"), error))
+}
+
+pub(crate) fn xr_reference(target: &XrTarget) -> Result<ObjectReference, PortError> {
+    target.reference().map_err(|error| unusable("the name of the composite resource", error))
 }
 
 async fn read_provider_config(
@@ -127,7 +136,7 @@ pub(crate) async fn read_labelled(
     objects: &Objects,
     target: &Target,
 ) -> Result<BTreeSet<ObjectReference>, PortError> {
-    let xr = target.xr.reference()?;
+    let xr = xr_reference(&target.xr)?;
     let lists: Vec<_> =
         target.composed_kinds.iter().map(|kind| labelled(objects, &xr, kind)).collect();
     let lists: Vec<_> = stream::iter(lists).buffered(CONCURRENT_READS).try_collect().await?;
@@ -159,5 +168,34 @@ pub(crate) fn named(
     let text = |key: &str| object.pointer(&format!("/metadata/{key}")).and_then(Value::as_str);
     let Selection { api_version, kind, .. } = *selection;
     let name = text("name").unwrap_or_default();
-    Ok(ObjectReference::new(api_version, kind, name, text("namespace"))?)
+    ObjectReference::new(api_version, kind, name, text("namespace"))
+        .map_err(|error| unusable(format_args!("a listed {kind}"), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use broker_ports::FailureClass;
+    use serde_json::json;
+
+    use super::*;
+
+    /// The caller of the broker named neither of them.
+    #[test]
+    fn unusable_name_from_the_cluster_is_no_refusal() {
+        let selection = Selection {
+            api_version: "example.org/v1",
+            kind: "Part",
+            namespace: None,
+            selector: ("labelSelector", "a=b"),
+        };
+        let nameless = json!({"metadata": {"uid": "u"}});
+        for (what, error) in [
+            ("the uid of kube-system", cluster_id("two words").unwrap_err()),
+            ("a listed Part", named(&selection, &nameless).unwrap_err()),
+        ] {
+            assert_eq!((error.class(), error.is_refusal()), (FailureClass::Rejected, false));
+            assert_eq!(error.to_string(), format!("{what} breaks the domain's rules"));
+            assert!(error.domain().is_some(), "{what}: the field is not named");
+        }
+    }
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use crate::error::Classified;
+use crate::error::{Classified, drifted};
 use crate::sql::{Statement, columns, params};
 use crate::transaction;
 
@@ -326,7 +326,7 @@ async fn publish(
 }
 
 fn id_of(id: Uuid) -> Result<BlueprintVersionId, PortError> {
-    Ok(BlueprintVersionId::new(id)?)
+    BlueprintVersionId::new(id).map_err(|error| drifted("blueprint_versions", id, error))
 }
 
 fn parameter_schema(metadata: &[u8]) -> Result<String, PortError> {

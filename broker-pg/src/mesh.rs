@@ -18,7 +18,7 @@ pub(crate) use agents::{ENROL_NODE, JOIN_MESH, LEAVE_MESH, NODE_EXISTS, TOKEN_ST
 pub use agents::{EnrolError, JoinError};
 pub use chained::ChainedNodeDeregistrar;
 
-use crate::error::Classified;
+use crate::error::{Classified, drifted};
 use crate::sql::{Statement, columns, params};
 use crate::transaction;
 
@@ -136,12 +136,20 @@ impl PgMesh {
 impl ConsumerRow {
     fn into_consumer(self) -> Result<Option<Consumer>, PortError> {
         let Self { node, deregistered } = self;
-        let Some(node) = node.map(NodeId::new).transpose()? else { return Ok(None) };
+        let Some(id) = node else { return Ok(None) };
+        let node = NodeId::new(id).map_err(|error| drifted("nodes", id, error))?;
         Ok(Some(if deregistered {
             Consumer::deregistered(node)
         } else {
             Consumer::registered(node)
         }))
+    }
+}
+
+impl PeerRow {
+    fn into_peer(self) -> Result<PeerId, PortError> {
+        let Self { id } = self;
+        PeerId::new(id).map_err(|error| drifted("peers", id, error))
     }
 }
 
@@ -169,7 +177,7 @@ impl PeerResolver for PgMesh {
             .optional(&mut connection, OfNode { node: node.as_uuid() })
             .await
             .harmless()?;
-        Ok(row.map(|PeerRow { id }| PeerId::new(id)).transpose()?)
+        row.map(PeerRow::into_peer).transpose()
     }
 }
 
@@ -187,5 +195,23 @@ impl PeerCommander for PgMesh {
         let FoundRow { another } = RETIRE_NODE.one(&mut transaction, asked).await.harmless()?;
         transaction.commit().await.committing()?;
         Ok(if another { Retired::PeerAppeared } else { Retired::Done })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nil_id_of_a_row_is_drift_and_no_refusal() {
+        let consumer = ConsumerRow { node: Some(Uuid::nil()), deregistered: false };
+        let peer = PeerRow { id: Uuid::nil() };
+        for (table, error) in [
+            ("plexsphere.nodes", consumer.into_consumer().unwrap_err()),
+            ("plexsphere.peers", peer.into_peer().unwrap_err()),
+        ] {
+            assert!(!error.is_refusal() && error.domain().is_some(), "{error:?}");
+            assert!(error.to_string().starts_with(table), "{error}");
+        }
     }
 }

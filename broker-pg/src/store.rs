@@ -1,6 +1,6 @@
 //! The store behind four ports: repository, schedule, outbox and audit sink over one database.
 
-use broker_ports::{Backoff, PortError};
+use broker_ports::PortError;
 use sqlx::pool::PoolConnection;
 use sqlx::{PgPool, Postgres};
 
@@ -31,25 +31,12 @@ use crate::error::Classified;
 #[derive(Debug, Clone)]
 pub struct PgStore {
     pub(crate) pool: PgPool,
-    pub(crate) backoff: Backoff,
 }
 
 impl PgStore {
     /// A store over the pool's database.
-    pub fn new(pool: PgPool) -> Self {
-        Self { pool, backoff: Backoff::default() }
-    }
-
-    /// Sets the bounds of the back-off after failed passes.
-    #[must_use]
-    pub const fn with_backoff(mut self, backoff: Backoff) -> Self {
-        self.backoff = backoff;
-        self
-    }
-
-    /// The bounds of the back-off.
-    pub const fn backoff(&self) -> Backoff {
-        self.backoff
+    pub const fn new(pool: PgPool) -> Self {
+        Self { pool }
     }
 
     /// Nothing was sent on a new connection, so a failure is harmless.

@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 pub(crate) use plaintext::digest;
 
-use crate::error::Classified;
+use crate::error::{Classified, drifted};
 use crate::sql::{Statement, columns, params};
 use crate::transaction;
 
@@ -161,26 +161,18 @@ pub(crate) const TOKEN_STATE: Statement<StateOfToken, TokenRow> = Statement::new
 );
 
 /// One minute to one day.
-const DEFAULT_WINDOW: TtlWindow = TtlWindow::new(Duration::from_mins(1), Duration::from_hours(24));
+const WINDOW: TtlWindow = TtlWindow::new(Duration::from_mins(1), Duration::from_hours(24));
 
 /// Issues tokens from the platform's tables. The database's clock decides expiry.
 #[derive(Clone)]
 pub struct PgTokenIssuer {
     pool: PgPool,
-    window: TtlWindow,
 }
 
 impl PgTokenIssuer {
     /// An issuer for times to live of one minute to one day.
-    pub fn new(pool: PgPool) -> Self {
-        Self { pool, window: DEFAULT_WINDOW }
-    }
-
-    /// Sets the allowed times to live.
-    #[must_use]
-    pub const fn with_ttl_window(mut self, window: TtlWindow) -> Self {
-        self.window = window;
-        self
+    pub const fn new(pool: PgPool) -> Self {
+        Self { pool }
     }
 
     async fn issue_first(&self, asked: IssueFirst) -> Result<Option<IssuedRow>, PortError> {
@@ -212,7 +204,16 @@ impl PgTokenIssuer {
 
 impl fmt::Debug for PgTokenIssuer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PgTokenIssuer").field("window", &self.window).finish_non_exhaustive()
+        f.debug_struct("PgTokenIssuer").finish_non_exhaustive()
+    }
+}
+
+impl IssuedRow {
+    /// The token, and whether it was consumed before.
+    fn into_parts(self) -> Result<(BootstrapTokenId, bool), PortError> {
+        let Self { id, consumed } = self;
+        let token = BootstrapTokenId::new(id);
+        Ok((token.map_err(|error| drifted("bootstrap_tokens", id, error))?, consumed))
     }
 }
 
@@ -233,8 +234,8 @@ impl TokenIssuer for PgTokenIssuer {
     #[tracing::instrument(name = "db.bootstrap_token.issue", skip_all, fields(resource = %request.resource))]
     async fn issue(&self, request: &IssueRequest) -> Result<Issue, PortError> {
         let IssueRequest { resource, ordinal, epoch, ttl, .. } = *request;
-        if !self.window.allows(ttl) {
-            let TtlWindow { min, max, .. } = self.window;
+        if !WINDOW.allows(ttl) {
+            let TtlWindow { min, max, .. } = WINDOW;
             return Err(PortError::rejected(format!("ttl is {ttl:?}; use {min:?} to {max:?}")));
         }
         let plaintext = plaintext::random()?;
@@ -246,11 +247,11 @@ impl TokenIssuer for PgTokenIssuer {
             sha256: digest(&plaintext),
             ttl_seconds: ttl.as_secs_f64(),
         };
-        let IssuedRow { id, consumed } = match self.issue_first(asked.clone()).await? {
+        let row = match self.issue_first(asked.clone()).await? {
             Some(first) => first,
             None => self.issue_next(request, asked).await?,
         };
-        let id = BootstrapTokenId::new(id)?;
+        let (id, consumed) = row.into_parts()?;
         if consumed {
             return Ok(Issue::Consumed { id });
         }
@@ -275,7 +276,7 @@ impl TokenIssuer for PgTokenIssuer {
     }
 
     async fn ttl_window(&self) -> Result<TtlWindow, PortError> {
-        Ok(self.window)
+        Ok(WINDOW)
     }
 }
 
@@ -298,4 +299,16 @@ fn fits<C: TryFrom<u64>>(name: &str, number: u64) -> Result<C, PortError> {
     C::try_from(number).map_err(|_| {
         PortError::rejected(format!("{name} is {number}, which exceeds its column type"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nil_token_id_is_drift_and_no_refusal() {
+        let error = IssuedRow { id: Uuid::nil(), consumed: false }.into_parts().unwrap_err();
+        assert!(!error.is_refusal() && error.domain().is_some(), "{error:?}");
+        assert!(error.to_string().starts_with("plexsphere.bootstrap_tokens"), "{error}");
+    }
 }

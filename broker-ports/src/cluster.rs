@@ -171,9 +171,8 @@ pub trait Cluster: Send + Sync {
     /// Feeds the cache behind [`observe_many`](Self::observe_many), [`list_owned`](Self::list_owned) and
     /// [`hints`](Self::hints). It never returns; the caller drops it to stop it.
     ///
-    /// **Implementer**: every other method also works without it, at a higher cost. An adapter without a cache keeps
-    /// the default. **Caller**: the runner runs it during its whole life.
-    async fn watch(&self) {
-        std::future::pending::<()>().await;
-    }
+    /// **Implementer**: every other method also works without it, at a higher cost. An adapter without a cache awaits
+    /// [`pending`](std::future::pending); a decorator forwards the call. **Caller**: the runner runs it during its whole
+    /// life.
+    async fn watch(&self);
 }

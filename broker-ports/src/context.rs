@@ -134,11 +134,11 @@ impl CorrelationId {
 }
 
 impl TraceParent {
-    /// Takes the header's value: version, trace id, parent id and flags in hexadecimal.
+    /// Takes the header's value: version, trace id, parent id and flags in lower-case hexadecimal.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] when it does not have that form.
+    /// [`Error::InvalidInput`] when it does not have that form, when the version is `ff`, and when an id is all zeros.
     pub fn new(header: impl Into<String>) -> Result<Self, Error> {
         let header = header.into();
         let parts: Vec<_> = header.split('-').collect();
@@ -146,11 +146,12 @@ impl TraceParent {
             part.len() == length && part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
         };
         let well_formed = matches!(parts.as_slice(), [version, trace, parent, flags]
-            if hex(version, 2) && hex(trace, 32) && hex(parent, 16) && hex(flags, 2));
+            if hex(version, 2) && hex(trace, 32) && hex(parent, 16) && hex(flags, 2)
+                && *version != "ff" && [trace, parent].iter().all(|id| id.contains(|c| c != '0')));
         if !well_formed {
             return Err(Error::invalid(
                 "traceparent",
-                "is not of the form 00-<32 hex digits>-<16 hex digits>-<2 hex digits>",
+                "is not of the form 00-<32 hex digits>-<16 hex digits>-<2 hex digits> with ids other than zero",
             ));
         }
         Ok(Self(header))
@@ -276,11 +277,20 @@ mod tests {
     }
 
     #[test]
-    fn a_traceparent_has_its_four_parts() {
+    fn traceparent_is_refused_unless_w3c_trace_context_allows_it() {
         let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         assert_eq!(TraceParent::new(good).unwrap().as_str(), good);
-        for bad in ["", "00-1-2-3", &good.to_uppercase(), &format!("{good}-00"), &good[1..]] {
-            assert!(TraceParent::new(bad).is_err(), "{bad}");
+        for (bad, why) in [
+            ("", "it is empty"),
+            ("00-1-2-3", "its parts are short"),
+            (&good.to_uppercase(), "its digits are upper-case"),
+            (&format!("{good}-00"), "it has a fifth part"),
+            (&good[1..], "its version has one digit"),
+            (&format!("ff{}", &good[2..]), "ff is no version"),
+            (&good.replace("0af7651916cd43dd8448eb211c80319c", &"0".repeat(32)), "no trace id"),
+            (&good.replace("b7ad6b7169203331", &"0".repeat(16)), "no parent id"),
+        ] {
+            assert!(TraceParent::new(bad).is_err(), "{bad}: {why}");
         }
     }
 }

@@ -27,6 +27,7 @@ mod admitted;
 mod audit;
 mod clock;
 mod cluster;
+mod config_error;
 mod context;
 mod deadlines;
 mod error;
@@ -52,6 +53,7 @@ pub use cluster::{
     OwnedObject, OwnedPage, OwnedQuery, OwnedRole, Presence, Reading, ResourceIds, SpecState,
     Target, XrReading, XrStatus, XrTarget, refuse_foreign_write,
 };
+pub use config_error::ConfigError;
 pub use context::{AccessScope, Actor, Attribution, CorrelationId, RequestContext, TraceParent};
 pub use deadlines::Deadlines;
 pub use error::{FailureClass, PortError, PortName};

@@ -55,8 +55,9 @@ use crate::error::PortError;
 ///
 /// - `Transient`: the store was unreachable or failed before a commit.
 /// - `Unknown`: a commit was sent and its response was lost.
-/// - `Rejected`: a stored row breaks a domain rule (the message names the row, the source has the domain error), or an
-///   id that must be new is taken (`invalid_input` naming the field).
+/// - `Rejected`: a stored row breaks a domain rule (the message names the row), or an id that must be new is taken. The
+///   source has the domain error (`invalid_input` naming the field). Neither is a
+///   [refusal](PortError::is_refusal) of a caller, who gave no such value.
 ///
 /// An unreadable row never blocks the reading, writing or claiming of other rows. A page lists it separately
 /// ([`UnreadableRow`]) and does not fail. The caller never concludes absence from an error.

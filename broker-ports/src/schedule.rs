@@ -52,16 +52,16 @@ pub trait Schedule: Send + Sync {
 
     /// Releases a lease and sets when the resource is due again.
     ///
-    /// **Guarantees**: a success clears failed attempts and the last error. A failure counts an attempt and backs off
-    /// exponentially with full jitter and a bound (see [`Backoff`]). A lease releases only once, and only until another
-    /// worker claims the resource.
+    /// **Guarantees**: a success clears failed attempts and the last error. A failure counts an attempt and backs off as
+    /// the outcome's [`Backoff`] says: exponentially, with full jitter and a bound. A lease releases only once, and only
+    /// until another worker claims the resource.
     ///
     /// If the row's version is no longer `seen`, another writer changed the row: the due time is never moved later, and
     /// a failure is not counted, because it concerns the old row. If the resource was scheduled or resumed after the
     /// claim, the due time is not moved later either, because the pass may have read the old state. A failure then
     /// counts.
     ///
-    /// A requested back-off is capped at the longest one.
+    /// A requested back-off is capped at [`Backoff::longest`].
     ///
     /// **Caller**: passes the version after its own writes as `seen`, or [`Version::UNSTORED`] if the row was
     /// unreadable. A failure then counts without a comparison.
@@ -238,14 +238,18 @@ pub enum PassOutcome {
         message: String,
         /// The back-off that the server requested.
         retry_after: Option<Duration>,
+        /// The bounds of the wait.
+        backoff: Backoff,
     },
-    /// It ended early: the resource changed concurrently, or the pass has to wait. The next pass follows soon, with an
-    /// exponential back-off that starts at [`Backoff::SOON`] instead of [`Backoff::first`].
+    /// It ended early: the resource changed concurrently, or the pass has to wait. The next pass follows after a
+    /// back-off.
     Ended {
         /// The reason, of a closed set.
         reason: String,
         /// A message for people: one line.
         message: String,
+        /// The bounds of the wait.
+        backoff: Backoff,
     },
 }
 
@@ -319,10 +323,6 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The longest wait after the first pass that ended early. Short, because the state has changed, but long enough
-    /// for the other writer to finish.
-    pub const SOON: Duration = Duration::from_millis(200);
-
     /// A back-off from the first bound to the longest.
     pub const fn new(first: Duration, longest: Duration) -> Self {
         Self { first, longest }

@@ -10,7 +10,7 @@ use crate::document;
 use crate::manifest::{Manifest, Placement};
 use crate::names::Identity;
 use crate::text::quoted;
-use crate::xrd::{is_label, is_subdomain};
+use crate::xrd::{is_kind, is_label, is_subdomain};
 
 /// The discriminator of a cloud's provider, such as `aws` or `hcloud`.
 ///
@@ -51,21 +51,15 @@ impl fmt::Display for Provider {
     }
 }
 
-/// The API group, kind and scope of a provider's ProviderConfig.
+/// The API group, kind and scope of a provider's ProviderConfig. It is valid: a wrong profile would fail every
+/// declaration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ProviderProfile {
-    /// The API group.
-    pub group: String,
-    /// The API version.
-    pub version: String,
-    /// The kind.
-    pub kind: String,
-    /// The scope.
-    pub scope: ProviderConfigScope,
-    /// The key inside the Secret. With it, the ProviderConfig also gets `source`, `secretRef.namespace` and
-    /// `secretRef.key`, as most providers expect.
-    pub secret_key: Option<String>,
+    group: String,
+    version: String,
+    kind: String,
+    scope: ProviderConfigScope,
+    secret_key: Option<String>,
 }
 
 /// The scope of a ProviderConfig.
@@ -155,13 +149,14 @@ impl ProviderProfile {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] when it contains anything but letters and digits.
+    /// [`Error::InvalidInput`] for anything but up to 63 letters and digits, a capital first.
     pub fn with_kind(mut self, kind: impl Into<String>) -> Result<Self, Error> {
         self.kind = kind.into();
-        if !self.kind.is_empty() && self.kind.chars().all(|c| c.is_ascii_alphanumeric()) {
+        if is_kind(&self.kind) {
             return Ok(self);
         }
-        let problem = format!("is {}; use letters and digits", quoted(&self.kind));
+        let found = quoted(&self.kind);
+        let problem = format!("is {found}; use up to 63 letters and digits, a capital first");
         Err(Error::invalid("provider_profile.kind", problem))
     }
 
@@ -172,11 +167,47 @@ impl ProviderProfile {
         self
     }
 
-    /// Sets the key inside the Secret.
-    #[must_use]
-    pub fn with_secret_key(mut self, key: impl Into<String>) -> Self {
-        self.secret_key = Some(key.into());
-        self
+    /// Sets the key inside the Secret. With it, the ProviderConfig also gets `source`, `secretRef.namespace` and
+    /// `secretRef.key`, as most providers expect.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] when a Secret cannot have such a key.
+    pub fn with_secret_key(mut self, key: impl Into<String>) -> Result<Self, Error> {
+        let key = key.into();
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if (1..=253).contains(&key.len())
+            && key.chars().all(is_allowed)
+            && key != "."
+            && !key.starts_with("..")
+        {
+            self.secret_key = Some(key);
+            return Ok(self);
+        }
+        let found = quoted(&key);
+        let problem =
+            format!("is {found}; use a key that a Secret may have, such as credentials.json");
+        Err(Error::invalid("provider_profile.secret_key", problem))
+    }
+
+    /// The API group.
+    pub fn group(&self) -> &str {
+        &self.group
+    }
+
+    /// The API version, without the group.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The kind.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// The scope.
+    pub const fn scope(&self) -> ProviderConfigScope {
+        self.scope
     }
 
     /// Group and version as manifests spell them.

@@ -321,14 +321,18 @@ fn version_name<'a>(field: &Field<'a>) -> Result<&'a str, Error> {
 
 fn kind_name<'a>(field: &Field<'a>) -> Result<&'a str, Error> {
     let kind = field.text()?;
-    if kind.len() <= 63
-        && kind.starts_with(|c: char| c.is_ascii_uppercase())
-        && kind.chars().all(|c| c.is_ascii_alphanumeric())
-    {
+    if is_kind(kind) {
         return Ok(kind);
     }
     let found = quoted(kind);
     Err(field.invalid(format!("is {found}; use up to 63 letters and digits, a capital first")))
+}
+
+/// Whether the text is a kind: up to 63 letters and digits, a capital first.
+pub(crate) fn is_kind(text: &str) -> bool {
+    text.len() <= 63
+        && text.starts_with(|c: char| c.is_ascii_uppercase())
+        && text.chars().all(|c| c.is_ascii_alphanumeric())
 }
 
 /// Whether the text is a DNS-1123 label: up to 63 lower-case letters, digits and inner hyphens.

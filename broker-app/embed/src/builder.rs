@@ -73,7 +73,7 @@ pub struct StorePorts {
 /// The cluster, made from the configuration as it is when the broker is built.
 pub struct ClusterPort(MakeCluster);
 
-type MakeCluster = Box<dyn FnOnce(&BrokerConfig) -> Arc<dyn Cluster> + Send>;
+type MakeCluster = Box<dyn FnOnce(&BrokerConfig) -> Result<Arc<dyn Cluster>, ConfigError> + Send>;
 
 pub(crate) type Failure = Box<dyn StdError + Send + Sync>;
 type Checked = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
@@ -141,7 +141,7 @@ impl BrokerBuilder<Missing, Missing> {
         BrokerBuilder {
             config,
             store,
-            cluster: ClusterPort(Box::new(|_| cluster)),
+            cluster: ClusterPort(Box::new(|_| Ok(cluster))),
             sink: sink.or(Some(ports.sink)),
             clock: clock.or(Some(ports.clock)),
             ids: ids.or(Some(ports.ids)),
@@ -172,7 +172,8 @@ impl<S> BrokerBuilder<S, Missing> {
         self.kubernetes_with(client, CacheOptions::default())
     }
 
-    /// As [`kubernetes`](Self::kubernetes), with other options of the watch cache. The cache keeps a kind for at least
+    /// As [`kubernetes`](Self::kubernetes), with other options of the watch cache, which
+    /// [`build`](BrokerBuilder::build) validates. The cache keeps a kind for at least
     /// three times [`BrokerConfig::sweep_interval`], even if [`CacheOptions::unused_after`] is shorter: otherwise every
     /// sweep would list it again.
     #[cfg(feature = "kubernetes")]
@@ -181,34 +182,21 @@ impl<S> BrokerBuilder<S, Missing> {
         client: kube::Client,
         options: CacheOptions,
     ) -> BrokerBuilder<S, ClusterPort> {
-        use broker_kube::cache::Cache;
-        use broker_kube::{KubeCluster, KubeOptions};
-
         self.with_cluster(Box::new(|config| {
-            let options = kept_between_sweeps(options, config);
-            let cache = Arc::new(Cache::new(client.clone(), options));
-            let options =
-                KubeOptions::new(config.deadlines.cluster_read, config.deadlines.cluster_write);
-            Arc::new(KubeCluster::new(client, options, cache))
+            let (cluster, _) = crate::clustered::kube_cluster(client, options, config)?;
+            Ok(Arc::new(cluster))
         }))
     }
 
     /// A cluster of the embedder's own.
     pub fn cluster(self, cluster: impl Cluster + 'static) -> BrokerBuilder<S, ClusterPort> {
-        self.with_cluster(Box::new(|_| Arc::new(cluster)))
+        self.with_cluster(Box::new(|_| Ok(Arc::new(cluster))))
     }
 
     fn with_cluster(self, cluster: MakeCluster) -> BrokerBuilder<S, ClusterPort> {
         let Self { config, store, sink, clock, ids, .. } = self;
         BrokerBuilder { config, store, cluster: ClusterPort(cluster), sink, clock, ids }
     }
-}
-
-/// The options, with kinds that stay in the cache from one sweep to the next.
-#[cfg(feature = "kubernetes")]
-fn kept_between_sweeps(options: CacheOptions, config: &BrokerConfig) -> CacheOptions {
-    let unused_after = options.unused_after.max(config.sweep_interval.saturating_mul(3));
-    options.with_unused_after(unused_after)
 }
 
 /// Puts a port in the place of the one that the store brought, which it is given.
@@ -288,7 +276,7 @@ impl<S> BrokerBuilder<S, ClusterPort> {
         replace: impl FnOnce(Arc<dyn Cluster>) -> P + Send + 'static,
     ) -> Self {
         let make = self.cluster.0;
-        self.cluster = ClusterPort(Box::new(|config| Arc::new(replace(make(config)))));
+        self.cluster = ClusterPort(Box::new(|config| Ok(Arc::new(replace(make(config)?)))));
         self
     }
 }
@@ -302,7 +290,7 @@ impl BrokerBuilder<StorePorts, ClusterPort> {
     /// [`ConfigError`].
     pub fn service(self) -> Result<Service, ConfigError> {
         self.config.validate_service()?;
-        let Wired { ports, config, .. } = self.wire();
+        let Wired { ports, config, .. } = self.wire()?;
         Ok(Service::new(ports, config))
     }
 
@@ -313,7 +301,7 @@ impl BrokerBuilder<StorePorts, ClusterPort> {
     ///
     /// [`ConfigError`].
     pub fn parts(self) -> Result<Parts, ConfigError> {
-        let Wired { ports, config, .. } = self.wire();
+        let Wired { ports, config, .. } = self.wire()?;
         Parts::new(ports, &config)
     }
 
@@ -336,7 +324,7 @@ impl BrokerBuilder<StorePorts, ClusterPort> {
     ///
     /// [`ConfigError`].
     pub fn build_unchecked(self) -> Result<Broker, ConfigError> {
-        let Wired { ports, config, check, max_connections } = self.wire();
+        let Wired { ports, config, check, max_connections } = self.wire()?;
         let parts = Parts::new(ports, &config)?;
         if let Some(max_connections) = max_connections {
             config.validate_pool(max_connections)?;
@@ -344,13 +332,13 @@ impl BrokerBuilder<StorePorts, ClusterPort> {
         Broker::new(parts, check)
     }
 
-    fn wire(self) -> Wired {
+    fn wire(self) -> Result<Wired, ConfigError> {
         let Self { config, store, cluster, sink, clock, ids } = self;
         let ports = Ports {
             repository: store.repository,
             schedule: store.schedule,
             outbox: store.outbox,
-            cluster: cluster.0(&config),
+            cluster: cluster.0(&config)?,
             tokens: store.tokens,
             nodes: store.nodes,
             blueprints: store.blueprints,
@@ -364,28 +352,6 @@ impl BrokerBuilder<StorePorts, ClusterPort> {
             ids: ids.unwrap_or_else(|| Arc::new(SystemIds)),
         };
         let StorePorts { check, max_connections, .. } = store;
-        Wired { ports, config: Arc::new(config), check, max_connections }
-    }
-}
-
-#[cfg(all(test, feature = "kubernetes"))]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn cache_keeps_a_kind_from_one_sweep_to_the_next() {
-        const HOUR: Duration = Duration::from_hours(1);
-        for (unused_after, sweep_interval, expected) in [
-            (HOUR, Duration::from_secs(30), HOUR),
-            (HOUR, HOUR, 3 * HOUR),
-            (Duration::from_secs(1), Duration::from_secs(30), Duration::from_secs(90)),
-        ] {
-            let mut config = BrokerConfig::default();
-            config.sweep_interval = sweep_interval;
-            let options = CacheOptions::default().with_unused_after(unused_after);
-            assert_eq!(kept_between_sweeps(options, &config).unused_after, expected);
-        }
+        Ok(Wired { ports, config: Arc::new(config), check, max_connections })
     }
 }

@@ -8,7 +8,7 @@
 //! | feature | adds |
 //! |---|---|
 //! | `postgres` | [`BrokerBuilder::postgres`], and the adapter crate as [`postgres`] |
-//! | `kubernetes` | [`BrokerBuilder::kubernetes`], and the adapter crate as [`kubernetes`] |
+//! | `kubernetes` | [`BrokerBuilder::kubernetes`], [`kube_cluster`], and the adapter crate as [`kubernetes`] |
 //! | `memory` | [`Broker::in_memory`], and the adapter crate as [`memory`] |
 //! | `serde` | [serde](https://serde.rs) for the ids, [`Phase`], [`Action`](domain::Action), [`MeshRole`](domain::MeshRole) and [`OnFailure`](domain::OnFailure) |
 //!
@@ -36,6 +36,8 @@
 
 mod broker;
 mod builder;
+#[cfg(feature = "kubernetes")]
+mod clustered;
 #[cfg(feature = "postgres")]
 mod stored;
 
@@ -62,6 +64,9 @@ pub use broker_app::{
     Orphan, OrphanState, PassResult, Reconciler, Relay, RelayReport, ResourceError, SweepReport,
     Sweeper, Work, decide,
 };
+
+#[cfg(feature = "kubernetes")]
+pub use clustered::kube_cluster;
 
 #[cfg(feature = "kubernetes")]
 pub use broker_kube as kubernetes;

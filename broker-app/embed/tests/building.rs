@@ -7,8 +7,8 @@ use std::time::Duration;
 use broker_embed::domain::EventId;
 use broker_embed::memory::MemoryPlatform;
 use broker_embed::ports::{
-    Clock, Envelope, IdSource, Issue, IssueRequest, PortError, TokenIssuer, TokenIssuerWrapper,
-    TtlWindow,
+    Backoff, Clock, Envelope, IdSource, Issue, IssueRequest, PortError, TokenIssuer,
+    TokenIssuerWrapper, TtlWindow,
 };
 use broker_embed::{
     ApiUrl, BootError, Broker, BrokerConfig, BrokerError, EventSink, Phase, ProvisionedResourceId,
@@ -18,6 +18,8 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 const MINUTE: Duration = Duration::from_mins(1);
+#[cfg(all(feature = "kubernetes", feature = "postgres"))]
+const ZERO: Duration = Duration::ZERO;
 
 fn url() -> ApiUrl {
     ApiUrl::new("https://mesh.example.org").expect("a URL")
@@ -104,6 +106,22 @@ async fn broker_built_unchecked_serves_at_once_and_makes_its_checks_when_it_runs
     let context = operator();
     let story = broker.service().wait_for(&context, machine.id(), Phase::Ready, 10 * MINUTE);
     broker.run(async { assert!(matches!(story.await, Ok(Waited::Reached(_)))) }).await.unwrap();
+}
+
+#[tokio::test]
+async fn failed_passes_back_off_as_configured() {
+    const WAIT: Duration = Duration::from_millis(10);
+    let platform = MemoryPlatform::new();
+    let builder = Broker::builder(url()).ports(platform.ports());
+    let parts = builder.configure(|it| it.backoff = Backoff::new(WAIT, WAIT)).parts().unwrap();
+    let machine = parts.service.provision(&operator(), &platform.declaration()).await.unwrap();
+    platform.adapters.neighbours.set_reachable(false);
+    for attempts in 1..=10 {
+        parts.reconciler.reconcile(machine.id()).await.unwrap_err();
+        let entry = parts.ports.schedule.entry(machine.id()).await.unwrap().unwrap();
+        let wait = entry.due_at.unwrap() - entry.now;
+        assert!(entry.attempts == attempts && wait <= WAIT, "{entry:?}");
+    }
 }
 
 /// Counts what it issues, and leaves the rest to the issuer behind it.
@@ -212,6 +230,63 @@ async fn pool_that_is_too_small_is_refused_in_one_line() {
     );
     assert!(builder().configure(|it| it.workers_per_lane = 7).build_unchecked().is_ok());
     assert!(builder().service().is_ok(), "a process without passes needs no such pool");
+}
+
+#[cfg(all(feature = "kubernetes", feature = "postgres"))]
+#[tokio::test]
+async fn cache_options_that_cannot_work_are_refused_in_one_line() {
+    use broker_embed::kubernetes::cache::CacheOptions;
+
+    type Change = fn(&mut CacheOptions);
+    const MAX: &str = "18446744073709551615.999999999s";
+    let forever = |field: &str, most: &str| format!("cache.{field} is {MAX}; give at most {most}");
+    let rows: [(Change, String); 17] = [
+        (|it| it.page_size = 0, "cache.page_size is 0; give at least 1".into()),
+        (|it| it.page_bytes = 0, "cache.page_bytes is 0; give at least 1".into()),
+        (|it| it.watch_timeout = ZERO, "cache.watch_timeout is 0ns; give at least 1s".into()),
+        (|it| it.watch_timeout = Duration::MAX, forever("watch_timeout", "86400s")),
+        (|it| it.silence = ZERO, "cache.silence is 0ns; give at least 1s".into()),
+        (|it| it.silence = Duration::MAX, forever("silence", "86400s")),
+        (|it| it.relist_after = ZERO, "cache.relist_after is 0ns; give at least 1s".into()),
+        (|it| it.relist_after = Duration::MAX, forever("relist_after", "86400s")),
+        (
+            |it| it.request_timeout = ZERO,
+            "cache.request_timeout is 0ns; give more than zero".into(),
+        ),
+        (|it| it.request_timeout = Duration::MAX, forever("request_timeout", "86400s")),
+        (|it| it.first_wait = ZERO, "cache.first_wait is 0ns; give at least 10ms".into()),
+        (|it| it.longest_wait = ZERO, "cache.longest_wait is 0ns; give at least 10ms".into()),
+        (|it| it.longest_wait = Duration::MAX, forever("longest_wait", "3600s")),
+        (
+            |it| (it.first_wait, it.longest_wait) = (Duration::MAX, Duration::MAX),
+            forever("first_wait", "3600s"),
+        ),
+        (
+            |it| it.first_wait = MINUTE,
+            "cache.first_wait is 60s; give at most 30s, which is cache.longest_wait".into(),
+        ),
+        (|it| it.unused_after = ZERO, "cache.unused_after is 0ns; give at least 1s".into()),
+        (
+            |it| it.unused_after = Duration::from_nanos(1),
+            "cache.unused_after is 1ns; give at least 1s".into(),
+        ),
+    ];
+    let pool = sqlx::postgres::PgPoolOptions::new().max_connections(20);
+    let pool = pool.connect_lazy("postgres://user@127.0.0.1:1/none").unwrap();
+    let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    let client = kube::Client::try_from(config).unwrap();
+    for (change, expected) in rows {
+        let mut options = CacheOptions::default();
+        change(&mut options);
+        let store = || Broker::builder(url()).postgres(pool.clone());
+        let builder = || store().kubernetes_with(client.clone(), options.clone());
+        assert_eq!(one_line(&builder().build().await.err().expect("a refusal")), expected);
+        for refused in
+            [builder().build_unchecked().err(), builder().service().err(), builder().parts().err()]
+        {
+            assert_eq!(refused.expect("a refusal").to_string(), expected);
+        }
+    }
 }
 
 /// A wrapper passes on what it does not change.

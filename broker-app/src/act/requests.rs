@@ -1,6 +1,6 @@
 //! Renders the apply requests of the act stage: a pass sends them, a plan shows them.
 
-use broker_domain::{Error as DomainError, ProvisionedResource};
+use broker_domain::ProvisionedResource;
 use broker_ports::{ApplyRequest, LiveObject, ObjectVersion};
 use broker_render::{
     Agent, ApiUrl, Armed, Bootstrap, Precondition, ProviderProfiles, inject_bootstrap,
@@ -26,10 +26,7 @@ pub(crate) struct Enrolment<'a> {
 }
 
 impl Requests<'_> {
-    pub(crate) fn provider_config(
-        self,
-        precondition: Precondition,
-    ) -> Result<ApplyRequest, DomainError> {
+    pub(crate) fn provider_config(self, precondition: Precondition) -> Result<ApplyRequest, Error> {
         let manifest = self.views.provider_config(self.resource, self.profiles)?;
         Ok(ApplyRequest::open(self.resource.project_id(), manifest, precondition))
     }
@@ -38,15 +35,15 @@ impl Requests<'_> {
         self,
         epoch: u64,
         precondition: Precondition,
-    ) -> Result<ApplyRequest, DomainError> {
+    ) -> Result<ApplyRequest, Error> {
         let shell = self.views.xr(self.resource)?.shell(epoch);
         Ok(ApplyRequest::open(self.resource.project_id(), shell, precondition))
     }
 
     /// # Errors
     ///
-    /// [`Error::Internal`] when the XR is armed with a token and the pass has none; [`DomainError::InvalidInput`] when
-    /// the XRD refuses the injection.
+    /// [`Error::Internal`] when the XR is armed with a token and the pass has none; [`Error::Platform`] when the XRD
+    /// refuses the injection.
     pub(crate) fn arm(
         self,
         with: Armed,
@@ -61,7 +58,7 @@ impl Requests<'_> {
             }
             (Armed::Token(token_id), Some(Enrolment { token, api_url, agent })) => {
                 let bootstrap = Bootstrap { token_id, token, api_url, agent };
-                let sealed = inject_bootstrap(&xr, &bootstrap)?;
+                let sealed = inject_bootstrap(&xr, &bootstrap).map_err(Error::Platform)?;
                 Ok(ApplyRequest::sealed(project, sealed, precondition))
             }
             (Armed::Token(_), None) => {
@@ -76,12 +73,13 @@ impl Requests<'_> {
         with: Armed,
         live: &LiveObject,
         at: &ObjectVersion,
-    ) -> Result<ApplyRequest, DomainError> {
+    ) -> Result<ApplyRequest, Error> {
         let project = self.resource.project_id();
         let xr = self.views.xr(self.resource)?;
         Ok(match with {
             Armed::Token(token) => {
-                let kept = preserve_injection(live.expose(), &xr, token)?;
+                let kept =
+                    preserve_injection(live.expose(), &xr, token).map_err(Error::Platform)?;
                 ApplyRequest::sealed(project, kept, at.unchanged())
             }
             Armed::Standalone => {

@@ -50,7 +50,7 @@ impl TimedPorts {
     ) -> Result<NamespaceObservation, Error> {
         let found = self.assignments.read(|it| it.read(project)).await?;
         let assignment = found.ok_or_else(|| project.not_found())?;
-        assigned_namespace(project, &assignment.namespace)?;
+        assigned_namespace(project, &assignment.namespace).map_err(Error::Platform)?;
         Ok(assignment)
     }
 
@@ -148,6 +148,8 @@ impl References {
     }
 }
 
+/// The parameters fit the blueprint's schema before anything is rendered. So a failure to render is a fault of the
+/// platform's data: the XRD contradicts that schema, or the cloud's endpoint is unfit.
 impl Views {
     pub(crate) fn new(
         blueprint: Arc<BlueprintVersionView>,
@@ -160,10 +162,7 @@ impl Views {
     }
 
     /// The composite resource, before it becomes a shell or armed.
-    pub(crate) fn xr<'a>(
-        &'a self,
-        resource: &'a ProvisionedResource,
-    ) -> Result<Xr<'a>, DomainError> {
+    pub(crate) fn xr<'a>(&'a self, resource: &'a ProvisionedResource) -> Result<Xr<'a>, Error> {
         self.render(identity(resource), resource.mesh_role(), resource.parameters())
     }
 
@@ -172,8 +171,8 @@ impl Views {
         identity: Identity,
         mesh_role: MeshRole,
         parameters: &'a Parameters,
-    ) -> Result<Xr<'a>, DomainError> {
-        xr(&XrInput {
+    ) -> Result<Xr<'a>, Error> {
+        let rendered = xr(&XrInput {
             xrd: &self.blueprint.xrd,
             composition: self.blueprint.composition.clone(),
             injection_strategy: self.blueprint.injection_strategy,
@@ -181,20 +180,22 @@ impl Views {
             identity,
             parameters,
             tags: &self.tags,
-        })
+        });
+        rendered.map_err(Error::Platform)
     }
 
     pub(crate) fn provider_config(
         &self,
         resource: &ProvisionedResource,
         profiles: &ProviderProfiles,
-    ) -> Result<Manifest, DomainError> {
-        provider_config(&ProviderConfigInput {
+    ) -> Result<Manifest, Error> {
+        let rendered = provider_config(&ProviderConfigInput {
             profile: &profiles.of(&self.cloud.provider),
             identity: identity(resource),
             endpoint: &self.cloud.endpoint,
             secret_name: &secret_name(&self.credential.kv_mount, &self.credential.kv_path),
-        })
+        });
+        rendered.map_err(Error::Platform)
     }
 }
 

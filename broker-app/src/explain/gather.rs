@@ -345,7 +345,7 @@ fn outage(error: &Error) -> ClusterFacts {
     let mut cluster = ClusterFacts::unknown(&because);
     let refusal = match error {
         Error::Port { source, .. } => source.refusal(),
-        Error::Domain(_) | Error::LeaseRanOut | Error::Internal(_) => None,
+        Error::Domain(_) | Error::Platform(_) | Error::LeaseRanOut | Error::Internal(_) => None,
     };
     cluster.outage = Some(Outage::new(error.is_infrastructure(), refusal, because));
     cluster

@@ -77,7 +77,7 @@ macro_rules! verdicts {
 }
 
 verdicts! {
-    Ready = "ready" None "everything is in place and no action is needed",
+    Ready = "ready" None "everything is in place",
     Declared = "declared" None "it was accepted; the next pass processes it",
     Provisioning = "provisioning" None "Crossplane and the provider are creating its objects",
     Enrolling = "enrolling" None "the substrate is ready and its agent still has time to enrol",

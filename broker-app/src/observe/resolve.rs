@@ -129,7 +129,7 @@ async fn restorable(
     }
     // An object that no row records would outlive Deleted.
     let problem = "on record has a different kind from its provider's profile";
-    Err(DomainError::invalid("provider_config", problem).into())
+    Err(Error::Platform(DomainError::invalid("provider_config", problem)))
 }
 
 /// The recorded name, or that of the ProviderConfig which an apply would create.

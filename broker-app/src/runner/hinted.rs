@@ -15,7 +15,6 @@ use broker_ports::Backoff;
 use tokio::time::Instant;
 
 /// Resources whose last pass on this replica failed.
-#[derive(Default)]
 pub(super) struct Hinted {
     failed: BTreeMap<ProvisionedResourceId, Failed>,
     backoff: Backoff,
@@ -38,6 +37,10 @@ pub(super) enum Cause {
 }
 
 impl Hinted {
+    pub(super) const fn new(backoff: Backoff) -> Self {
+        Self { failed: BTreeMap::new(), backoff }
+    }
+
     pub(super) fn failed(&mut self, resource: ProvisionedResourceId, cause: Cause) {
         let before = self.failed.remove(&resource);
         let in_a_row = before.map_or(0, |before| before.in_a_row);
@@ -92,7 +95,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn hint_is_followed_at_once_unless_the_last_pass_failed() {
-        let mut hinted = Hinted::default();
+        let mut hinted = Hinted::new(Backoff::default());
         assert!(hinted.may_follow(id(1)), "it did not fail");
         hinted.failed(id(1), Cause::Schedule);
         assert!(!hinted.may_follow(id(1)), "the pass may have caused the hint");
@@ -106,7 +109,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_failure_after_a_hint_lengthens_the_back_off() {
-        let mut hinted = Hinted::default();
+        let mut hinted = Hinted::new(Backoff::default());
         hinted.failed(id(1), Cause::Schedule);
         let started = Instant::now();
         for _ in 0..4 {
@@ -128,7 +131,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn scheduled_attempts_do_not_lengthen_the_hint_back_off() {
-        let mut hinted = Hinted::default();
+        let mut hinted = Hinted::new(Backoff::default());
         for _ in 0..20 {
             hinted.failed(id(1), Cause::Schedule);
         }

@@ -120,6 +120,11 @@ impl Probe {
         self.state().report.without_namespace.get(&resource.id()) == Some(&resource.version())
     }
 
+    /// Whether the last sweep found that Crossplane reports a problem with it. Stale once the row has changed.
+    pub(crate) fn has_problem(&self, resource: &ProvisionedResource) -> bool {
+        self.state().report.with_problem.get(&resource.id()) == Some(&resource.version())
+    }
+
     /// Whether a brake holds the resource.
     pub(crate) fn is_braked(&self, resource: &ProvisionedResource) -> bool {
         let was_applied = resource.substrate().applied().is_some();

@@ -44,7 +44,7 @@ impl<'a> RunLoop<'a> {
             passes: JoinSet::new(),
             jobs: Vec::new(),
             sweeps: JoinSet::new(),
-            hinted: Hinted::default(),
+            hinted: Hinted::new(runner.config().backoff),
             background: BackgroundTasks::start(runner),
         }
     }

@@ -174,7 +174,7 @@ impl Service {
 /// Whether the error concerns this resource only.
 fn is_of_one(error: &Error) -> bool {
     match error {
-        Error::Domain(_) | Error::Internal(_) => true,
+        Error::Domain(_) | Error::Platform(_) | Error::Internal(_) => true,
         Error::Port { source, .. } => source.class() == FailureClass::Rejected,
         Error::LeaseRanOut => false,
     }

@@ -11,7 +11,8 @@ use broker_ports::{
 use super::Service;
 use crate::config::BrokerConfig;
 use crate::decide::Mode;
-use crate::error::{Error, for_schedule};
+use crate::error::Error;
+use crate::reconcile::failed;
 use crate::telemetry::{self, trace};
 
 impl Service {
@@ -124,7 +125,7 @@ impl Service {
         let abandoned = self.abandon_teardown(context, &lease, reason).await;
         let (seen, outcome) = match &abandoned {
             Ok(resource) => (resource.version(), PassOutcome::Succeeded { due_in: None }),
-            Err(error) => (resource.version(), failed(error)),
+            Err(error) => (resource.version(), failed(error, self.config.backoff)),
         };
         // A failed release is ignored: the lease expires, and the caller needs the result of the abandonment.
         let _ = self.ports.schedule.write(|it| it.release(&lease, seen, &outcome)).await;
@@ -203,14 +204,6 @@ impl Service {
             .about(resource.id())
             .in_phase(resource.phase());
         self.ports.audit.write(|it| it.record(&entry)).await
-    }
-}
-
-fn failed(error: &Error) -> PassOutcome {
-    PassOutcome::Failed {
-        reason: error.reason().to_owned(),
-        message: for_schedule(error),
-        retry_after: error.retry_after(),
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! An [explanation](crate::explain) is for operators: it asks every port and names objects. A status costs one read of the
 //! store. In a process that runs the broker it also uses what the runner has learnt: the last sweep (pauses, brakes,
-//! namespaces, unreadable references) and the failures of its own passes. A failure of a pass on another replica is
+//! namespaces, unreadable references, problems that Crossplane reports) and the failures of its own passes. A failure of a pass on another replica is
 //! unknown here until a sweep of this replica meets the same cause.
 
 use broker_domain::{Phase, ProvisionedResource, ProvisionedResourceId};
@@ -52,6 +52,8 @@ pub enum HoldUp {
     Refused,
     /// What it was declared with is gone: the blueprint, the credential, the cloud or the assignment.
     ReferenceMissing,
+    /// Crossplane reports a problem with its composite resource, for example a refusal of the cloud. It is tried again.
+    ProblemReported,
     /// The phase takes longer than usual.
     Slow,
 }
@@ -77,6 +79,7 @@ impl HoldUp {
             Self::Unavailable => "unavailable",
             Self::Refused => "refused",
             Self::ReferenceMissing => "reference_missing",
+            Self::ProblemReported => "problem_reported",
             Self::Slow => "slow",
         }
     }
@@ -94,6 +97,9 @@ impl HoldUp {
             Self::Refused => "the platform refuses what it needs; its operators have to act",
             Self::ReferenceMissing => {
                 "the blueprint, credential, cloud or assignment that it was declared with is gone"
+            }
+            Self::ProblemReported => {
+                "the platform or the cloud reports a problem with it; it is tried again"
             }
             Self::Slow => "it takes longer than usual",
         }
@@ -137,8 +143,8 @@ impl Service {
     /// Where a resource is, and what holds it up: one read of the store.
     ///
     /// Without a runner in this process, `hold_up` is only [`Failed`](HoldUp::Failed) or [`Slow`](HoldUp::Slow), and
-    /// `basis` is [`Basis::Row`]. With one, pauses, brakes and namespaces are as the last sweep found them. Failed passes
-    /// are those of this replica: another replica's are unknown here.
+    /// `basis` is [`Basis::Row`]. With one, pauses, brakes, namespaces and reported problems are as the last sweep found
+    /// them. Failed passes are those of this replica: another replica's are unknown here.
     ///
     /// # Errors
     ///
@@ -188,5 +194,7 @@ fn known_to(probe: &Probe, resource: &ProvisionedResource) -> Option<HoldUp> {
         return Some(HoldUp::SafetyBrake);
     }
     let trouble = probe.trouble_of(resource.id()).map(HoldUp::of_reason);
-    trouble.or_else(|| probe.lacks_namespace(resource).then_some(HoldUp::NamespaceNotReady))
+    trouble
+        .or_else(|| probe.lacks_namespace(resource).then_some(HoldUp::NamespaceNotReady))
+        .or_else(|| probe.has_problem(resource).then_some(HoldUp::ProblemReported))
 }

@@ -41,7 +41,7 @@ impl CircuitBreaker {
 fn is_unanswered(error: &Error) -> bool {
     match error {
         Error::Port { source, .. } => source.class() != FailureClass::Rejected,
-        Error::Domain(_) | Error::LeaseRanOut | Error::Internal(_) => false,
+        Error::Domain(_) | Error::Platform(_) | Error::LeaseRanOut | Error::Internal(_) => false,
     }
 }
 

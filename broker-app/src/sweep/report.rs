@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use broker_domain::{Phase, ProvisionedResourceId, Version};
-use broker_ports::{Brake, CachedXr, ConfigPresence, SpecState};
+use broker_ports::{Brake, CachedXr, CompactRow, ConfigPresence, SpecState};
 
 use super::Work;
 use crate::error::{Error, in_words};
@@ -44,6 +44,8 @@ pub struct SweepReport {
     pub(crate) paused: BTreeSet<ProvisionedResourceId>,
     /// Resources that wait for the namespace of their Project, each with the version of its row.
     pub(crate) without_namespace: BTreeMap<ProvisionedResourceId, Version>,
+    /// Resources whose composite resource reports a problem, each with the version of its row.
+    pub(crate) with_problem: BTreeMap<ProvisionedResourceId, Version>,
     /// Resources that are not settled. Only these can still have an error from an earlier pass.
     pub(crate) unsettled: BTreeSet<ProvisionedResourceId>,
 }
@@ -102,6 +104,14 @@ impl SweepReport {
         let CachedXr::Present { spec, config, .. } = cached else { return };
         self.drifted += usize::from(phase == Phase::Ready && *spec == SpecState::Drifted);
         self.missing_configs += usize::from(*config == ConfigPresence::Missing);
+    }
+
+    /// Records a problem that Crossplane reports. A Ready resource waits for nothing.
+    pub(super) fn problem(&mut self, row: &CompactRow, cached: &CachedXr) {
+        let fails = matches!(cached, CachedXr::Present { status, .. } if status.sync_failed);
+        if fails && row.phase != Phase::Ready {
+            self.with_problem.insert(row.id, row.version);
+        }
     }
 
     pub(super) fn count_phase(&mut self, phase: Phase) {

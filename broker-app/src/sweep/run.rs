@@ -95,6 +95,7 @@ impl<'a> SweepRun<'a> {
             };
             self.losses.count(row, &snapshot.cached, snapshot.namespace_ready());
             self.report.drift(row.phase, &snapshot.cached);
+            self.report.problem(row, &snapshot.cached);
             if !snapshot.namespace_ready() {
                 self.report.without_namespace.insert(row.id, row.version);
             }

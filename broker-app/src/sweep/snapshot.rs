@@ -226,7 +226,7 @@ impl<'a> SnapshotReader<'a> {
             project: row.project_id,
             blueprint_version: row.blueprint_version_id,
         };
-        let rendered = views.render(identity, row.mesh_role, parameters).map_err(Error::from)?;
+        let rendered = views.render(identity, row.mesh_role, parameters)?;
         let armed = Armed::of(row.mesh_role, row.bootstrap_token_id);
         Ok(armed.map(|armed| rendered.armed(&armed).digest()))
     }

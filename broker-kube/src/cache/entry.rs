@@ -77,6 +77,7 @@ pub(super) struct Entry {
     armed: Arming,
     ready: Option<ConditionStatus>,
     synced: Option<ConditionStatus>,
+    sync_failed: bool,
     deleting: bool,
     spec: SpecState,
 }
@@ -99,6 +100,7 @@ impl Entry {
             armed,
             ready: status.ready,
             synced: status.synced,
+            sync_failed: status.sync_failed,
             deleting: status.deleting,
             spec,
         })
@@ -117,6 +119,7 @@ impl Entry {
         status.deleting = self.deleting;
         status.ready = self.ready;
         status.synced = self.synced;
+        status.sync_failed = self.sync_failed;
         status.ready_generation = self.ready_generation;
         status.provisioning_failed = self.provisioning_failed.as_deref().map(str::to_owned);
         CachedXr::seen(
@@ -188,6 +191,7 @@ mod tests {
             "status": {"conditions": [
                 {"type": "Ready", "status": "False", "observedGeneration": 3},
                 {"type": "ProvisioningFailed", "status": "True", "message": "no such region"},
+                {"type": "Synced", "status": "False", "reason": "ReconcileError"},
             ]},
         })
     }

@@ -194,7 +194,7 @@ impl Backoff {
         self.failures = self.failures.saturating_add(1);
         // Needs no reproducible seed: it only spreads the load on the server.
         let thousandths = 500 + self.jitter.hash_one(self.failures) % 501;
-        let wait = whole * u32::try_from(thousandths).unwrap_or(1000) / 1000;
+        let wait = whole / 1000 * u32::try_from(thousandths).unwrap_or(1000);
         asked.map_or(wait, |asked| asked.max(wait))
     }
 

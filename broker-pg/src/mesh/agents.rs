@@ -6,7 +6,7 @@ use secrecy::{ExposeSecret, SecretString};
 use sqlx::PgConnection;
 
 use super::{NodeRow, OfNode, PeerRow, PgMesh};
-use crate::error::Classified;
+use crate::error::{Classified, drifted};
 use crate::sql::{Statement, columns, params};
 use crate::token_issuer::{TokenRow, digest};
 
@@ -133,7 +133,7 @@ impl PgMesh {
         let node = ENROL_NODE.optional(&mut connection, asked).await.committing();
         match node.map_err(EnrolError::Store)? {
             Some(NodeRow { id }) => {
-                NodeId::new(id).map_err(|error| EnrolError::Store(error.into()))
+                NodeId::new(id).map_err(|error| EnrolError::Store(drifted("nodes", id, error)))
             }
             None => Err(why_not_enrolled(&mut connection, sha256).await),
         }
@@ -150,7 +150,7 @@ impl PgMesh {
         let peer =
             JOIN_MESH.optional(&mut connection, OfNode { node: node.as_uuid() }).await.committing();
         match peer.map_err(JoinError::Store)? {
-            Some(PeerRow { id }) => PeerId::new(id).map_err(|error| JoinError::Store(error.into())),
+            Some(row) => row.into_peer().map_err(JoinError::Store),
             None => Err(why_not_joined(&mut connection, node).await),
         }
     }

@@ -1,5 +1,7 @@
 //! Persist on Postgres: stores a new resource, in its own or in the host's transaction.
 
+use std::fmt;
+
 use broker_domain::{ClusterId, Error, Event, NotFound, Snapshot};
 use broker_ports::{Admitted, Created, PortError, TraceParent, wire};
 use serde_json::Value;
@@ -219,15 +221,16 @@ async fn insert(
     match CREATE.optional(connection, values).await {
         Ok(stored) => Ok(stored.is_some_and(|CreateRow { id }| id == resource.id().as_uuid())),
         Err(error) => Err(match refused(&error, admitted, &event) {
-            Some(domain) => domain.into(),
+            Some(refused) => refused,
             None => classify(error, lost),
         }),
     }
 }
 
-fn refused(error: &sqlx::Error, admitted: &Admitted, event: &EventValues) -> Option<Error> {
+/// A missing reference refuses the declaration. A taken id does not: the broker minted it.
+fn refused(error: &sqlx::Error, admitted: &Admitted, event: &EventValues) -> Option<PortError> {
     let resource = admitted.change().resource();
-    Some(match constraint(error)? {
+    let missing = match constraint(error)? {
         "provisioned_resources_project_id_fkey" => {
             Error::invalid("project_id", "names no existing project")
         }
@@ -243,11 +246,17 @@ fn refused(error: &sqlx::Error, admitted: &Admitted, event: &EventValues) -> Opt
         // The second constraint: a resource was purged before its events.
         "provisioned_resources_pkey"
         | "provisioning_outbox_provisioned_resource_id_sequence_key" => {
-            Error::invalid("id", format!("{} is taken; use a new one", resource.id()))
+            return Some(taken("id", resource.id()));
         }
-        "provisioning_outbox_pkey" => event.taken(),
+        "provisioning_outbox_pkey" => return Some(event.taken()),
         _ => return None,
-    })
+    };
+    Some(missing.into())
+}
+
+fn taken(field: &str, id: impl fmt::Display) -> PortError {
+    PortError::rejected("a new id is taken")
+        .with_source(Error::invalid(field, format!("{id} is taken; use a new one")))
 }
 
 /// An event as column values; all `None` for a change without an event.
@@ -271,8 +280,7 @@ impl EventValues {
         })
     }
 
-    pub(super) fn taken(&self) -> Error {
-        let id = self.id.unwrap_or_default();
-        Error::invalid("event_id", format!("{id} is taken; use a new one"))
+    pub(super) fn taken(&self) -> PortError {
+        taken("event_id", self.id.unwrap_or_default())
     }
 }

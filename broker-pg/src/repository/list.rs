@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::row::{ResourceRow, resource_columns};
-use crate::error::Classified;
+use crate::error::{Classified, drifted};
 use crate::sql::{Statement, columns, params};
 use crate::store::PgStore;
 
@@ -148,11 +148,14 @@ pub(super) fn cut<R, T>(
     let limit = usize::from(limit.get()).min(fits);
     let more = rows.len() > limit;
     rows.truncate(limit);
-    let next = rows.last().filter(|_| more).map(&id).map(ProvisionedResourceId::new);
+    // Invariant: no page contains the nil id, after which the first page starts.
+    let parsed = |id: Uuid| {
+        ProvisionedResourceId::new(id).map_err(|error| drifted("provisioned_resources", id, error))
+    };
+    let next = rows.last().filter(|_| more).map(|row| parsed(id(row)));
     let (mut readable, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());
     for row in rows {
-        // Invariant: no page contains the nil id, after which the first page starts.
-        let id = ProvisionedResourceId::new(id(&row))?;
+        let id = parsed(id(&row))?;
         match read(row) {
             Ok(row) => readable.push(row),
             Err(error) => unreadable.push(UnreadableRow::new(id, error)),
@@ -191,5 +194,19 @@ impl PgStore {
             ResourceRow::into_resource,
         )?;
         Ok(ListPage::new(readable, next, Watermark::new(watermark)).with_unreadable(unreadable))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nil_id_of_a_row_is_drift_and_no_refusal() {
+        let limits = (PageSize::MAX, PageBytes::MAX);
+        let cut = cut(vec![Uuid::nil()], limits, |id| *id, |_| 0, Ok);
+        let error = cut.map(drop).unwrap_err();
+        assert!(!error.is_refusal() && error.domain().is_some(), "{error:?}");
+        assert!(error.to_string().starts_with("plexsphere.provisioned_resources"), "{error}");
     }
 }

@@ -201,7 +201,7 @@ pub(super) async fn write(
     let answer = match WRITE.optional(connection, values).await {
         Ok(answer) => answer,
         Err(error) if constraint(&error) == Some("provisioning_outbox_pkey") => {
-            return Err(event.taken().into());
+            return Err(event.taken());
         }
         Err(error) => return Err(classify(error, lost)),
     };

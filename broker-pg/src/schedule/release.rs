@@ -1,7 +1,7 @@
 //! Persist on Postgres: releases a lease, with back-off after a failure.
 
 use broker_domain::Version;
-use broker_ports::{Backoff, Lease, PassOutcome, PortError, Released};
+use broker_ports::{Lease, PassOutcome, PortError, Released};
 use uuid::Uuid;
 
 use crate::error::Classified;
@@ -10,7 +10,7 @@ use crate::store::PgStore;
 use crate::values::{microseconds, signed, text};
 
 params! {
-    /// `reason` is set for a failure only. `due_microseconds` is then its minimum wait.
+    /// `reason`, `message` and the back-off are set for a failure only. `due_microseconds` is then its minimum wait.
     struct ReleaseValues<'a> {
         id: Uuid,
         epoch: i64,
@@ -18,8 +18,8 @@ params! {
         due_microseconds: Option<i64>,
         reason: Option<&'a str>,
         message: Option<&'a str>,
-        backoff_first: i64,
-        backoff_longest: i64,
+        backoff_first: Option<i64>,
+        backoff_longest: Option<i64>,
         stands: bool,
     }
 }
@@ -75,32 +75,24 @@ impl PgStore {
         seen: Version,
         outcome: &PassOutcome,
     ) -> Result<Released, PortError> {
-        let (due, reason, message) = match outcome {
-            PassOutcome::Succeeded { due_in } | PassOutcome::Stands { due_in } => {
-                (*due_in, None, None)
+        let (due, failure) = match outcome {
+            PassOutcome::Succeeded { due_in } | PassOutcome::Stands { due_in } => (*due_in, None),
+            PassOutcome::Failed { reason, message, retry_after, backoff } => {
+                (*retry_after, Some((text(reason), text(message), *backoff)))
             }
-            PassOutcome::Failed { reason, message, retry_after, .. } => {
-                (*retry_after, Some(text(reason)), Some(text(message)))
+            PassOutcome::Ended { reason, message, backoff } => {
+                (None, Some((text(reason), text(message), *backoff)))
             }
-            PassOutcome::Ended { reason, message } => {
-                (None, Some(text(reason)), Some(text(message)))
-            }
-        };
-        let first = match outcome {
-            PassOutcome::Ended { .. } => Backoff::SOON,
-            PassOutcome::Succeeded { .. }
-            | PassOutcome::Stands { .. }
-            | PassOutcome::Failed { .. } => self.backoff.first,
         };
         let values = ReleaseValues {
             id: lease.resource.as_uuid(),
             epoch: signed(lease.epoch.get()),
             seen: signed(seen.get()),
             due_microseconds: due.map(microseconds),
-            reason: reason.as_deref(),
-            message: message.as_deref(),
-            backoff_first: microseconds(first),
-            backoff_longest: microseconds(self.backoff.longest),
+            reason: failure.as_ref().map(|(reason, ..)| reason.as_str()),
+            message: failure.as_ref().map(|(_, message, _)| message.as_str()),
+            backoff_first: failure.as_ref().map(|(.., backoff)| microseconds(backoff.first)),
+            backoff_longest: failure.as_ref().map(|(.., backoff)| microseconds(backoff.longest)),
             stands: matches!(outcome, PassOutcome::Stands { .. }),
         };
         let mut connection = self.connection().await?;

@@ -18,7 +18,7 @@ use rand::rngs::StdRng;
 
 use self::state::{References, State};
 use crate::Answer;
-use broker_ports::{AuditRecord, Backoff, Clock, PortError};
+use broker_ports::{AuditRecord, Clock, PortError};
 
 /// A store in this process. Clones are handles on the same store, like connections to a database.
 ///
@@ -75,11 +75,6 @@ impl MemoryStore {
                 references.know(declaration);
             }
         });
-    }
-
-    /// The bounds of the back-off.
-    pub fn backoff(&self) -> Backoff {
-        self.locked(|state| state.backoff)
     }
 
     /// The whole audit, including lines without a resource, oldest first.

@@ -19,6 +19,9 @@ use super::live::{
 use super::write::ObjectVersion;
 use crate::error::PortError;
 
+/// Crossplane's reason for a Synced condition that is False because of a pause.
+const PAUSED_REASON: &str = "ReconcilePaused";
+
 impl ObjectVersion {
     /// Reads the version from an object's metadata.
     ///
@@ -55,6 +58,7 @@ impl XrStatus {
     pub fn of(object: &Value) -> Self {
         let all = conditions(object, &[]);
         let find = |kind: &str| all.iter().find(|condition| condition.kind == kind);
+        let synced = find("Synced");
         let failed =
             find("ProvisioningFailed").filter(|failed| failed.status == ConditionStatus::True);
         Self {
@@ -64,7 +68,10 @@ impl XrStatus {
                 && holds(object, FOREGROUND),
             ready: find("Ready").map(|ready| ready.status),
             ready_generation: find("Ready").and_then(|ready| ready.observed_generation),
-            synced: find("Synced").map(|synced| synced.status),
+            synced: synced.map(|synced| synced.status),
+            sync_failed: synced.is_some_and(|synced| {
+                synced.status == ConditionStatus::False && synced.reason != PAUSED_REASON
+            }),
             provisioning_failed: failed.map(|_| {
                 let hidden = injected(object);
                 let said = conditions(object, &hidden).into_iter();
@@ -284,6 +291,21 @@ mod tests {
         assert_eq!((status.generation, status.ready_generation), (3, Some(2)));
         assert!(status.deleting && status.ready == Some(ConditionStatus::True));
         assert_eq!(status.provisioning_failed.as_deref(), Some("refused █"));
+    }
+
+    #[test]
+    fn sync_fails_when_synced_is_false_and_not_because_of_a_pause() {
+        for (status, reason, fails, why) in [
+            ("False", "ReconcileError", true, "Crossplane cannot compose"),
+            ("False", "ReconcilePaused", false, "the object is paused"),
+            ("True", "ReconcileSuccess", false, "all is well"),
+            ("Unknown", "ReconcileError", false, "unknown is not False"),
+        ] {
+            let synced = json!({"type": "Synced", "status": status, "reason": reason});
+            let read = XrStatus::of(&json!({"status": {"conditions": [synced]}}));
+            assert_eq!(read.sync_failed, fails, "{why}");
+        }
+        assert!(!XrStatus::of(&json!({})).sync_failed, "nothing is reported yet");
     }
 
     #[test]

@@ -100,6 +100,8 @@ pub struct XrStatus {
     pub ready_generation: Option<i64>,
     /// Its Synced condition. Crossplane sets it to False while it cannot reconcile the object.
     pub synced: Option<ConditionStatus>,
+    /// Crossplane reports a problem: Synced is False, and not because the object is paused.
+    pub sync_failed: bool,
     /// The message of its `ProvisioningFailed` condition, if that is True.
     pub provisioning_failed: Option<String>,
 }
@@ -114,6 +116,7 @@ impl XrStatus {
             ready: None,
             ready_generation: None,
             synced: None,
+            sync_failed: false,
             provisioning_failed: None,
         }
     }
@@ -317,6 +320,7 @@ mod tests {
             ready: Some(ConditionStatus::True),
             ready_generation: Some(4),
             synced: None,
+            sync_failed: false,
             provisioning_failed: None,
         }
     }

@@ -42,7 +42,7 @@ impl ConfigKind {
 
 impl From<ProviderProfile> for ConfigKind {
     fn from(profile: ProviderProfile) -> Self {
-        Self { api_version: profile.api_version(), kind: profile.kind, scope: profile.scope }
+        Self::new(profile.api_version(), profile.kind().to_owned(), profile.scope())
     }
 }
 

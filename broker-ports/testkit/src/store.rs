@@ -27,7 +27,6 @@
 //!     fn schedule(&self) -> &dyn Schedule { &self.store }
 //!     fn outbox(&self) -> &dyn Outbox { &self.store }
 //!     fn audit(&self) -> &dyn AuditSink { &self.store }
-//!     fn backoff(&self) -> Backoff { self.store.backoff() }
 //!
 //!     async fn know(&self, declaration: &Declaration) -> Result<(), PortError> {
 //!         self.store.know(declaration);
@@ -78,9 +77,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use broker_domain::{Declaration, ProvisionedResourceId};
-use broker_ports::{
-    Admitted, AuditRecord, AuditSink, Backoff, Created, Outbox, Repository, Schedule,
-};
+use broker_ports::{Admitted, AuditRecord, AuditSink, Created, Outbox, Repository, Schedule};
 
 use crate::prelude::*;
 
@@ -98,9 +95,6 @@ pub trait StoreUnderTest: Send + Sync {
 
     /// The audit of the same store.
     fn audit(&self) -> &dyn AuditSink;
-
-    /// The store's configured back-off.
-    fn backoff(&self) -> Backoff;
 
     /// Registers everything that the declaration refers to. Anything else must not exist.
     ///

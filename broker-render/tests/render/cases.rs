@@ -96,6 +96,7 @@ fn parsed(what: &str, text: &str) -> Option<String> {
         "group" => message_of(profile.with_group(text)),
         "version" => message_of(profile.with_version(text)),
         "kind" => message_of(profile.with_kind(text)),
+        "secret key" => message_of(profile.with_secret_key(text)),
         "strategy" => message_of(InjectionStrategy::try_from(text)),
         "url" => message_of(ApiUrl::new(text)),
         "package" => message_of(DebianPackage::new(text)),

@@ -90,8 +90,8 @@ fn profiles() -> Vec<(Provider, ProviderProfile, Agent)> {
             provider("gcp"),
             ProviderProfile::of(&provider("gcp"))
                 .with_version("v1")
-                .unwrap()
-                .with_secret_key("credentials.json"),
+                .and_then(|profile| profile.with_secret_key("credentials.json"))
+                .unwrap(),
             Agent::default().with_source(AgentSource::Download(download)),
         ),
     ]

@@ -235,6 +235,10 @@ impl Cluster for SyntheticRows {
     async fn hints(&self) -> Result<Hints, PortError> {
         unsupported()
     }
+
+    async fn watch(&self) {
+        std::future::pending::<()>().await;
+    }
 }
 
 #[async_trait]

@@ -4,10 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker_app::BrokerConfig;
-use broker_embed::{Broker, Parts};
+use broker_embed::{Broker, Parts, kube_cluster};
 use broker_kube::cache::{Cache, CacheOptions};
-use broker_kube::{KubeCluster, KubeOptions};
-use broker_ports::Deadlines;
 use kube::Client;
 use sqlx::PgPool;
 
@@ -17,10 +15,8 @@ use crate::failure::OrFail;
 /// The parts of a broker, and the cache, which a test may read or run. The client must send each
 /// request once.
 pub(super) fn parts(pool: &PgPool, client: Client, config: BrokerConfig) -> (Parts, Arc<Cache>) {
-    let cache = Arc::new(Cache::new(client.clone(), CacheOptions::default()));
-    let Deadlines { cluster_read, cluster_write, .. } = config.deadlines;
-    let options = KubeOptions::new(cluster_read, cluster_write);
-    let cluster = KubeCluster::new(client, options, Arc::clone(&cache));
+    let options = CacheOptions::default();
+    let (cluster, cache) = kube_cluster(client, options, &config).or_fail("the default options");
     let builder = Broker::configured(config).postgres(pool.clone()).cluster(cluster);
     (builder.parts().or_fail("a configuration that works"), cache)
 }

@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{BufRead, BufReader},
     path::PathBuf,
+    process::{Command, Stdio},
 };
 
 use broker_test_servers::servers::{Run, SERVERS_VARIABLE};
@@ -85,6 +86,24 @@ async fn run_killed_during_its_start_leaves_nothing() {
         })
         .await;
         send(&runner, Signal::KILL);
+        place.wait_until_nothing_is_left().await;
+    }
+}
+
+/// `up` is `cargo run`, which replaces itself by the task.
+#[tokio::test]
+async fn up_ended_during_its_start_leaves_nothing() {
+    for signal in [Signal::TERM, Signal::KILL] {
+        let (place, record) = (Place::new(), tempfile::tempdir().unwrap());
+        let mut up = Command::new(env!("CARGO"));
+        let up = up.args(["xtask", "up"]).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+        let up = up.env("TMPDIR", &place.directory).env("BROKER_UP_DIR", record.path());
+        let up = Killed(up.env_remove(SERVERS_VARIABLE).stdout(Stdio::null()).spawn().unwrap());
+        until("the first server to start", || async {
+            (!standing_in(&place.directory).is_empty()).then_some(())
+        })
+        .await;
+        send(&up, signal);
         place.wait_until_nothing_is_left().await;
     }
 }

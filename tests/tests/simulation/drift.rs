@@ -1,10 +1,11 @@
 //! Drift: an edited composite resource is reported, a missing ProviderConfig is restored.
 
 use broker_app::explain::Verdict;
-use broker_app::{Error, SweepReport};
+use broker_app::{Error, ErrorKind, SweepReport};
 use broker_domain::{ObjectReference, Phase, ProvisionedResource};
-use broker_ports::PageSize;
-use broker_render::BLUEPRINT_VERSION_LABEL;
+use broker_ports::{CloudView, PageSize};
+use broker_render::{BLUEPRINT_VERSION_LABEL, Provider};
+use broker_testkit::builders::id;
 use broker_tests::world::{NODE, STANDALONE, World, declaration, operator};
 use serde_json::json;
 
@@ -70,6 +71,22 @@ async fn denied_restore_of_a_config_does_not_block_ready() {
     world.cluster.stop_denying(config.kind());
     world.round(enrolling.id()).await.unwrap();
     assert!(world.cluster.stands(&config));
+}
+
+/// An object of the new kind would outlive Deleted: no row records it.
+#[tokio::test]
+async fn config_of_another_provider_is_not_restored() {
+    let world = World::new();
+    let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+    let (config, _) = objects(&world, &ready);
+    let provider = Provider::new("aws").unwrap();
+    world.neighbours.add_cloud(CloudView::new(id(0xc0), provider, "{}"));
+    world.cluster.delete_in_background(&config);
+    let error = world.round(ready.id()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Internal, "{error}");
+    assert_eq!(error.reason(), "platform_misconfigured", "{error}");
+    assert!(error.to_string().starts_with("provider_config: "), "{error}");
+    assert!(!world.cluster.stands(&config));
 }
 
 #[tokio::test]

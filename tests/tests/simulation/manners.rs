@@ -34,7 +34,7 @@ async fn expect_alive(expected: usize) {
 /// The lifetime of a few resources on the current runtime, in real time.
 async fn a_story() {
     let world = World::new();
-    let runner = world.runner_with(config_with(|it| it.poll_interval = Duration::from_millis(5)));
+    let runner = world.runner_with(config_with(|it| it.poll_interval = Duration::from_millis(10)));
     let alive = Handle::current().metrics().num_alive_tasks();
     background(runner, async {
         let ids = declare(&world, 8).await;

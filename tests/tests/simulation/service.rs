@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use broker_app::decide::Mode;
-use broker_app::{BootError, PassResult, Waited};
-use broker_domain::{Action, Declaration, Phase, ProvisionedResource};
-use broker_memory::Verb;
-use broker_ports::{AuditAction, ListQuery, PageSize, Schedule};
+use broker_app::explain::Verdict;
+use broker_app::{BootError, ErrorKind, PassResult, Waited, one_line};
+use broker_domain::{Action, Declaration, MeshRole, Phase, ProvisionedResource};
+use broker_memory::{BlueprintDocuments, Verb};
+use broker_ports::{AuditAction, CloudView, ListQuery, NamespaceObservation, PageSize, Schedule};
+use broker_render::{InjectionStrategy, Provider};
 use broker_testkit::builders::id;
 use broker_tests::world::{
     NODE, SIZED, STANDALONE, World, background, config_with, declaration, operator, project,
+    xrd_document,
 };
 
 fn trail(world: &World) -> usize {
@@ -42,6 +45,74 @@ async fn refused_declaration_stores_nothing_and_is_audited() {
     }
     let page = world.service.list(&operator(), &ListQuery::new(PageSize::MAX)).await.unwrap();
     assert_eq!(page.resources, []);
+}
+
+/// The XRD of the blueprint declares no size any more.
+fn narrow(world: &World) {
+    let mut xrd = xrd_document("example.org", "Cluster", "clusters");
+    let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
+    let parameters = xrd.pointer_mut(&format!("{spec}/parameters/properties")).unwrap();
+    parameters.as_object_mut().unwrap().remove("size");
+    let documents = BlueprintDocuments {
+        xrd: xrd.to_string().into_bytes(),
+        composition: BlueprintDocuments::composition_named("clusters"),
+        parameter_schema: br#"{"parameters":[{"name":"size","type":"string"},
+            {"name":"count","type":"integer"}]}"#
+            .to_vec(),
+        injection_strategy: InjectionStrategy::CloudInitUserData,
+        mesh_role: MeshRole::Node,
+        composed_kinds: Vec::new(),
+    };
+    world.neighbours.publish(id(SIZED), documents);
+}
+
+/// No caller can mend these, and their text is for the operators.
+#[tokio::test]
+async fn fault_of_the_platform_is_internal_and_not_audited() {
+    type Spoil = fn(&World);
+    let rows: [(&str, Spoil, Verdict); 3] = [
+        (
+            "assignment.namespace",
+            |world| world.neighbours.place(project(), NamespaceObservation::new("default", true)),
+            Verdict::CannotRender,
+        ),
+        (
+            "cloud.endpoint",
+            |world| {
+                let provider = Provider::new("hetzner").unwrap();
+                world.neighbours.add_cloud(CloudView::new(id(0xc0), provider, "[]"));
+            },
+            Verdict::PassFailing,
+        ),
+        ("spec.parameters.size", narrow, Verdict::CannotRender),
+    ];
+    for (field, spoil, verdict) in rows {
+        let world = World::new();
+        let declared = declaration(SIZED).with_parameters(r#"{"size":"small"}"#);
+        let stored = world.declare(&declared).await.unwrap().id();
+        spoil(&world);
+        let before = trail(&world);
+        let service = &world.service;
+        for (call, answer) in [
+            ("provision", service.provision(&operator(), &declared).await.map(drop)),
+            ("admit", service.admit(&operator(), &declared).await.map(drop)),
+            ("plan", service.plan_declaration(&operator(), &declared).await.map(drop)),
+            ("replace", service.replace(&operator(), stored, None).await.map(drop)),
+        ] {
+            let error = answer.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Internal, "{call}: {error}");
+            assert_eq!(error.reason(), "platform_misconfigured", "{call}: {error}");
+            assert!(!error.public_message().contains(field), "{call}: {error}");
+            assert!(one_line(&error).contains(field), "{call}: {error}");
+        }
+        assert_eq!(trail(&world), before, "{field}: an audit line");
+
+        let error = world.round(stored).await.unwrap_err();
+        assert_eq!(error.reason(), "platform_misconfigured", "{field}");
+        let explained = world.explain(stored).await;
+        assert_eq!(explained.verdict, verdict, "{field}");
+        assert!(explained.to_string().contains(field), "{explained}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

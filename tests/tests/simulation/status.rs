@@ -124,3 +124,60 @@ async fn status_with_a_runner_names_the_hold_up() {
         .await;
     }
 }
+
+/// What Crossplane reports on the composite resource, as the last sweep found it in the watch cache.
+#[tokio::test(start_paused = true)]
+async fn status_with_a_runner_knows_a_reported_problem() {
+    const PROBLEM: &str = "quota of 10.0.0.7 exceeded";
+    let rows: [(&str, Option<Behaviour>, Option<HoldUp>); 3] = [
+        (
+            "the Composition fails",
+            Some(Behaviour::unsynced(PROBLEM)),
+            Some(HoldUp::ProblemReported),
+        ),
+        ("nothing is reported", Some(Behaviour::never_ready()), None),
+        ("it reached Ready", None, None),
+    ];
+    for (why, behaviour, expected) in rows {
+        let world = World::new();
+        let declared = world.declare(&declaration(STANDALONE)).await.unwrap().id();
+        if let Some(behaviour) = behaviour {
+            world.cluster.behave_for(declared, behaviour);
+        }
+        let runner = world.runner_with(config("replica-1"));
+        let service = world.service.clone().with_probe(runner.probe());
+        background(runner, async {
+            for _ in 0..20 {
+                world.let_time_pass().await;
+            }
+            tokio::time::sleep(Duration::from_secs(31)).await;
+            let told = status(&service, declared).await;
+            assert_eq!((told.hold_up, told.basis), (expected, Basis::RowAndRunner), "{why}");
+            assert!(!told.to_json().to_string().contains("10.0.0.7"), "{why}");
+
+            world.cluster.behave_for(declared, Behaviour::never_ready());
+            world.let_time_pass().await;
+            tokio::time::sleep(Duration::from_secs(31)).await;
+            assert_eq!(status(&service, declared).await.hold_up, None, "{why}: it is over");
+        })
+        .await;
+    }
+}
+
+/// A pause also sets Synced to False: the broker's own of a shell, and one by an operator of the cluster.
+#[tokio::test(start_paused = true)]
+async fn status_of_a_paused_composite_reports_no_problem() {
+    let world = World::new();
+    let declared = world.declare(&declaration(STANDALONE)).await.unwrap();
+    world.cluster.behave_for(declared.id(), Behaviour::never_ready());
+    world.until(declared.id(), Phase::Provisioning).await;
+    world.cluster.pause(&world.xr(&declared));
+    world.cluster.tick();
+    let runner = world.runner_with(config("replica-1"));
+    let service = world.service.clone().with_probe(runner.probe());
+    background(runner, async {
+        tokio::time::sleep(Duration::from_secs(31)).await;
+        assert_eq!(status(&service, declared.id()).await.hold_up, None);
+    })
+    .await;
+}

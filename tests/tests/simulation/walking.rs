@@ -1,11 +1,13 @@
 //! Every path of a resource's lifetime in memory, and properties that only an in-memory world
 //! shows.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use broker_app::PassResult;
 use broker_domain::Phase;
 use broker_memory::{Behaviour, Verb};
+use broker_ports::Repository as _;
 use broker_tests::world::{NODE, World, declaration, operator, project};
 
 use crate::paths::every_path;
@@ -128,4 +130,17 @@ async fn phase_is_stored_after_its_act() {
     assert_eq!(world.get(declared.id()).await.phase(), Phase::Deregistering);
     world.cluster.allow_everything();
     world.until(declared.id(), Phase::Deleted).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_pass_has_its_own_correlation_id_in_the_audit() {
+    let world = World::new();
+    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let history = world.store.history(ready.id()).await.unwrap();
+    let ids = history.iter().map(|line| line.entry.attribution.correlation_id.as_str());
+    let passes: Vec<_> = ids.filter_map(|id| id.strip_prefix("pass:")).collect();
+    let epochs = passes.iter().filter_map(|id| id.strip_prefix(&format!("{}:", ready.id())));
+    let epochs: BTreeSet<u64> = epochs.map(|epoch| epoch.parse().unwrap()).collect();
+    assert!(passes.iter().all(|id| id.starts_with(&ready.id().to_string())), "{passes:?}");
+    assert!(epochs.len() >= 3, "a Node needs several passes: {passes:?}");
 }

@@ -155,7 +155,7 @@ pub(super) fn text(page: &str) -> Result<String> {
     let [.., most] = SIZES;
     let (load, _) = costs.load(most);
     let limits = load.map(|(load, name)| {
-        format!("- {name} is at its end with {} resources\n", capacity(load, most))
+        format!("- {name} is saturated at {} resources\n", capacity(load, most))
     });
     Ok(format!(
         "| resources | API server busy | database busy | sweep, of its interval | memory of a replica | \

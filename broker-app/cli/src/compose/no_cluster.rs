@@ -63,4 +63,8 @@ impl Cluster for NoCluster {
     async fn hints(&self) -> Result<Hints, PortError> {
         self.refuse()
     }
+
+    async fn watch(&self) {
+        std::future::pending::<()>().await;
+    }
 }

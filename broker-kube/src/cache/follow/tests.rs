@@ -28,6 +28,12 @@ fn backoff_grows_to_its_limit_and_resets() {
 }
 
 #[test]
+fn backoff_of_the_longest_time_does_not_overflow() {
+    let options = CacheOptions::default().with_waits(Duration::MAX, Duration::MAX);
+    assert!(Backoff::new(&options).next(None) > Duration::MAX / 3);
+}
+
+#[test]
 fn backoff_honours_retry_after() {
     let mut backoff = Backoff::new(&CacheOptions::default());
     assert_eq!(backoff.next(Some(Duration::from_mins(2))), Duration::from_mins(2));

@@ -3,12 +3,10 @@
 use std::ops::ControlFlow;
 
 use async_trait::async_trait;
-use broker_domain::{
-    Error, Phase, ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId,
-};
+use broker_domain::{Phase, ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId};
 
 use super::MemoryStore;
-use super::state::{Row, Slot, State};
+use super::state::{Row, Slot, State, taken};
 use crate::Answer;
 use broker_ports::{
     Admitted, Attribution, AuditRecord, Created, ListPage, ListQuery, PurgeRequest, Replaced,
@@ -75,7 +73,7 @@ impl State {
             references.check(change.resource())?;
         }
         if self.rows.contains_key(&id) {
-            return Err(Error::invalid("id", format!("{id} is taken; use a new one")).into());
+            return Err(taken("id", id));
         }
         self.check_event(change.event())?;
         Ok(ControlFlow::Continue(self.stamped(change.resource())?))

@@ -11,8 +11,8 @@ use super::MemoryStore;
 use super::state::{Row, State};
 use crate::Answer;
 use broker_ports::{
-    Attribution, AuditAction, AuditEntry, Backoff, Brake, BrakeRelease, ClaimRequest, ClaimTarget,
-    Due, Lane, Lease, Loss, PageSize, PassOutcome, Permit, PermitRequest, Released, Schedule,
+    Attribution, AuditAction, AuditEntry, Brake, BrakeRelease, ClaimRequest, ClaimTarget, Due,
+    Lane, Lease, Loss, PageSize, PassOutcome, Permit, PermitRequest, Released, Schedule,
     ScheduleEntry, Wakeups,
 };
 
@@ -96,13 +96,12 @@ impl State {
             PassOutcome::Succeeded { due_in } | PassOutcome::Stands { due_in } => {
                 due_in.map(|wait| self.after(wait))
             }
-            PassOutcome::Failed { retry_after, .. } => {
-                let wait = self.backoff.ceiling(attempts).mul_f64(drawn);
-                let asked_for = retry_after.unwrap_or_default().min(self.backoff.longest);
+            PassOutcome::Failed { retry_after, backoff, .. } => {
+                let wait = backoff.ceiling(attempts).mul_f64(drawn);
+                let asked_for = retry_after.unwrap_or_default().min(backoff.longest);
                 Some(self.after(wait.max(asked_for)))
             }
-            PassOutcome::Ended { .. } => {
-                let backoff = Backoff::new(Backoff::SOON, self.backoff.longest);
+            PassOutcome::Ended { backoff, .. } => {
                 Some(self.after(backoff.ceiling(attempts).mul_f64(drawn)))
             }
         };
@@ -117,7 +116,7 @@ impl State {
         match outcome {
             PassOutcome::Succeeded { .. } | PassOutcome::Stands { .. } => slot.forget_failures(),
             PassOutcome::Failed { reason, message, .. }
-            | PassOutcome::Ended { reason, message }
+            | PassOutcome::Ended { reason, message, .. }
                 if unchanged =>
             {
                 slot.attempts = attempts;

@@ -2,6 +2,7 @@
 //! subscribers.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::time::Duration;
 
 use broker_domain::{
@@ -17,8 +18,8 @@ use super::brake::Taken;
 use crate::Answer;
 use crate::hints::Listeners;
 use broker_ports::{
-    Attribution, AuditEntry, AuditRecord, Backoff, Brake, Lane, LeaseEpoch, Loss, PortError,
-    RequestHash, TraceParent, WorkerId, wire,
+    Attribution, AuditEntry, AuditRecord, Brake, Lane, LeaseEpoch, Loss, PortError, RequestHash,
+    TraceParent, WorkerId, wire,
 };
 
 pub(super) struct State {
@@ -43,7 +44,6 @@ pub(super) struct State {
     /// When a Project was last served in a lane, as an increasing number.
     pub(super) turns: BTreeMap<(Lane, ProjectId), u64>,
     pub(super) last_turn: u64,
-    pub(super) backoff: Backoff,
     pub(super) jitter: StdRng,
     pub(super) listeners: Listeners,
     events_ever: u64,
@@ -119,7 +119,6 @@ impl State {
             audit: Vec::new(),
             turns: BTreeMap::new(),
             last_turn: 0,
-            backoff: Backoff::default(),
             jitter: StdRng::seed_from_u64(0),
             listeners: Listeners::default(),
             events_ever: 0,
@@ -153,10 +152,10 @@ impl State {
         self.audit.push(AuditRecord::new(sequence, self.now, version, epoch, entry));
     }
 
-    pub(super) fn check_event(&self, event: Option<&Event>) -> Result<(), Error> {
+    pub(super) fn check_event(&self, event: Option<&Event>) -> Answer<()> {
         match event {
             Some(event) if self.event_keys.contains_key(&event.id()) => {
-                Err(Error::invalid("event_id", format!("{} is taken; use a new one", event.id())))
+                Err(taken("event_id", event.id()))
             }
             Some(_) | None => Ok(()),
         }
@@ -288,4 +287,10 @@ impl References {
         }
         Ok(())
     }
+}
+
+/// The broker mints ids, so a taken one is no refusal of a caller.
+pub(super) fn taken(field: &str, id: impl fmt::Display) -> PortError {
+    PortError::rejected("a new id is taken")
+        .with_source(Error::invalid(field, format!("{id} is taken; use a new one")))
 }

@@ -4,6 +4,7 @@
 //! - `kinds` is a `write` whose first argument is the kind; each kind counts as a method.
 //! - `read` is read-only, and its answer can be replayed by `Clone` or by a function of this crate.
 //! - `ask` is read-only, and its answer cannot be replayed.
+//! - `without faults` holds methods that answer no `Result`.
 //!
 //! `about` distinguishes calls of one method, for callers that count them separately.
 
@@ -76,7 +77,7 @@ macro_rules! faulty_port {
         $($kind:ident $method:ident(
             $($arg:ident: $ty:ty $(= $keep:expr => $lend:expr)?),*
         ) -> $answer:ty $(, copied by $copy:path)? $(, about $about:expr)?;)+
-    }) => {
+    } $(without faults { $($forwarded:tt)+ })?) => {
 
         impl FaultyPort for dyn $trait {
             const PORT: PortName = PortName::$name;
@@ -94,6 +95,7 @@ macro_rules! faulty_port {
                 let about: Option<String> = [$($about)?].into_iter().next();
                 call!($kind port, about, $method($($arg $(= $keep => $lend)?),*) $(copied by $copy)?)
             })+
+            $($($forwarded)+)?
         }
     };
 }
@@ -238,6 +240,10 @@ faulty_port!(Cluster as Cluster {
     ) -> Deleted, about request.target.kind().to_owned();
     read list_owned(query: &OwnedQuery) -> OwnedPage;
     ask hints() -> Hints;
+} without faults {
+    async fn watch(&self) {
+        self.inner().watch().await;
+    }
 });
 
 faulty_port!(TokenIssuer as TokenIssuer {

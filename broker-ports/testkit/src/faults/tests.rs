@@ -8,9 +8,10 @@ use time::OffsetDateTime;
 use tokio::time::timeout;
 
 use super::{Answered, Fault, FaultPlan, Faults, Late};
-use broker_memory::{ManualClock, MemoryTokens, SequentialIds};
+use broker_memory::{ManualClock, MemoryPlatform, MemoryTokens, SequentialIds};
 use broker_ports::{
-    FailureClass, IdSource, Issue, IssueRequest, LeaseEpoch, PortName, TokenIssuer, TokenState,
+    Clock, FailureClass, IdSource, Issue, IssueRequest, LeaseEpoch, PortName, TokenIssuer,
+    TokenState,
 };
 
 const DELAY: Duration = Duration::from_mins(1);
@@ -122,4 +123,14 @@ async fn stale_read_returns_the_previous_answer_until_healed() {
 #[should_panic(expected = "token_issuer has no method \"isue\" that can fail; use issue, close")]
 fn a_script_with_an_unknown_method_panics() {
     let _ = FaultPlan::none().on(PortName::TokenIssuer, "isue", 1, Fault::BeforeEffect);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cluster_with_faults_is_watched() {
+    let platform = MemoryPlatform::new();
+    let faults = Faults::new(FaultPlan::none());
+    let cluster = faults.around(platform.living_ports().cluster);
+    let before = platform.adapters.clock.now();
+    assert!(timeout(DELAY, cluster.watch()).await.is_err(), "a watch never returns");
+    assert!(platform.adapters.clock.now() > before, "the platform does not live");
 }

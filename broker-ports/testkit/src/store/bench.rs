@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use broker_domain::{Error, Snapshot};
-use broker_ports::Backlog;
+use broker_ports::{Backlog, Backoff};
 use time::OffsetDateTime;
 
 use super::prelude::*;
@@ -56,6 +56,13 @@ pub(super) fn require_refused<T>(
     let right = class == FailureClass::Rejected
         && named.is_some_and(|domain| domain.reason() == reason && is_about(domain));
     require(right, &format!("expected {reason} naming {word}, but it is {class} {named:?}"))
+}
+
+/// As [`require_refused`] with `invalid_input`, for an id that the broker minted: it is no refusal of a caller.
+pub(super) fn require_taken<T>(answer: Result<T, PortError>, field: &str) -> Outcome {
+    let is_refusal = answer.as_ref().is_err_and(PortError::is_refusal);
+    require_refused(answer, "invalid_input", field)?;
+    require(!is_refusal, &format!("a used {field} counts as a refusal of the caller"))
 }
 
 /// Compares two resources except for the time of the last change, which the store sets.
@@ -114,12 +121,17 @@ pub(super) const fn succeeded() -> PassOutcome {
     PassOutcome::Succeeded { due_in: None }
 }
 
+/// The back-off of failed passes. It is not the default, which a store could assume.
+pub(super) const BACKOFF: Backoff =
+    Backoff::new(Duration::from_millis(200), Duration::from_mins(2));
+
 /// A failed pass.
 pub(super) fn failed_pass() -> PassOutcome {
     PassOutcome::Failed {
         reason: "cluster_transient".to_owned(),
         message: "the API server is down".to_owned(),
         retry_after: None,
+        backoff: BACKOFF,
     }
 }
 
@@ -129,6 +141,7 @@ pub(super) fn failed_with_retry_after(wait: Duration) -> PassOutcome {
         reason: "cluster_transient".to_owned(),
         message: "too many requests".to_owned(),
         retry_after: Some(wait),
+        backoff: BACKOFF,
     }
 }
 

@@ -156,7 +156,7 @@ async fn a_used_id_or_event_id_is_rejected(world: &World) -> Outcome {
             stamp,
         )?;
         let answer = world.repository().create(&admitted_as(&change, &declaration)).await;
-        require_refused(answer, "invalid_input", word)?;
+        require_taken(answer, word)?;
         world.require_untouched(stored.id(), &before).await?;
     }
     let without_event = world.repository().get_by_id(other.id()).await?;

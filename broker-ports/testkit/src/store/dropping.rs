@@ -138,11 +138,7 @@ async fn prepared(world: &World, call: Call, number: u128) -> Checked<Ready> {
         }
         Call::Release => {
             let lease = world.hold("dropped", id).await?;
-            Ready::Release(
-                lease,
-                stored.version(),
-                failed_with_retry_after(world.backoff().longest),
-            )
+            Ready::Release(lease, stored.version(), failed_with_retry_after(HOUR))
         }
         Call::Pause => Ready::Pause(id),
         Call::Acknowledge => Ready::Acknowledge(world.claim_event("relay").await?.claim),

@@ -161,7 +161,7 @@ async fn a_write_with_a_used_event_id_is_rejected(world: &World) -> Outcome {
     world.commit(WriteKind::DeletionIntent, &deletion(&first, 1)?).await?;
     let before = world.facts(second.id()).await?;
     let answer = world.attempt(WriteKind::DeletionIntent, &deletion(&second, 1)?, None).await;
-    require_refused(answer, "invalid_input", "event_id")?;
+    require_taken(answer, "event_id")?;
     world.require_untouched(second.id(), &before).await
 }
 

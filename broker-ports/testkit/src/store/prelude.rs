@@ -17,8 +17,8 @@ pub(super) use futures_util::future::try_join_all;
 
 pub(super) use super::bench::{
     AFTER_AN_HOUR, Facts, HOUR, LONG, deletion, due_in, failed_pass, failed_with_retry_after,
-    fresh_stamp, ids, in_order, is_due, numbered, require_refused, same, same_line, same_resource,
-    sequences, succeeded, to, wait,
+    fresh_stamp, ids, in_order, is_due, numbered, require_refused, require_taken, same, same_line,
+    same_resource, sequences, succeeded, to, wait,
 };
 pub(super) use super::{StoreUnderTest, World};
 pub(super) use crate::builders::{

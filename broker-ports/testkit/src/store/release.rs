@@ -1,7 +1,6 @@
 //! Cases for `release`: when a resource is due again.
 
-use broker_ports::Backoff;
-
+use super::bench::BACKOFF;
 use super::prelude::*;
 
 pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
@@ -10,7 +9,7 @@ pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
         a_failure_is_counted_and_kept_until_a_success,
         failures_back_off_with_bounds_and_jitter,
         a_requested_back_off_is_kept_within_bounds,
-        a_pass_that_ended_early_backs_off_from_soon,
+        a_pass_that_ended_early_backs_off,
         a_release_of_an_unreadable_row_counts_its_failure,
         a_release_expects_the_version_of_its_own_writes,
         a_release_never_postpones_a_concurrent_request,
@@ -54,30 +53,29 @@ async fn a_failure_is_counted_and_kept_until_a_success(world: &World) -> Outcome
 }
 
 async fn failures_back_off_with_bounds_and_jitter(world: &World) -> Outcome {
-    let backoff = world.backoff();
-    let longest = (1..64).find(|attempts| backoff.ceiling(*attempts) == backoff.longest);
+    let longest = (1..64).find(|attempts| BACKOFF.ceiling(*attempts) == BACKOFF.longest);
     let longest = longest.ok_or(Violation::new("the back-off never reaches its bound"))?;
     let mut late = BTreeSet::new();
     for number in 1..=12 {
         let stored = world.stored(&numbered(number)).await?;
         world.pass(&stored, &failed_pass()).await?;
         let first = wait(&world.entry(stored.id()).await?)?;
-        require(first <= backoff.first, &format!("the back-off after one failure is {first:?}"))?;
+        require(first <= BACKOFF.first, &format!("the back-off after one failure is {first:?}"))?;
         for _ in 1..longest {
             world.pass(&stored, &failed_pass()).await?;
         }
         let last = wait(&world.entry(stored.id()).await?)?;
-        require(last <= backoff.longest, &format!("the back-off after many failures is {last:?}"))?;
+        require(last <= BACKOFF.longest, &format!("the back-off after many failures is {last:?}"))?;
         late.insert(last);
     }
     require(late.len() > 6, "the back-off has no jitter")?;
-    let grown = late.last().is_some_and(|wait| *wait > backoff.first);
+    let grown = late.last().is_some_and(|wait| *wait > BACKOFF.first);
     require(grown, "the back-off does not grow")
 }
 
 async fn a_requested_back_off_is_kept_within_bounds(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
-    let longest = world.backoff().longest;
+    let longest = BACKOFF.longest;
     for asked in [longest, longest + HOUR] {
         world.pass(&stored, &failed_with_retry_after(asked)).await?;
         due_in(&world.entry(stored.id()).await?, longest)?;
@@ -85,25 +83,26 @@ async fn a_requested_back_off_is_kept_within_bounds(world: &World) -> Outcome {
     Ok(())
 }
 
-async fn a_pass_that_ended_early_backs_off_from_soon(world: &World) -> Outcome {
+async fn a_pass_that_ended_early_backs_off(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let ended = |number: u32| PassOutcome::Ended {
         reason: "lost_race".to_owned(),
         message: format!("another writer was first, {number} times"),
+        backoff: BACKOFF,
     };
     let mut longest = Duration::ZERO;
     for attempts in 1..=24 {
         world.pass(&stored, &ended(attempts)).await?;
         let entry = world.entry(stored.id()).await?;
         let left = wait(&entry)?;
-        let ceiling = Backoff::new(Backoff::SOON, world.backoff().longest).ceiling(attempts);
+        let ceiling = BACKOFF.ceiling(attempts);
         require(left <= ceiling, &format!("the back-off after {attempts} early ends is {left:?}"))?;
         longest = longest.max(left);
         same("attempts are", &entry.attempts, &attempts)?;
         let reason = entry.last_error.map(|(reason, _)| reason);
         same("the last reason is", &reason.as_deref(), &Some("lost_race"))?;
     }
-    require(longest > Backoff::SOON * 2, "early ends never back off")
+    require(longest > BACKOFF.first * 2, "early ends never back off")
 }
 
 async fn a_release_of_an_unreadable_row_counts_its_failure(world: &World) -> Outcome {

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use broker_domain::{Declaration, ProvisionedResourceId};
 
 use broker_memory::{ManualClock, MemoryStore};
-use broker_ports::{AuditRecord, AuditSink, Backoff, Outbox, PortError, Repository, Schedule};
+use broker_ports::{AuditRecord, AuditSink, Outbox, PortError, Repository, Schedule};
 use broker_testkit::builders::second;
 use broker_testkit::store::StoreUnderTest;
 
@@ -45,10 +45,6 @@ impl StoreUnderTest for InMemory {
 
     fn audit(&self) -> &dyn AuditSink {
         &self.store
-    }
-
-    fn backoff(&self) -> Backoff {
-        self.store.backoff()
     }
 
     async fn know(&self, declaration: &Declaration) -> Result<(), PortError> {

@@ -151,8 +151,8 @@ pub(super) fn blueprints(control_plane: &ControlPlaneAccess, catalog: &Path) -> 
 /// Defines the ProviderConfigs of the cloud.
 fn provider_configs(api: &Api) -> Result<()> {
     let provider = Provider::new(PROVIDER).context(BROKEN)?;
-    let ProviderProfile { group, version, kind, .. } = ProviderProfile::of(&provider);
-    api.install_crd(&plain(&group, &version, &kind))
+    let profile = ProviderProfile::of(&provider);
+    api.install_crd(&plain(profile.group(), profile.version(), profile.kind()))
 }
 
 /// A loopback address without a listener.

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use broker_domain::{Error as DomainError, Phase, ProvisionedResourceId};
+use broker_pg::migrate;
 use broker_ports::{Envelope, EventSink};
 use broker_tests::real::RealWorld;
 use broker_tests::world::{NODE, operator};
@@ -187,6 +188,7 @@ async fn axum_example_migrates_again_without_a_notice() {
     let replicas = (embed_axum::migrate(database.pool()), embed_axum::migrate(database.pool()));
     let (one, other) = tokio::join!(replicas.0, replicas.1);
     one.and(other).unwrap();
+    migrate::up(database.pool()).await.unwrap();
     assert!(!log.text().contains("already exists"), "{}", log.text());
 }
 

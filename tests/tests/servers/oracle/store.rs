@@ -9,8 +9,8 @@ use broker_domain::{
     Change, Error, FailureReason, Phase, ProvisionedResource, ReferencesDigest, Stamp, TokenOrdinal,
 };
 use broker_ports::{
-    ClaimEvents, ClaimRequest, ClaimTarget, DeliveryFailure, Due, EventClaim, EventsOf, Lane,
-    Lease, ListQuery, PassOutcome, PurgeRequest, Redrive, Replacement, SweepQuery, Write,
+    Backoff, ClaimEvents, ClaimRequest, ClaimTarget, DeliveryFailure, Due, EventClaim, EventsOf,
+    Lane, Lease, ListQuery, PassOutcome, PurgeRequest, Redrive, Replacement, SweepQuery, Write,
     WriteKind, Written,
 };
 use broker_testkit::builders::{
@@ -245,6 +245,7 @@ impl<'w> Player<'w> {
                 reason: "cluster_transient".to_owned(),
                 message: "the API server is away".to_owned(),
                 retry_after: Some(LEFT_ALONE),
+                backoff: Backoff::default(),
             },
         };
         let (Some(lease), Some(known)) = (self.leases.get(&number.into()), self.known.get(&number))

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use broker_domain::{Declaration, ProvisionedResourceId};
 use broker_pg::{PgStore, create_in};
 use broker_ports::{
-    Admitted, AuditRecord, AuditSink, Backoff, Created, Outbox, PortError, Repository, Schedule,
+    Admitted, AuditRecord, AuditSink, Created, Outbox, PortError, Repository, Schedule,
 };
 use broker_testkit::store::{OpenTransaction, StoreUnderTest};
 use broker_tests::{TestDatabase, TestPostgres};
@@ -138,10 +138,6 @@ impl StoreUnderTest for World {
 
     fn audit(&self) -> &dyn AuditSink {
         &self.store
-    }
-
-    fn backoff(&self) -> Backoff {
-        self.store.backoff()
     }
 
     async fn know(&self, declaration: &Declaration) -> Result<(), PortError> {
