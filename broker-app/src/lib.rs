@@ -59,7 +59,7 @@ pub use reconcile::{PassResult, Reconciler};
 pub use resource::ToJson;
 pub use runner::{BootError, Probe, ProbeFailure, Runner, StartError};
 pub use service::{
-    Absence, Basis, BrakeLosses, BrakeStatus, HoldUp, Service, Status, Unread, Waited,
+    Absence, Basis, BrakeLosses, BrakeStatus, HoldUp, Service, Status, Unread, WaitOutcome,
 };
 pub use sweep::{Orphan, OrphanState, ResourceError, SweepReport, Sweeper, Work};
 pub use system::{SystemClock, SystemIds};

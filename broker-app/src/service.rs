@@ -42,7 +42,7 @@ pub struct Service {
 
 /// The result of a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Waited {
+pub enum WaitOutcome {
     /// The resource reached the phase.
     Reached(ProvisionedResource),
     /// It cannot reach the phase: it failed, or is being deleted.
@@ -143,21 +143,21 @@ impl Service {
         id: ProvisionedResourceId,
         phase: Phase,
         at_most: Duration,
-    ) -> Result<Waited, Error> {
+    ) -> Result<WaitOutcome, Error> {
         let started = Instant::now();
         loop {
             let resource = self.get(context, id).await?;
             if resource.phase() == phase {
-                return Ok(Waited::Reached(resource));
+                return Ok(WaitOutcome::Reached(resource));
             }
             if !can_still_reach(&resource, phase) {
-                return Ok(Waited::Never(resource));
+                return Ok(WaitOutcome::Never(resource));
             }
             match at_most.checked_sub(started.elapsed()) {
                 Some(left) if !left.is_zero() => {
                     tokio::time::sleep(self.config.wait_interval.min(left)).await;
                 }
-                Some(_) | None => return Ok(Waited::TimedOut(resource)),
+                Some(_) | None => return Ok(WaitOutcome::TimedOut(resource)),
             }
         }
     }

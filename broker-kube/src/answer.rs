@@ -10,7 +10,7 @@ use http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::error::{Asked, Cause, Failure};
+use crate::error::{Cause, Failure, RequestLabel};
 
 /// The plain-text body for a path that is not served. Every other error body is JSON.
 const NO_SUCH_PATH: &str = "404 page not found";
@@ -30,7 +30,7 @@ impl Answer {
 
     pub(crate) fn into_object(
         self,
-        asked: &Asked,
+        asked: &RequestLabel,
     ) -> Result<Result<Value, RefusedAnswer>, Failure> {
         if !self.status.is_success() {
             return Ok(Err(self.into_refusal()));
@@ -152,7 +152,7 @@ impl RefusedAnswer {
     }
 
     /// The failure, for a request whose body holds no secret.
-    pub(crate) fn into_failure(self, asked: &Asked, plural: &str) -> Failure {
+    pub(crate) fn into_failure(self, asked: &RequestLabel, plural: &str) -> Failure {
         asked.failed(self.cause(plural), self.message()).with_retry_after(self.retry_after)
     }
 
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn truncated_answer_is_not_quoted() {
-        let asked = Asked::about(crate::error::Verb::Get, "it");
+        let asked = RequestLabel::about(crate::error::Verb::Get, "it");
         let answer =
             Answer::new(StatusCode::OK, &HeaderMap::new(), r#"{"userData": "canary"#.into());
         let Err(failure) = answer.into_object(&asked) else {

@@ -8,9 +8,9 @@ use http::Method;
 use serde_json::Value;
 
 use crate::answer::RefusedAnswer;
-use crate::call::Extent;
-use crate::error::{Asked, Cause, Failure, Verb};
-use crate::kinds::Served;
+use crate::call::Detail;
+use crate::error::{Cause, Failure, RequestLabel, Verb};
+use crate::kinds::ServedKind;
 use crate::objects::Objects;
 
 /// JSON is valid YAML, so the body is sent as JSON.
@@ -31,7 +31,7 @@ pub(crate) async fn apply(objects: &Objects, request: &ApplyRequest) -> Result<A
         Outcome::NameTaken => Ok(Applied::NameTaken),
         Outcome::Object(object) => {
             let version = ObjectVersion::of(&object).map_err(|error| {
-                let asked = Asked::of(Verb::Apply, request.target());
+                let asked = RequestLabel::of(Verb::Apply, request.target());
                 asked.failed(Cause::Unreadable, &error.to_string())
             })?;
             Ok(Applied::Done(version))
@@ -51,7 +51,7 @@ pub(crate) async fn dry_run(
 }
 
 async fn send(objects: &Objects, verb: Verb, request: &ApplyRequest) -> Result<Outcome, Failure> {
-    let asked = Asked::of(verb, request.target());
+    let asked = RequestLabel::of(verb, request.target());
     let served = served(objects, &asked, request).await?;
     let target = request.target();
     let Some(path) = served.object(target.namespace(), target.name()) else {
@@ -62,9 +62,9 @@ async fn send(objects: &Objects, verb: Verb, request: &ApplyRequest) -> Result<O
     let mut path = format!("{path}?fieldManager={FIELD_MANAGER}&force=true");
     let extent = if verb == Verb::DryRun {
         path.push_str("&dryRun=All");
-        Extent::Whole
+        Detail::Whole
     } else {
-        Extent::Metadata
+        Detail::Metadata
     };
     let body = (APPLY_PATCH, request.expose_for_apply());
     let answer = objects.server().put(&asked, (Method::PATCH, &path), body, extent).await?;
@@ -77,9 +77,9 @@ async fn send(objects: &Objects, verb: Verb, request: &ApplyRequest) -> Result<O
 /// The endpoint of the kind in exactly the version of the manifest.
 async fn served(
     objects: &Objects,
-    asked: &Asked,
+    asked: &RequestLabel,
     request: &ApplyRequest,
-) -> Result<Served, Failure> {
+) -> Result<ServedKind, Failure> {
     let target = request.target();
     let kind = (target.api_version(), target.kind());
     match objects.kinds().locate(objects.server(), kind).await? {
@@ -95,9 +95,9 @@ async fn served(
 /// Maps a refusal. Its message may quote the injected token, so the request itself scrubs it.
 async fn refused(
     objects: &Objects,
-    asked: &Asked,
+    asked: &RequestLabel,
     request: &ApplyRequest,
-    served: &Served,
+    served: &ServedKind,
     refusal: &RefusedAnswer,
 ) -> Result<Outcome, Failure> {
     let cause = refusal.cause(served.plural());
@@ -121,8 +121,8 @@ async fn refused(
 
 /// Whether the API server reports ready. A refusal to answer, such as 403, proves that it runs.
 async fn is_ready(objects: &Objects) -> bool {
-    let asked = Asked::about(Verb::Get, "/readyz");
-    match objects.server().get(&asked, "/readyz", Extent::Whole).await {
+    let asked = RequestLabel::about(Verb::Get, "/readyz");
+    match objects.server().get(&asked, "/readyz", Detail::Whole).await {
         Err(_) => false,
         Ok(answer) => match answer.into_acceptance() {
             Ok(()) => true,

@@ -13,19 +13,19 @@ use tokio::time::timeout;
 
 use crate::answer::Answer;
 use crate::body::collect;
-use crate::error::{Asked, Cause, Failure, Verb};
+use crate::error::{Cause, Failure, RequestLabel, Verb};
 
 /// Objects per list page, by default.
 const PAGE_SIZE: NonZeroU32 = NonZeroU32::new(500).expect("it is not zero");
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extent {
+pub(crate) enum Detail {
     Whole,
     /// Metadata only: an answer without a spec holds no secret.
     Metadata,
 }
 
-impl Extent {
+impl Detail {
     /// Accepts the full object, too: an API server without partial metadata sends that.
     const fn accept(self, list: bool) -> &'static str {
         match (self, list) {
@@ -90,9 +90,9 @@ impl Server {
 
     pub(crate) async fn get(
         &self,
-        asked: &Asked,
+        asked: &RequestLabel,
         path: &str,
-        extent: Extent,
+        extent: Detail,
     ) -> Result<Answer, Failure> {
         let answer = self.get_within(asked, path, extent, usize::MAX).await?;
         answer.ok_or_else(|| asked.failed(Cause::Unreadable, "the answer exceeds the size limit"))
@@ -101,9 +101,9 @@ impl Server {
     /// As [`get`](Self::get), but `None` if the answer has more bytes than `most`.
     pub(crate) async fn get_within(
         &self,
-        asked: &Asked,
+        asked: &RequestLabel,
         path: &str,
-        extent: Extent,
+        extent: Detail,
         most: usize,
     ) -> Result<Option<Answer>, Failure> {
         let is_list = asked.verb() == Verb::List;
@@ -115,10 +115,10 @@ impl Server {
     /// Sends a body to a path. The body may hold a secret, so it is never logged.
     pub(crate) async fn put(
         &self,
-        asked: &Asked,
+        asked: &RequestLabel,
         (method, path): (Method, &str),
         (content_type, body): (&str, Vec<u8>),
-        extent: Extent,
+        extent: Detail,
     ) -> Result<Answer, Failure> {
         let request = Request::builder()
             .method(method)
@@ -132,7 +132,7 @@ impl Server {
     /// Sends one request once. `None` if the answer has more bytes than `most`.
     async fn send(
         &self,
-        asked: &Asked,
+        asked: &RequestLabel,
         request: http::Result<Request<Body>>,
         most: usize,
     ) -> Result<Option<Answer>, Failure> {

@@ -5,8 +5,8 @@ use broker_render::scrub;
 use http::Method;
 use serde_json::json;
 
-use crate::call::Extent;
-use crate::error::{Asked, Cause, Verb};
+use crate::call::Detail;
+use crate::error::{Cause, RequestLabel, Verb};
 use crate::objects::Objects;
 
 /// Deletes an object at the endpoint that serves its kind now.
@@ -16,7 +16,7 @@ pub(crate) async fn delete(
 ) -> Result<Deleted, PortError> {
     let DeleteRequest { project, target, uid, .. } = *request;
     refuse_foreign_write(project, target)?;
-    let asked = Asked::of(Verb::Delete, target);
+    let asked = RequestLabel::of(Verb::Delete, target);
     let kind = (target.api_version(), target.kind());
     let Some(mut served) = objects.kinds().locate(objects.server(), kind).await? else {
         return Ok(Deleted::Gone);
@@ -33,7 +33,7 @@ pub(crate) async fn delete(
         };
         let body = ("application/json", options.to_string().into_bytes());
         let sent = (Method::DELETE, path.as_str());
-        let answer = objects.server().put(&asked, sent, body, Extent::Whole).await?;
+        let answer = objects.server().put(&asked, sent, body, Detail::Whole).await?;
         let Err(refusal) = answer.into_acceptance() else { return Ok(Deleted::Accepted) };
         let cause = refusal.cause(served.plural());
         if cause == Cause::Vetoed {

@@ -182,12 +182,12 @@ impl fmt::Display for Verb {
 
 /// The readable form of a request: verb, kind, name and namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct RequestLabel {
     verb: Verb,
     about: String,
 }
 
-impl Asked {
+impl RequestLabel {
     pub(crate) fn of(verb: Verb, object: &ObjectReference) -> Self {
         Self { verb, about: object.to_string() }
     }
@@ -314,7 +314,7 @@ mod tests {
         let object =
             ObjectReference::new("example.org/v1", "Machine", "pr-1", Some("home")).unwrap();
         let wait = Duration::from_secs(3);
-        let failure = Asked::of(Verb::Apply, &object).failed_saying(
+        let failure = RequestLabel::of(Verb::Apply, &object).failed_saying(
             Cause::Throttled,
             "slow\n down, token",
             |text| text.replace("token", "█"),

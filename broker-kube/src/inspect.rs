@@ -16,7 +16,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::call::Extent;
+use crate::call::Detail;
 use crate::error::Failure;
 use crate::objects::{Lookup, Objects, Selection};
 use crate::read::{CONCURRENT_READS, read_labelled, xr_reference};
@@ -138,7 +138,7 @@ async fn report_on(
     reference: &ObjectReference,
     hidden: &[SecretString],
 ) -> Inspected<Option<ObjectReport>> {
-    report(objects.get(reference, Extent::Whole).await, hidden)
+    report(objects.get(reference, Detail::Whole).await, hidden)
 }
 
 async fn report_on_all(
@@ -168,7 +168,7 @@ async fn events_about(
         selector: ("fieldSelector", &selector),
     };
     // Events expire after an hour and repeats are counted, so one page is enough.
-    let page = objects.page(&selection, None, Extent::Whole).await?.unwrap_or_default();
+    let page = objects.page(&selection, None, Detail::Whole).await?.unwrap_or_default();
     let mut events: Vec<_> = page.items.iter().map(|event| read_event(event, hidden)).collect();
     events.sort_by_key(|event| std::cmp::Reverse(event.at));
     Ok(events)

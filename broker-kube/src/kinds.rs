@@ -11,21 +11,21 @@ use broker_render::Xrd;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::call::{Extent, Server};
-use crate::error::{Asked, Cause, Failure, Verb};
+use crate::call::{Detail, Server};
+use crate::error::{Cause, Failure, RequestLabel, Verb};
 
 /// Kinds of every API server: apiVersion, kind, plural, and whether they are namespaced.
 const NAMESPACE: (&str, &str, &str, bool) = ("v1", "Namespace", "namespaces", false);
 const EVENT: (&str, &str, &str, bool) = ("events.k8s.io/v1", "Event", "events", true);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Served {
+pub(crate) struct ServedKind {
     api_version: String,
     plural: String,
     namespaced: bool,
 }
 
-impl Served {
+impl ServedKind {
     pub(crate) fn new(api_version: &str, plural: &str, namespaced: bool) -> Self {
         Self { api_version: api_version.to_owned(), plural: plural.to_owned(), namespaced }
     }
@@ -90,14 +90,14 @@ pub(crate) fn encode(text: &str) -> String {
 
 /// The known endpoints. A kind that is not served is never cached, because it may be installed at any time.
 pub(crate) struct Kinds {
-    known: Mutex<HashMap<(String, String), Served>>,
+    known: Mutex<HashMap<(String, String), ServedKind>>,
 }
 
 impl Kinds {
     pub(crate) fn new() -> Self {
         let built_in = [NAMESPACE, EVENT].map(|(api_version, kind, plural, namespaced)| {
             let name = (api_version.to_owned(), kind.to_owned());
-            (name, Served::new(api_version, plural, namespaced))
+            (name, ServedKind::new(api_version, plural, namespaced))
         });
         Self { known: Mutex::new(built_in.into()) }
     }
@@ -105,7 +105,7 @@ impl Kinds {
     /// Takes the endpoint from an XRD, unless the kind is known already.
     pub(crate) fn learn(&self, xrd: &Xrd) {
         let kind = (xrd.api_version(), xrd.kind().to_owned());
-        self.known().entry(kind).or_insert_with(|| Served::of(xrd));
+        self.known().entry(kind).or_insert_with(|| ServedKind::of(xrd));
     }
 
     /// The endpoint of a kind; `None` if the kind is not served.
@@ -113,7 +113,7 @@ impl Kinds {
         &self,
         server: &Server,
         (api_version, kind): (&str, &str),
-    ) -> Result<Option<Served>, Failure> {
+    ) -> Result<Option<ServedKind>, Failure> {
         match self.located((api_version, kind)) {
             Some(known) => Ok(Some(known)),
             None => self.ask(server, (api_version.to_owned(), kind.to_owned()), None).await,
@@ -121,7 +121,7 @@ impl Kinds {
     }
 
     /// The cached endpoint of a kind, without a request.
-    pub(crate) fn located(&self, (api_version, kind): (&str, &str)) -> Option<Served> {
+    pub(crate) fn located(&self, (api_version, kind): (&str, &str)) -> Option<ServedKind> {
         self.known().get(&(api_version.to_owned(), kind.to_owned())).cloned()
     }
 
@@ -133,8 +133,8 @@ impl Kinds {
         &self,
         server: &Server,
         (api_version, kind): (&str, &str),
-        disproved: &Served,
-    ) -> Result<Option<Served>, Failure> {
+        disproved: &ServedKind,
+    ) -> Result<Option<ServedKind>, Failure> {
         self.forget((api_version, kind));
         self.ask(server, (api_version.to_owned(), kind.to_owned()), Some(disproved)).await
     }
@@ -147,8 +147,8 @@ impl Kinds {
         &self,
         server: &Server,
         name: (String, String),
-        disproved: Option<&Served>,
-    ) -> Result<Option<Served>, Failure> {
+        disproved: Option<&ServedKind>,
+    ) -> Result<Option<ServedKind>, Failure> {
         let (api_version, kind) = &name;
         let found = discover(server, api_version, kind, disproved).await?;
         if let Some(found) = &found {
@@ -157,7 +157,7 @@ impl Kinds {
         Ok(found)
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<(String, String), Served>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<(String, String), ServedKind>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -167,8 +167,8 @@ async fn discover(
     server: &Server,
     api_version: &str,
     kind: &str,
-    disproved: Option<&Served>,
-) -> Result<Option<Served>, Failure> {
+    disproved: Option<&ServedKind>,
+) -> Result<Option<ServedKind>, Failure> {
     let within = discover_version(server, api_version, kind, disproved).await?;
     let Some((group, _)) = api_version.split_once('/').filter(|_| within.is_none()) else {
         return Ok(within);
@@ -192,15 +192,15 @@ async fn discover_version(
     server: &Server,
     api_version: &str,
     kind: &str,
-    disproved: Option<&Served>,
-) -> Result<Option<Served>, Failure> {
+    disproved: Option<&ServedKind>,
+) -> Result<Option<ServedKind>, Failure> {
     let Some(version) = document(server, &root(api_version)).await? else { return Ok(None) };
     let Resources { resources } = read(&version, api_version)?;
     // A subresource has the kind of its parent.
     let objects = resources.into_iter().filter(|resource| !resource.name.contains('/'));
     let places = objects
         .filter(|resource| resource.kind == kind)
-        .map(|resource| Served::new(api_version, &resource.name, resource.namespaced));
+        .map(|resource| ServedKind::new(api_version, &resource.name, resource.namespaced));
     // The discovery document may be out of date.
     Ok(places.into_iter().find(|place| Some(place) != disproved))
 }
@@ -230,8 +230,8 @@ struct Resource {
 
 /// A discovery document; `None` if the path is not served.
 async fn document(server: &Server, path: &str) -> Result<Option<Value>, Failure> {
-    let asked = Asked::about(Verb::Discover, path);
-    match server.get(&asked, path, Extent::Whole).await?.into_object(&asked)? {
+    let asked = RequestLabel::about(Verb::Discover, path);
+    match server.get(&asked, path, Detail::Whole).await?.into_object(&asked)? {
         Ok(document) => Ok(Some(document)),
         Err(refusal) if refusal.cause("") == Cause::KindAbsent => Ok(None),
         Err(refusal) => Err(refusal.into_failure(&asked, "")),
@@ -241,7 +241,7 @@ async fn document(server: &Server, path: &str) -> Result<Option<Value>, Failure>
 fn read<T: for<'a> Deserialize<'a>>(document: &Value, about: &str) -> Result<T, Failure> {
     T::deserialize(document).map_err(|error| {
         let text = format!("not a document of the discovery API: {error}");
-        Asked::about(Verb::Discover, about).failed(Cause::Unreadable, &text)
+        RequestLabel::about(Verb::Discover, about).failed(Cause::Unreadable, &text)
     })
 }
 
@@ -251,8 +251,8 @@ mod tests {
 
     #[test]
     fn paths_match_the_kubernetes_api() {
-        let machines = Served::new("example.org/v1", "machines", true);
-        let nodes = Served::new("v1", "nodes", false);
+        let machines = ServedKind::new("example.org/v1", "machines", true);
+        let nodes = ServedKind::new("v1", "nodes", false);
         let rows = [
             (machines.collection(None), "/apis/example.org/v1/machines"),
             (machines.collection(Some("a")), "/apis/example.org/v1/namespaces/a/machines"),
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn incomplete_or_traversing_name_has_no_path() {
-        let machines = Served::new("example.org/v1", "machines", true);
+        let machines = ServedKind::new("example.org/v1", "machines", true);
         assert_eq!(machines.object(None, "m"), None, "the namespace is missing");
         assert_eq!(machines.object(Some("a"), ".."), None, "path traversal");
         assert_eq!(machines.object(Some(".."), "m"), None, "path traversal");

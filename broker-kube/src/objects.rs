@@ -10,9 +10,9 @@ use broker_ports::NamespaceState;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::call::{Extent, Server};
-use crate::error::{Asked, Cause, Failure, Verb};
-use crate::kinds::{Kinds, Served, encode};
+use crate::call::{Detail, Server};
+use crate::error::{Cause, Failure, RequestLabel, Verb};
+use crate::kinds::{Kinds, ServedKind, encode};
 use crate::single_flight::{SingleFlight, SingleFlightByName};
 
 /// Limit of a list page, in bytes of text. A decoded page takes several times as much, and several lists may run at
@@ -82,10 +82,10 @@ impl Objects {
     pub(crate) async fn get(
         &self,
         object: &ObjectReference,
-        extent: Extent,
+        extent: Detail,
     ) -> Result<Lookup, Failure> {
-        let asked = Asked::of(Verb::Get, object);
-        let path = |served: &Served| served.object(object.namespace(), object.name());
+        let asked = RequestLabel::of(Verb::Get, object);
+        let path = |served: &ServedKind| served.object(object.namespace(), object.name());
         let kind = (object.api_version(), object.kind());
         match self.fetch(&asked, kind, path, (extent, usize::MAX)).await? {
             GetResult::Object(object) => Ok(Lookup::Found(object)),
@@ -105,10 +105,10 @@ impl Objects {
         &self,
         selection: &Selection<'_>,
         after: Option<&str>,
-        extent: Extent,
+        extent: Detail,
     ) -> Result<Option<Page>, Failure> {
         let Selection { api_version, kind, namespace, selector: (by, selector) } = *selection;
-        let asked = Asked::of_all(Verb::List, api_version, kind, namespace);
+        let asked = RequestLabel::of_all(Verb::List, api_version, kind, namespace);
         let largest = self.server.options().page_size.get();
         let mut size = self.page_size.load(Ordering::Relaxed);
         if after.is_none() {
@@ -117,7 +117,8 @@ impl Objects {
         let after = after.map(|after| format!("&continue={}", encode(after))).unwrap_or_default();
         loop {
             let query = format!("?{by}={}&limit={size}{after}", encode(selector));
-            let path = |served: &Served| Some(format!("{}{query}", served.collection(namespace)));
+            let path =
+                |served: &ServedKind| Some(format!("{}{query}", served.collection(namespace)));
             let most = if size > 1 { PAGE_BYTES } else { usize::MAX };
             match self.fetch(&asked, (api_version, kind), path, (extent, most)).await? {
                 GetResult::Object(list) => {
@@ -139,7 +140,7 @@ impl Objects {
     pub(crate) async fn all(
         &self,
         selection: &Selection<'_>,
-        extent: Extent,
+        extent: Detail,
     ) -> Result<Vec<Value>, Failure> {
         let mut items = Vec::new();
         let mut after = None;
@@ -156,10 +157,10 @@ impl Objects {
     /// Sends a GET request and, if the path is not served, retries once at the endpoint that discovery reports.
     async fn fetch(
         &self,
-        asked: &Asked,
+        asked: &RequestLabel,
         kind: (&str, &str),
-        path: impl Fn(&Served) -> Option<String>,
-        (extent, most): (Extent, usize),
+        path: impl Fn(&ServedKind) -> Option<String>,
+        (extent, most): (Detail, usize),
     ) -> Result<GetResult, Failure> {
         let Some(mut served) = self.kinds.locate(&self.server, kind).await? else {
             return Ok(GetResult::NoKind);
@@ -202,7 +203,7 @@ enum GetResult {
     TooLarge,
 }
 
-fn read(list: Value, asked: &Asked) -> Result<Page, Failure> {
+fn read(list: Value, asked: &RequestLabel) -> Result<Page, Failure> {
     #[derive(Deserialize)]
     struct List {
         metadata: Metadata,
@@ -279,7 +280,7 @@ mod tests {
                 namespace: None,
                 selector: ("labelSelector", "a"),
             };
-            let all = Objects::new(server).all(&selection, Extent::Whole).await;
+            let all = Objects::new(server).all(&selection, Detail::Whole).await;
             let Ok(all) = all else { panic!("{bytes}: the list failed") };
             assert_eq!(all.len(), 7, "{bytes}");
             assert_eq!(*asked.lock().unwrap(), expected, "{bytes}");
@@ -288,7 +289,7 @@ mod tests {
 
     #[test]
     fn only_a_list_document_is_read_as_a_list() {
-        let asked = Asked::about(Verb::List, "it");
+        let asked = RequestLabel::about(Verb::List, "it");
         let rows = [
             ("two", json!({"metadata": {}, "items": [{}, {}]}), Some(2)),
             ("none", json!({"metadata": {}, "items": []}), Some(0)),

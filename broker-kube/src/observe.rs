@@ -14,7 +14,7 @@ use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt as _};
 
 use crate::cache::Cache;
-use crate::call::Extent;
+use crate::call::Detail;
 use crate::error::Failure;
 use crate::objects::{Objects, Selection};
 use crate::read::{CONCURRENT_READS, named, xr_reference};
@@ -121,7 +121,7 @@ async fn list(
     let mut listed = HashMap::new();
     let mut after = None;
     // Reduces each page before the next request: a page of whole objects is large.
-    while let Some(page) = objects.page(&selection, after.as_deref(), Extent::Whole).await? {
+    while let Some(page) = objects.page(&selection, after.as_deref(), Detail::Whole).await? {
         listed
             .extend(page.items.iter().filter_map(|object| digest(&selection, object, xrd.scope())));
         after = page.next;

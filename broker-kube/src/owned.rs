@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::cache::{Cache, WarmKind};
-use crate::call::Extent;
+use crate::call::Detail;
 use crate::objects::{Objects, Page, Selection};
 use crate::read::named;
 
@@ -74,7 +74,7 @@ async fn list(
     let selector = format!("{MANAGED_BY_LABEL}={FIELD_MANAGER}");
     let selection =
         Selection { api_version, kind, namespace: None, selector: ("labelSelector", &selector) };
-    let page = objects.page(&selection, after, Extent::Metadata).await?;
+    let page = objects.page(&selection, after, Detail::Metadata).await?;
     let Page { items, next } = page.unwrap_or_default();
     let items = items.iter().map(|object| owned(&selection, *role, object));
     Ok((items.collect::<Result<_, _>>()?, next))

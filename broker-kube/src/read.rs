@@ -14,8 +14,8 @@ use futures_util::future::{try_join, try_join3};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde_json::Value;
 
-use crate::call::Extent;
-use crate::error::{Asked, Cause, Failure, Verb, unusable};
+use crate::call::Detail;
+use crate::error::{Cause, Failure, RequestLabel, Verb, unusable};
 use crate::objects::{Lookup, Objects, Selection};
 
 pub(crate) const CONCURRENT_READS: usize = 8;
@@ -35,11 +35,11 @@ fn cluster_id(uid: &str) -> Result<ClusterId, PortError> {
 }
 
 async fn read_uid(objects: &Objects, kube_system: &ObjectReference) -> Result<String, Failure> {
-    let found = objects.get(kube_system, Extent::Metadata).await?.object();
+    let found = objects.get(kube_system, Detail::Metadata).await?.object();
     let uid = found.as_ref().and_then(|object| object.pointer("/metadata/uid")?.as_str());
     uid.map(str::to_owned).ok_or_else(|| {
         let text = "the namespace does not exist, so this is not a Kubernetes cluster";
-        Asked::of(Verb::Get, kube_system).failed(Cause::Unreadable, text)
+        RequestLabel::of(Verb::Get, kube_system).failed(Cause::Unreadable, text)
     })
 }
 
@@ -57,7 +57,7 @@ pub(crate) async fn read(objects: &Objects, target: &Target) -> Result<Reading, 
 
 async fn read_xr(objects: &Objects, target: &XrTarget) -> Result<XrReading, PortError> {
     let reference = xr_reference(target)?;
-    match objects.get(&reference, Extent::Whole).await? {
+    match objects.get(&reference, Detail::Whole).await? {
         Lookup::Found(object) => {
             let xr = LiveXr::from_json(object, target.xrd.scope())?;
             return Ok(XrReading::Present(Box::new(xr)));
@@ -83,7 +83,7 @@ async fn read_namespace(
     objects: &Objects,
     reference: &ObjectReference,
 ) -> Result<NamespaceState, Failure> {
-    let found = objects.get(reference, Extent::Metadata).await?.object();
+    let found = objects.get(reference, Detail::Metadata).await?.object();
     Ok(match found {
         None => NamespaceState::Absent,
         Some(object) if object.pointer("/metadata/deletionTimestamp").is_some() => {
@@ -107,7 +107,7 @@ async fn read_provider_config(
     target: &Target,
 ) -> Result<Option<LiveObject>, PortError> {
     let Some(reference) = &target.provider_config else { return Ok(None) };
-    let found = objects.get(reference, Extent::Whole).await?;
+    let found = objects.get(reference, Detail::Whole).await?;
     found.object().map(LiveObject::from_json).transpose()
 }
 
@@ -124,7 +124,7 @@ async fn presence(
     objects: &Objects,
     reference: &ObjectReference,
 ) -> Result<(ObjectReference, Presence), Failure> {
-    let presence = match objects.get(reference, Extent::Metadata).await? {
+    let presence = match objects.get(reference, Detail::Metadata).await? {
         Lookup::Found(_) => Presence::Present,
         Lookup::NoObject | Lookup::NoKind => Presence::Gone,
     };
@@ -157,7 +157,7 @@ async fn labelled(
         namespace: xr.namespace(),
         selector: ("labelSelector", &selector),
     };
-    let found = objects.all(&selection, Extent::Metadata).await?;
+    let found = objects.all(&selection, Detail::Metadata).await?;
     found.iter().map(|object| named(&selection, object)).collect()
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use broker_embed::Parts;
 use broker_tests::TestCluster;
-use broker_tests::real::{Machine, PATIENCE, RealWorld, wire};
+use broker_tests::real::{Machine, RealWorld, TIMEOUT, wire};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 #[global_allocator]
@@ -64,7 +64,7 @@ async fn measure(count: usize) -> (usize, usize) {
     let machines: Vec<Machine> = world.furnish_rows(count).await;
     let client = fake_api_server::client(&world, machines, Arc::default()).await;
     let before = allocated();
-    let (Parts { sweeper, .. }, cache) = wire(world.pool(), client, PATIENCE);
+    let (Parts { sweeper, .. }, cache) = wire(world.pool(), client, TIMEOUT);
     let running = Arc::clone(&cache);
     let measurement = async {
         sweeper.sweep().await.unwrap();

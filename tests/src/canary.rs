@@ -16,23 +16,23 @@ const SHORTEST: usize = 9;
 
 /// Captured output by place, and the secrets that it must not contain.
 #[derive(Default)]
-pub struct Net {
+pub struct LeakDetector {
     /// The secrets.
     pub secrets: BTreeSet<String>,
     heard: BTreeMap<String, String>,
 }
 
-impl Net {
+impl LeakDetector {
     /// Records text of a place.
-    pub fn hear(&mut self, place: impl Into<String>, text: impl AsRef<str>) {
+    pub fn record(&mut self, place: impl Into<String>, text: impl AsRef<str>) {
         let heard = self.heard.entry(place.into()).or_default();
         heard.push_str(text.as_ref());
         heard.push('\n');
     }
 
     /// Records every rendering of an error.
-    pub fn hear_error(&mut self, error: &dyn Error) {
-        self.hear("an error", everything(error));
+    pub fn record_error(&mut self, error: &dyn Error) {
+        self.record("an error", everything(error));
     }
 
     /// The text recorded for a place.

@@ -37,7 +37,7 @@ use crate::cluster::TestCluster;
 use crate::collector;
 use crate::control::Control;
 use crate::failure::OrFail;
-use crate::real::PATIENCE;
+use crate::real::TIMEOUT;
 use crate::rights::BrokerIdentity;
 
 /// The provider on whose clouds the samples are available. Nothing reads its ProviderConfigs.
@@ -163,7 +163,7 @@ impl Deref for TestCrossplane {
 #[must_use]
 pub fn port(broker: &BrokerIdentity) -> KubeCluster {
     let cache = Cache::new(broker.client.clone(), CacheOptions::default());
-    let options = KubeOptions::new(PATIENCE, PATIENCE);
+    let options = KubeOptions::new(TIMEOUT, TIMEOUT);
     KubeCluster::new(broker.client.clone(), options, Arc::new(cache))
 }
 

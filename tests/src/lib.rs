@@ -14,7 +14,7 @@
 //! | a lost answer to a commit, a request that hangs | [`PgProxy`], [`HttpProxy`] |
 //! | Crossplane, undisturbed or to kill | [`TestCluster::with_crossplane`], [`TestCluster::with_crossplane_alone`] |
 //! | the binary on Crossplane, with agents that boot | [`crossplane::Installation`] |
-//! | a search for secrets in logs and stored data | [`canary::Net`], [`canary::rows`] |
+//! | a search for secrets in logs and stored data | [`canary::LeakDetector`], [`canary::rows`] |
 //! | the XRD of a kind | [`documents::xrd`] |
 //! | the commands of a page in a shell | [`pages::Home`] |
 //! | the whole broker in memory, or on real servers | [`world::World`], [`real::RealWorld`] |

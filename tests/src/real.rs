@@ -47,14 +47,14 @@ use crate::postgres::{TestDatabase, TestPostgres};
 use crate::rights::BrokerIdentity;
 use crate::world::{operator, runner_over};
 
-/// The lease of a claimed resource. No test waits for its end: see [`RealWorld::let_leases_end`].
+/// The lease of a claimed resource. No test waits for its end: see [`RealWorld::expire_leases`].
 pub const LEASE: Duration = crate::world::LEASE;
 
 /// The interval of Crossplane's turns while the broker runs concurrently.
 const TURN: Duration = Duration::from_millis(100);
 
 /// Longer than any answer takes on a busy machine; only bounds a failure.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The broker, its servers, and the simulated components.
 pub struct RealWorld {
@@ -231,12 +231,17 @@ impl RealWorld {
                 return resource;
             }
         }
-        let (now, standing) = (self.get(id).await.phase(), self.crossplane.standing().await);
+        let (now, standing) =
+            (self.get(id).await.phase(), self.crossplane.existing_objects().await);
         panic!("the resource is in {now} after {K} rounds, not in {phase}: {standing:?}");
     }
 
     /// Declares a resource and brings it into a phase of convergence.
-    pub async fn brought_to(&self, phase: Phase, declaration: &Declaration) -> ProvisionedResource {
+    pub async fn declare_until(
+        &self,
+        phase: Phase,
+        declaration: &Declaration,
+    ) -> ProvisionedResource {
         let declared = self.declare(declaration).await.or_fail("a declaration was refused");
         if phase == Phase::Pending {
             return declared;
@@ -318,7 +323,7 @@ impl RealWorld {
 #[must_use]
 pub fn config(replica: &str) -> BrokerConfig {
     let mut config = crate::world::config(replica);
-    config.deadlines = Deadlines::each(PATIENCE);
-    config.event_claim = 3 * PATIENCE;
+    config.deadlines = Deadlines::each(TIMEOUT);
+    config.event_claim = 3 * TIMEOUT;
     config
 }

@@ -10,7 +10,7 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// Longer than anything takes on a machine that is busy with other builds. It only bounds a
 /// failure.
-const PATIENCE: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Polls until there is an answer.
 ///
@@ -22,7 +22,7 @@ where
     F: Future<Output = Option<T>>,
 {
     let answer = until_or(&mut ask).await;
-    answer.unwrap_or_else(|| panic!("no result after {} s: {what}", PATIENCE.as_secs()))
+    answer.unwrap_or_else(|| panic!("no result after {} s: {what}", TIMEOUT.as_secs()))
 }
 
 /// The same for a caller with its own error message: `None` after five minutes.
@@ -31,7 +31,7 @@ where
     F: Future<Output = Option<T>>,
 {
     let started = Instant::now();
-    while started.elapsed() < PATIENCE {
+    while started.elapsed() < TIMEOUT {
         if let Some(answer) = ask().await {
             return Some(answer);
         }

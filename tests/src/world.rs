@@ -275,7 +275,11 @@ impl World {
     }
 
     /// Declares a resource and brings it into a phase of convergence.
-    pub async fn brought_to(&self, phase: Phase, declaration: &Declaration) -> ProvisionedResource {
+    pub async fn declare_until(
+        &self,
+        phase: Phase,
+        declaration: &Declaration,
+    ) -> ProvisionedResource {
         let declared = self.declare(declaration).await.expect("a sound declaration");
         if phase == Phase::Pending {
             return declared;
@@ -408,7 +412,7 @@ impl World {
     }
 
     /// Ends the lease of a worker that was cut off.
-    pub fn let_leases_end(&self) {
+    pub fn expire_leases(&self) {
         self.clock.advance(LEASE);
     }
 
@@ -440,7 +444,7 @@ impl World {
     }
 
     /// The broker's objects on the cluster.
-    pub fn standing(&self) -> Vec<ObjectReference> {
+    pub fn existing_objects(&self) -> Vec<ObjectReference> {
         self.cluster.objects().into_iter().collect()
     }
 }

@@ -8,7 +8,7 @@ mod catalog;
 mod journal;
 mod show;
 mod story;
-mod verdict;
+mod run_result;
 pub(crate) mod world;
 
 use std::io::{self, stdout};
@@ -19,10 +19,10 @@ use broker_domain::{Phase, ProvisionedResourceId};
 use broker_ports::{ClaimEvents, Outbox, PageSize, PortError, Repository, WorkerId};
 
 use agents::{AgentError, Agents};
-use journal::{Entry, Happening, note};
-use show::{Header, Json, Live, Plain, Show};
+use journal::{DemoChange, Entry, note};
+use run_result::{Outcome, RunResult};
+use show::{DemoOutput, Header, Json, Live, Plain};
 use story::{REST_AT_READY, Role, Script};
-use verdict::{Ending, Outcome};
 use world::{LATE_PROJECT, World};
 
 use crate::cli::DemoArguments;
@@ -92,7 +92,7 @@ const MOST_ROUNDS: u32 = 39;
 pub(crate) fn run(arguments: &DemoArguments, terminal: Option<Terminal>) -> Result<(), DemoError> {
     let DemoArguments { seed, resources, speed, plain, json } = *arguments;
     let out = stdout().lock();
-    let mut show: Box<dyn Show> = match terminal {
+    let mut show: Box<dyn DemoOutput> = match terminal {
         _ if json => Box::new(Json(out)),
         Some(terminal) if !plain => Box::new(Live::new(out, terminal, Size::now)),
         Some(_) | None => Box::new(Plain(out)),
@@ -154,7 +154,7 @@ impl Demo {
     }
 
     /// Runs one round: users act, the broker works, time advances.
-    async fn round(&mut self, show: &mut dyn Show) -> Result<Story, DemoError> {
+    async fn round(&mut self, show: &mut dyn DemoOutput) -> Result<Story, DemoError> {
         self.declare(show).await?;
         if self.round == self.script.namespace_ready_in {
             self.world.ready_late_namespace();
@@ -175,7 +175,7 @@ impl Demo {
         Ok(Story::GoesOn)
     }
 
-    async fn declare(&mut self, show: &mut dyn Show) -> Result<(), DemoError> {
+    async fn declare(&mut self, show: &mut dyn DemoOutput) -> Result<(), DemoError> {
         let due: Vec<_> = self
             .script
             .parts
@@ -194,7 +194,7 @@ impl Demo {
     }
 
     /// Requests the deletion of each teardown resource that was Ready for long enough.
-    async fn tear_down(&mut self, show: &mut dyn Show) -> Result<(), DemoError> {
+    async fn tear_down(&mut self, show: &mut dyn DemoOutput) -> Result<(), DemoError> {
         for index in 0..self.entries.len() {
             let entry = &self.entries[index];
             let (since, phase) = entry.now();
@@ -209,7 +209,7 @@ impl Demo {
     }
 
     /// Explains one resource that waits, one that failed and one that is being deleted.
-    async fn explain(&mut self, show: &mut dyn Show) -> Result<(), DemoError> {
+    async fn explain(&mut self, show: &mut dyn DemoOutput) -> Result<(), DemoError> {
         let is_due = |entry: &Entry| match (entry.role, entry.now().1) {
             (Role::Namespace, Phase::Pending) => self.round == ASKED_IN,
             (Role::Rollback, Phase::Failed) | (Role::Teardown, Phase::Deprovisioning) => true,
@@ -235,7 +235,7 @@ impl Demo {
     }
 
     /// Runs one sweep, and a pass over every resource that it returns.
-    async fn reconcile(&mut self, show: &mut dyn Show) -> Result<(), DemoError> {
+    async fn reconcile(&mut self, show: &mut dyn DemoOutput) -> Result<(), DemoError> {
         let (work, report) = self.world.sweeper.sweep().await.map_err(DemoError::Sweep)?;
         if let Some((id, error)) = report.errors.first_key_value() {
             let (resource, message) = (self.name_of(*id), error.message.clone());
@@ -252,7 +252,7 @@ impl Demo {
     }
 
     /// Reads what the broker committed about a resource: its audit and its events.
-    async fn follow(&mut self, index: usize, show: &mut dyn Show) -> Result<(), DemoError> {
+    async fn follow(&mut self, index: usize, show: &mut dyn DemoOutput) -> Result<(), DemoError> {
         let (id, role) = (self.entries[index].id, self.entries[index].role);
         let resource = self.world.get(id).await;
         let resource =
@@ -263,14 +263,14 @@ impl Demo {
             let (from, to) = (line.entry.previous_phase, line.entry.new_phase);
             if let Some(to) = to.filter(|_| from != to) {
                 let note = note(role, from, to, &resource);
-                self.record(index, &Happening::Phase { from, to, note }, show)?;
+                self.record(index, &DemoChange::Phase { from, to, note }, show)?;
             }
         }
         self.relay(show).await
     }
 
     /// Empties the outbox. Each claim returns at most one event per resource, which keeps the order.
-    async fn relay(&mut self, show: &mut dyn Show) -> Result<(), DemoError> {
+    async fn relay(&mut self, show: &mut dyn DemoOutput) -> Result<(), DemoError> {
         let request = ClaimEvents::new(WorkerId::new("demo-relay")?, PageSize::MAX, ROUND);
         loop {
             let claimed = self.world.store.claim_events(&request).await?;
@@ -283,7 +283,7 @@ impl Demo {
                     DemoError::Payload { resource: self.name_of(event.resource), sequence, source }
                 })?;
                 if let Some(index) = self.index_of(event.resource) {
-                    self.record(index, &Happening::Event { event_type, sequence, payload }, show)?;
+                    self.record(index, &DemoChange::Event { event_type, sequence, payload }, show)?;
                 }
                 self.world.store.acknowledge_event(&event.claim).await?;
             }
@@ -293,12 +293,12 @@ impl Demo {
     fn record(
         &mut self,
         index: usize,
-        happening: &Happening,
-        show: &mut dyn Show,
+        change: &DemoChange,
+        show: &mut dyn DemoOutput,
     ) -> Result<(), DemoError> {
         let (at, entry) = (self.world.elapsed(), &mut self.entries[index]);
-        entry.record(at, happening);
-        Ok(show.happened(at, entry, happening)?)
+        entry.record(at, change);
+        Ok(show.changed(at, entry, change)?)
     }
 
     fn boot_agents(&mut self) -> Result<(), DemoError> {
@@ -313,7 +313,7 @@ impl Demo {
     }
 
     /// The outcome of every resource, and how much work a last sweep finds.
-    async fn ending(&self) -> Result<Ending, DemoError> {
+    async fn ending(&self) -> Result<RunResult, DemoError> {
         let mut outcomes = Vec::new();
         for entry in &self.entries {
             let resource = self.world.get(entry.id).await;
@@ -325,7 +325,7 @@ impl Demo {
             });
         }
         let (work, _) = self.world.sweeper.sweep().await.map_err(DemoError::Sweep)?;
-        Ok(Ending { after: self.world.elapsed(), outcomes, unsettled: work.len() })
+        Ok(RunResult { after: self.world.elapsed(), outcomes, unsettled: work.len() })
     }
 
     fn index_of(&self, id: ProvisionedResourceId) -> Option<usize> {

@@ -56,8 +56,8 @@ pub use broker_app::render::ApiUrl;
 pub use broker_app::{
     Absence, Basis, BootError, BrakeLosses, BrakeStatus, BrokerConfig, ConfigError, Error,
     ErrorKind, HoldUp, Label, LogEventSink, METRICS, Metric, MetricKind, Probe, ProbeFailure,
-    Service, StartError, Status, SystemClock, SystemIds, ToJson, Unread, Waited, describe_metrics,
-    domain, explain, one_line, plan, ports, render,
+    Service, StartError, Status, SystemClock, SystemIds, ToJson, Unread, WaitOutcome,
+    describe_metrics, domain, explain, one_line, plan, ports, render,
 };
 // The types of `Parts`, and what they return.
 pub use broker_app::{

@@ -12,7 +12,7 @@ use broker_embed::ports::{
 };
 use broker_embed::{
     ApiUrl, BootError, Broker, BrokerConfig, BrokerError, EventSink, Phase, ProvisionedResourceId,
-    RequestContext, ToJson, Waited, one_line,
+    RequestContext, ToJson, WaitOutcome, one_line,
 };
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -105,7 +105,10 @@ async fn broker_built_unchecked_serves_at_once_and_makes_its_checks_when_it_runs
     platform.adapters.cluster.bring_back();
     let context = operator();
     let story = broker.service().wait_for(&context, machine.id(), Phase::Ready, 10 * MINUTE);
-    broker.run(async { assert!(matches!(story.await, Ok(Waited::Reached(_)))) }).await.unwrap();
+    broker
+        .run(async { assert!(matches!(story.await, Ok(WaitOutcome::Reached(_)))) })
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -166,7 +169,7 @@ async fn replaced_ports_are_the_ones_that_a_machine_is_made_with() {
     let story = async {
         let waited =
             broker.service().wait_for(&context, machine.id(), Phase::Ready, 10 * MINUTE).await;
-        assert!(matches!(waited, Ok(Waited::Reached(_))), "{waited:?}");
+        assert!(matches!(waited, Ok(WaitOutcome::Reached(_))), "{waited:?}");
         // Its event follows the phase.
         tokio::time::sleep(MINUTE).await;
     };

@@ -10,7 +10,7 @@ use broker_ports::{Inspected, NamespaceState, Target};
 use broker_render::namespace;
 use serde_json::Value;
 
-use crate::call::Extent;
+use crate::call::Detail;
 use crate::error::Failure;
 use crate::objects::{Lookup, Objects, Selection};
 use crate::read::{identity, named, namespace_state};
@@ -88,7 +88,7 @@ impl Common {
     ) -> Result<Lookup, Failure> {
         match self.known(name) {
             Some(known) => Ok(known),
-            None => objects.get(name, Extent::Whole).await,
+            None => objects.get(name, Detail::Whole).await,
         }
     }
 
@@ -115,7 +115,7 @@ async fn list(
     let (mut found, mut complete) = (BTreeMap::new(), false);
     let mut after: Option<String> = None;
     for _ in wanted {
-        let page = match objects.page(&selection, after.as_deref(), Extent::Whole).await {
+        let page = match objects.page(&selection, after.as_deref(), Detail::Whole).await {
             Ok(Some(page)) => page,
             Ok(None) => return Listed::NoKind,
             Err(_) => break,

@@ -65,7 +65,7 @@ struct State {
     stale: BTreeSet<(PortName, &'static str, u64)>,
     about: BTreeMap<(PortName, &'static str, u64), String>,
     log: Vec<Fired>,
-    adrift: VecDeque<(Fired, BoxFuture<'static, ()>)>,
+    pending: VecDeque<(Fired, BoxFuture<'static, ()>)>,
     healed: bool,
 }
 
@@ -126,19 +126,19 @@ impl Faults {
     }
 
     /// The number of in-flight requests whose callers have dropped them.
-    pub fn adrift(&self) -> usize {
-        self.lock().adrift.len()
+    pub fn pending_requests(&self) -> usize {
+        self.lock().pending.len()
     }
 
     /// Completes the oldest in-flight request and returns it. Its effect happens now; its response is discarded.
     pub async fn land_next(&self) -> Option<Fired> {
-        let (fired, request) = self.lock().adrift.pop_front()?;
+        let (fired, request) = self.lock().pending.pop_front()?;
         request.await;
         Some(fired)
     }
 
     /// Completes all in-flight requests, oldest first. Returns their number.
-    pub async fn land_all(&self) -> usize {
+    pub async fn complete_pending(&self) -> usize {
         let mut landed = 0;
         while self.land_next().await.is_some() {
             landed += 1;

@@ -38,7 +38,7 @@
 //! ```
 //!
 //! `MyWorld` creates a fresh adapter and gives access to its backend; each suite has a trait for it. A case that
-//! exceeds [`PATIENCE`], or the timeout of [`Suite::with_patience`], fails under its name.
+//! exceeds [`TIMEOUT`], or the timeout of [`Suite::with_timeout`], fails under its name.
 
 pub mod builders;
 mod prelude;
@@ -52,4 +52,4 @@ pub mod store;
 mod suite;
 pub mod token_issuer;
 
-pub use suite::{Case, PATIENCE, Report, Suite, Violation};
+pub use suite::{Case, Report, Suite, TIMEOUT, Violation};

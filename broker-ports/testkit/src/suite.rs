@@ -63,24 +63,24 @@ impl<W> Case<W> {
 }
 
 /// The default timeout of a case: many times the duration of a slow adapter, so that only a hung one reaches it.
-pub const PATIENCE: Duration = Duration::from_mins(5);
+pub const TIMEOUT: Duration = Duration::from_mins(5);
 
 /// The cases of one port.
 pub struct Suite<W> {
     cases: Vec<Case<W>>,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl<W> Suite<W> {
-    /// A suite of cases with the timeout [`PATIENCE`].
+    /// A suite of cases with the timeout [`TIMEOUT`].
     pub fn new(cases: impl IntoIterator<Item = Case<W>>) -> Self {
-        Self { cases: cases.into_iter().collect(), patience: PATIENCE }
+        Self { cases: cases.into_iter().collect(), timeout: TIMEOUT }
     }
 
     /// Sets the timeout of each case, including the creation of its world.
     #[must_use]
-    pub const fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub const fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
@@ -101,10 +101,10 @@ impl<W> Suite<W> {
                 let world = fresh().await;
                 (case.check)(&world).await
             };
-            let ended = AssertUnwindSafe(timeout(self.patience, running)).catch_unwind().await;
+            let ended = AssertUnwindSafe(timeout(self.timeout, running)).catch_unwind().await;
             let outcome = match ended {
                 Ok(Ok(outcome)) => outcome,
-                Ok(Err(_)) => Err(Violation(format!("did not end within {:?}", self.patience))),
+                Ok(Err(_)) => Err(Violation(format!("did not end within {:?}", self.timeout))),
                 Err(panic) => Err(Violation(words(&*panic))),
             };
             outcomes.push((case.name, outcome));
@@ -185,7 +185,7 @@ mod tests {
             Case::new("hangs", |()| Box::pin(pending())),
             Case::new("holds", |()| Box::pin(async { Ok(()) })),
         ]);
-        let report = suite.with_patience(Duration::from_secs(7)).run(async || ()).await;
+        let report = suite.with_timeout(Duration::from_secs(7)).run(async || ()).await;
         let expected = "BROKEN fails: no\nBROKEN panics: panicked: oh\n\
                         BROKEN hangs: did not end within 7s\nok    holds\n";
         assert_eq!(report.to_string(), expected);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use broker_embed::memory::MemoryPlatform;
-use broker_embed::{ApiUrl, Broker, Phase, RequestContext, Waited};
+use broker_embed::{ApiUrl, Broker, Phase, RequestContext, WaitOutcome};
 use custom_token_issuer::counted::Counted;
 
 #[tokio::main(flavor = "current_thread")]
@@ -18,12 +18,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .build()
         .await?;
 
-    let (service, patience) = (broker.service(), Duration::from_secs(60));
+    let (service, timeout) = (broker.service(), Duration::from_secs(60));
     let ann = RequestContext::operator("user:ann", "req-1")?;
     let machine = service.provision(&ann, &platform.declaration()).await?;
     let until_ready = async {
-        let waited = service.wait_for(&ann, machine.id(), Phase::Ready, patience).await;
-        assert!(matches!(waited, Ok(Waited::Reached(_))), "{waited:?}");
+        let waited = service.wait_for(&ann, machine.id(), Phase::Ready, timeout).await;
+        assert!(matches!(waited, Ok(WaitOutcome::Reached(_))), "{waited:?}");
     };
     broker.run(until_ready).await?;
     println!("Ready with {} token", count.load(Ordering::Relaxed));

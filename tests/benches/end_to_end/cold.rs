@@ -5,7 +5,7 @@
 
 use broker_embed::Parts;
 use broker_render::{FIELD_MANAGER, MANAGED_BY_LABEL};
-use broker_tests::real::{PATIENCE, wire};
+use broker_tests::real::{TIMEOUT, wire};
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client};
 
@@ -38,7 +38,7 @@ async fn on_real_servers(options: BenchOptions, name: &str, count: usize) {
 
 /// Starts a replica and sweeps once.
 async fn start_and_sweep(fixture: &Fixture, client: Client, count: usize) {
-    let (Parts { sweeper, .. }, cache) = wire(fixture.world.pool(), client, PATIENCE);
+    let (Parts { sweeper, .. }, cache) = wire(fixture.world.pool(), client, TIMEOUT);
     let _running = run_cache(&cache);
     // Lets the cache start before the first query.
     tokio::task::yield_now().await;

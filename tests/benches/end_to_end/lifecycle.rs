@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker_domain::{Phase, ProvisionedResourceId};
-use broker_tests::real::{Behaviour, PATIENCE, wire};
+use broker_tests::real::{Behaviour, TIMEOUT, wire};
 use broker_tests::until;
 use broker_tests::world::{NODE, operator};
 use tokio::task::JoinSet;
@@ -47,7 +47,7 @@ async fn run_replicas(fixture: &Fixture, replicas: usize) -> Vec<JoinSet<()>> {
     for number in 0..replicas {
         let client = world.cluster.identity(&world.user).await;
         let pool = world.database().trusting_pool();
-        let (parts, _) = wire(&pool, client, PATIENCE);
+        let (parts, _) = wire(&pool, client, TIMEOUT);
         running.push(run_replica(&format!("replica-{number}"), &parts.ports));
     }
     running

@@ -9,7 +9,7 @@ use broker_app::Sweeper;
 use broker_domain::XrName;
 use broker_embed::Parts;
 use broker_kube::cache::Cache;
-use broker_tests::real::{Machine, PATIENCE, RealWorld, wire};
+use broker_tests::real::{Machine, RealWorld, TIMEOUT, wire};
 use broker_tests::until;
 use broker_tests::world::NODE;
 use kube::api::DynamicObject;
@@ -64,7 +64,7 @@ async fn with_cluster_in_memory(options: BenchOptions, name: &str, count: usize)
     let machines = world.furnish_rows(count).await;
     let requests = Arc::new(AtomicUsize::new(0));
     let client = fake_api_server::client(world, machines, Arc::clone(&requests)).await;
-    let (Parts { sweeper, .. }, cache) = wire(world.pool(), client, PATIENCE);
+    let (Parts { sweeper, .. }, cache) = wire(world.pool(), client, TIMEOUT);
     let _running = run_cache(&cache);
     warm(&sweeper, &cache).await;
     let case = options.case(&fixture, name, count);

@@ -21,7 +21,7 @@ use sqlx::postgres::PgPoolOptions;
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// The timeout of every port call. The lease, which is shorter, bounds a pass.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Many such processes share one small Postgres.
 const CONNECTIONS: u32 = 8;
@@ -79,8 +79,8 @@ async fn run(arguments: Arguments) -> Outcome<()> {
             config.workers_per_lane = WORKERS;
             config.lease = lease;
             config.lease_margin = lease / 10;
-            config.deadlines = Deadlines::each(lease.saturating_sub(lease / 10).min(PATIENCE));
-            config.event_claim = 3 * PATIENCE;
+            config.deadlines = Deadlines::each(lease.saturating_sub(lease / 10).min(TIMEOUT));
+            config.event_claim = 3 * TIMEOUT;
             config.sweep_interval = sweep;
             config.poll_interval = poll;
             // Replicas that a test kills lose objects again and again.

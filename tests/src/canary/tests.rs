@@ -29,9 +29,9 @@ fn leaks() -> Vec<(&'static str, String)> {
 #[test]
 fn secret_in_any_spelling_is_found() {
     for (how, text) in leaks() {
-        let mut net = Net::default();
-        net.hear("a place", format!("before\n{text}\nafter"));
-        net.hear("another", "nothing");
+        let mut net = LeakDetector::default();
+        net.record("a place", format!("before\n{text}\nafter"));
+        net.record("another", "nothing");
         assert_eq!(net.found(), [""; 0], "{how}: the secret is not registered yet");
         net.secrets.extend([SECRET.to_owned(), "another-secret".to_owned()]);
         assert_eq!(net.found(), ["a place"], "{how}: {text}");
@@ -41,27 +41,27 @@ fn secret_in_any_spelling_is_found() {
 
 #[test]
 fn truncated_secret_is_not_found() {
-    let mut net = Net::default();
+    let mut net = LeakDetector::default();
     net.secrets.insert(SECRET.to_owned());
-    net.hear("a place", &SECRET[1..]);
-    net.hear("a place", &SECRET[..SECRET.len() - 1]);
+    net.record("a place", &SECRET[1..]);
+    net.record("a place", &SECRET[..SECRET.len() - 1]);
     assert_eq!(net.found(), [""; 0]);
 }
 
 #[test]
 fn error_is_recorded_with_its_sources() {
-    let mut net = Net::default();
+    let mut net = LeakDetector::default();
     let source = std::io::Error::other(SECRET);
-    net.hear_error(&broker_ports::PortError::rejected("no").with_source(source));
+    net.record_error(&broker_ports::PortError::rejected("no").with_source(source));
     net.secrets.insert(SECRET.to_owned());
     assert_eq!(net.found(), ["an error"]);
 }
 
 #[test]
 fn silent_places_are_reported() {
-    let mut net = Net::default();
-    net.hear("a place", "");
-    net.hear("another", "a word");
+    let mut net = LeakDetector::default();
+    net.record("a place", "");
+    net.record("another", "a word");
     assert_eq!(net.silent(), ["a place"]);
     assert_eq!(net.at("another"), "a word\n");
     assert_eq!(net.at("nowhere"), "");

@@ -23,9 +23,9 @@ pub(super) fn parts(pool: &PgPool, client: Client, config: BrokerConfig) -> (Par
 
 /// The parts of a broker with these cluster timeouts, and the cache.
 #[must_use]
-pub fn wire(pool: &PgPool, client: Client, patience: Duration) -> (Parts, Arc<Cache>) {
+pub fn wire(pool: &PgPool, client: Client, timeout: Duration) -> (Parts, Arc<Cache>) {
     let mut config = config("wired");
-    config.deadlines.cluster_read = patience;
-    config.deadlines.cluster_write = patience;
+    config.deadlines.cluster_read = timeout;
+    config.deadlines.cluster_write = timeout;
     parts(pool, client, config)
 }

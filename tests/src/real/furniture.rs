@@ -223,7 +223,7 @@ pub(crate) async fn know(pool: &PgPool, project: ProjectId, provider: &str) {
 /// Changes by other contexts, and the passing of time.
 impl super::RealWorld {
     /// Ends all leases, as time does after a replica died.
-    pub async fn let_leases_end(&self) {
+    pub async fn expire_leases(&self) {
         let by = format!("{} seconds", super::LEASE.as_secs());
         let leases = "UPDATE plexsphere.provisioned_resource_schedule
             SET due_at = due_at - $1::interval, lease_until = lease_until - $1::interval";

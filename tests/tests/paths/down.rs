@@ -26,7 +26,7 @@ async fn assert_gone(world: &World, id: broker_domain::ProvisionedResourceId) {
             "its Node was deregistered"
         );
     }
-    assert_eq!(world.standing(), []);
+    assert_eq!(world.existing_objects(), []);
 }
 
 pub(crate) async fn a_terminal_failure_is_retained_until_it_is_deleted(world: &World) {
@@ -61,7 +61,7 @@ pub(crate) async fn xr_deleted_by_another_party_keeps_a_failure(world: &World) {
 
 pub(crate) async fn deletion_is_possible_in_every_phase(world: &World) {
     for (blueprint, phase) in WAYS_UP {
-        let resource = world.brought_to(phase, &declaration(blueprint)).await;
+        let resource = world.declare_until(phase, &declaration(blueprint)).await;
         request_deletion(world, resource.id()).await;
         assert_gone(world, resource.id()).await;
     }
@@ -69,20 +69,20 @@ pub(crate) async fn deletion_is_possible_in_every_phase(world: &World) {
 
 pub(crate) async fn repeated_deletion_request_changes_nothing(world: &World) {
     for phase in [Phase::Deregistering, Phase::Deprovisioning, Phase::Deleted] {
-        let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+        let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
         request_deletion(world, ready.id()).await;
         rounds_until(world, ready.id(), phase).await;
         let (before, lines) = (world.get(ready.id()).await, story(world, ready.id()).await);
         assert_eq!(request_deletion(world, ready.id()).await, before, "{phase}");
         assert_eq!(story(world, ready.id()).await, lines, "{phase}");
         rounds_until(world, ready.id(), Phase::Deleted).await;
-        assert_eq!(world.standing(), [], "{phase}");
+        assert_eq!(world.existing_objects(), [], "{phase}");
     }
 }
 
 pub(crate) async fn xr_deleted_by_another_party_in_teardown_stays_deleted(world: &World) {
     for phase in [Phase::Deregistering, Phase::Deprovisioning] {
-        let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+        let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
         request_deletion(world, ready.id()).await;
         world.cluster.stop(Part::Provider);
         rounds_until(world, ready.id(), phase).await;
@@ -96,7 +96,7 @@ pub(crate) async fn xr_deleted_by_another_party_in_teardown_stays_deleted(world:
 }
 
 pub(crate) async fn the_provider_config_goes_last(world: &World) {
-    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     world.cluster.stop(Part::Provider);
     request_deletion(world, ready.id()).await;
     for round in 0..20 {
@@ -104,7 +104,7 @@ pub(crate) async fn the_provider_config_goes_last(world: &World) {
             world.cluster.start(Part::Provider);
         }
         world.round(ready.id()).await.unwrap();
-        let standing = world.standing();
+        let standing = world.existing_objects();
         let config = standing.iter().any(|object| object.kind() == "ProviderConfig");
         assert!(config || standing.is_empty(), "outlived their ProviderConfig: {standing:?}");
         if world.get(ready.id()).await.phase() == Phase::Deleted {
@@ -116,26 +116,26 @@ pub(crate) async fn the_provider_config_goes_last(world: &World) {
 }
 
 pub(crate) async fn abandoned_resource_is_left_alone(world: &World) {
-    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     let early = world.service.abandon(&operator(), ready.id(), "lost").await.unwrap_err();
     assert_eq!(early.reason(), "illegal_transition");
     request_deletion(world, ready.id()).await;
     let given_up = world.service.abandon(&operator(), ready.id(), "lost").await.unwrap();
     assert!(given_up.abandoned() && given_up.token_closed());
-    let standing = world.standing();
+    let standing = world.existing_objects();
     assert_eq!(standing.len(), 3);
     for _ in 0..2 {
         assert_eq!(world.round(ready.id()).await.unwrap(), PassResult::NotClaimed);
         let (work, _) = world.sweep().await;
         assert_eq!(work, []);
     }
-    assert_eq!(world.standing(), standing, "no sweep touches it");
+    assert_eq!(world.existing_objects(), standing, "no sweep touches it");
     let token = ready.bootstrap_token_id().unwrap();
     assert!(world.ports.nodes.node_registered(token).await.unwrap(), "no sweep touches its Node");
 }
 
 pub(crate) async fn audit_lists_every_action(world: &World) {
-    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     request_deletion(world, ready.id()).await;
     world.until(ready.id(), Phase::Deleted).await;
     let story = story(world, ready.id()).await;

@@ -25,7 +25,7 @@ pub(crate) async fn a_node_comes_up_and_enrols(world: &World) {
     assert!(ready.bootstrap_token_id().is_some());
     assert!(ready.first_ready_at().is_some());
     assert_eq!(ready.substrate().composed().len(), 1);
-    let standing = world.standing();
+    let standing = world.existing_objects();
     assert_eq!(standing.len(), 3, "composite resource, ProviderConfig, composed: {standing:?}");
 
     let settled = world.round(ready.id()).await.unwrap();
@@ -40,7 +40,7 @@ pub(crate) async fn a_node_comes_up_and_enrols(world: &World) {
 }
 
 pub(crate) async fn a_standalone_resource_comes_up_without_a_token(world: &World) {
-    let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(STANDALONE)).await;
     assert_eq!(ready.mesh_role(), MeshRole::Standalone);
     assert_eq!(ready.bootstrap_token_id(), None);
     let xr = world.cluster.object(&world.xr(&ready)).unwrap();
@@ -53,7 +53,7 @@ pub(crate) async fn required_parameters_are_kept_and_rendered(world: &World) {
     assert_eq!(refused.reason(), "parameter_values_invalid");
 
     let sized = declaration(SIZED).with_parameters(r#"{"size": "large"}"#);
-    let ready = world.brought_to(Phase::Ready, &sized).await;
+    let ready = world.declare_until(Phase::Ready, &sized).await;
     assert_eq!(ready.parameters().as_json(), r#"{"count":1,"size":"large"}"#);
     let xr = world.cluster.object(&world.xr(&ready)).unwrap();
     assert_eq!(xr["spec"]["parameters"], json!({"count": 1, "size": "large"}));
@@ -70,7 +70,7 @@ pub(crate) async fn lost_xr_of_a_standalone_resource_is_recreated(world: &World)
 /// One kind at a time: each loss consumes one of the few permits.
 async fn made_again(world: &World, kind: u128) {
     for (blueprint, phase) in WAYS_UP.into_iter().filter(|(blueprint, _)| *blueprint == kind) {
-        let resource = world.brought_to(phase, &declaration(blueprint)).await;
+        let resource = world.declare_until(phase, &declaration(blueprint)).await;
         let id = resource.id();
         if phase == Phase::Pending {
             // The first pass applies; the row stays Pending until a later pass observes the object.
@@ -87,7 +87,7 @@ async fn made_again(world: &World, kind: u128) {
 }
 
 pub(crate) async fn an_enrolled_node_is_replaced_by_a_new_one_with_a_new_token(world: &World) {
-    let first = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let first = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     delete_by_hand(world, &first);
     world.until(first.id(), Phase::Pending).await;
     let second = world.until(first.id(), Phase::Ready).await;

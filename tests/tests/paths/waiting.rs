@@ -19,20 +19,20 @@ pub(crate) async fn a_namespace_that_is_not_ready_is_waited_for(world: &World) {
         world.round(declared.id()).await.unwrap();
     }
     assert_eq!(world.get(declared.id()).await.phase(), Phase::Pending);
-    assert_eq!(world.standing(), []);
+    assert_eq!(world.existing_objects(), []);
 
     world.place(true);
     world.until(declared.id(), Phase::Ready).await;
 }
 
 pub(crate) async fn an_expired_token_is_not_replaced(world: &World) {
-    let waiting = world.brought_to(Phase::Enrolling, &declaration(NODE)).await;
+    let waiting = world.declare_until(Phase::Enrolling, &declaration(NODE)).await;
     world.clock.advance(Duration::from_hours(2));
     assert_stays_enrolling(world, &waiting).await;
 }
 
 pub(crate) async fn a_lost_node_is_waited_for_and_gets_no_second_token(world: &World) {
-    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     world.ports.nodes.deregister(ready.bootstrap_token_id().unwrap()).await.unwrap();
     let waiting = world.until(ready.id(), Phase::Enrolling).await;
     assert_stays_enrolling(world, &waiting).await;

@@ -9,7 +9,7 @@
 //! words ─ the vocabulary of the model; row, raw_observation ─ how rows and readings reach the product
 //! memo ─ asks the product once per question and numbers the answers
 //! world ─ the environment; moves ─ its spontaneous changes
-//! pass ─ a worker, from claim to end; adrift ─ requests of a worker that was cut off
+//! pass ─ a worker, from claim to end; pending ─ requests of a worker that was cut off
 //! operation ─ the effect on the environment, and whether it violates a promise
 //! canonical ─ which states are equivalent
 //! continuation ─ without further faults: is everything settled after twelve passes?
@@ -17,7 +17,7 @@
 //! checks ─ the settings, and the counterexample that each disabled rule allows
 //! ```
 
-mod adrift;
+mod pending;
 mod memo;
 mod canonical;
 mod checks;

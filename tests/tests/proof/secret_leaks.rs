@@ -19,7 +19,7 @@ use broker_tests::world::World;
 use super::panics;
 use super::simulation::{Declared, Story, tell};
 use crate::ears::{Notebook, with_log};
-use broker_tests::canary::{Net, base64};
+use broker_tests::canary::{LeakDetector, base64};
 use broker_tests::is_nightly;
 use metrics::with_local_recorder;
 use mischief::Mischief;
@@ -29,28 +29,31 @@ const NORMAL: usize = 500;
 const NIGHTLY: usize = 10_000;
 
 /// Runs `work` on this thread and captures its log and metrics.
-fn listen<T>(net: &mut Net, work: impl FnOnce(&mut Net) -> T) -> T {
+fn listen<T>(net: &mut LeakDetector, work: impl FnOnce(&mut LeakDetector) -> T) -> T {
     let measured = Notebook::default();
     let result = with_log(tracing::Level::TRACE, FmtSpan::FULL, |log| {
         let result = with_local_recorder(&measured, || work(net));
-        net.hear("the log", log.take("").join("\n"));
+        net.record("the log", log.take("").join("\n"));
         result
     });
     for (name, (_, labels)) in measured.recorded.into_inner().unwrap() {
-        net.hear("a metric", name);
+        net.record("a metric", name);
         for value in labels.into_values().flatten() {
-            net.hear("a metric", value);
+            net.record("a metric", value);
         }
     }
-    net.hear("a metric", measured.described.into_inner().unwrap().into_iter().collect::<String>());
+    net.record(
+        "a metric",
+        measured.described.into_inner().unwrap().into_iter().collect::<String>(),
+    );
     result
 }
 
-fn run_and_capture(seed: u64) -> Net {
+fn run_and_capture(seed: u64) -> LeakDetector {
     let story = Story::of(seed);
     let number = u32::try_from(seed).unwrap();
     let mut mischief = Mischief::new(number);
-    let mut net = Net::default();
+    let mut net = LeakDetector::default();
     let life = listen(&mut net, |net| {
         let mut world = World::with_tokens(story.faults(), number);
         mischief.furnish(&mut world);
@@ -59,9 +62,9 @@ fn run_and_capture(seed: u64) -> Net {
         };
         tell(&story, world, look)
     });
-    net.hear("the story", life.trace);
-    net.hear("a complaint", life.complaint.unwrap_or_default());
-    net.hear("a panic", life.panics.join("\n"));
+    net.record("the story", life.trace);
+    net.record("a complaint", life.complaint.unwrap_or_default());
+    net.record("a panic", life.panics.join("\n"));
     net.secrets.extend(mischief.issued());
     net
 }
@@ -112,7 +115,7 @@ const PLACES: [(&str, &str); 12] = [
     ("the story", "is declared"),
 ];
 
-type Leak = (&'static str, fn(&mut Net, &str));
+type Leak = (&'static str, fn(&mut LeakDetector, &str));
 
 /// Negative control: a leak planted in any place is found.
 #[test]
@@ -126,19 +129,21 @@ fn planted_leak_is_found_in_every_place() {
         }),
         ("an error", |net, secret| {
             let source = std::io::Error::other(secret.to_owned());
-            net.hear_error(&broker_ports::PortError::rejected("no").with_source(source));
+            net.record_error(&broker_ports::PortError::rejected("no").with_source(source));
         }),
         ("a panic", |net, secret| {
             let _listening = panics::listen();
             drop(catch_unwind(|| assert!(secret.is_empty(), "no node enrolled with {secret}")));
-            net.hear("a panic", panics::heard().join("\n"));
+            net.record("a panic", panics::heard().join("\n"));
         }),
-        ("an event", |net, secret| net.hear("an event", format!("{:?}", [secret]))),
-        ("a row", |net, secret| net.hear("a row", serde_json::json!({"note": secret}).to_string())),
-        ("a plan", |net, secret| net.hear("a plan", base64(format!("{secret}!")))),
+        ("an event", |net, secret| net.record("an event", format!("{:?}", [secret]))),
+        ("a row", |net, secret| {
+            net.record("a row", serde_json::json!({"note": secret}).to_string());
+        }),
+        ("a plan", |net, secret| net.record("a plan", base64(format!("{secret}!")))),
     ];
     for (place, leak) in leaks {
-        let mut net = Net::default();
+        let mut net = LeakDetector::default();
         listen(&mut net, |net| leak(net, secret));
         assert_eq!(net.found(), [""; 0], "the secret is not registered yet");
         net.secrets.insert(secret.to_owned());

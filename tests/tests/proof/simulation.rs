@@ -120,7 +120,7 @@ fn same_seed_gives_the_same_trace() {
 
 /// A declaration at the very end, without time to settle.
 fn unfinished() -> Story {
-    let mut story = Story { patience: 0, ..Story::of(3) };
+    let mut story = Story { timeout: 0, ..Story::of(3) };
     story.steps.push(Step::Declare(Kind::Node));
     story
 }

@@ -10,7 +10,7 @@ use broker_tests::world::{NODE, World, declaration, operator};
 
 async fn leaving() -> (World, ProvisionedResource) {
     let world = World::new();
-    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     let leaving = world.service.deprovision(&operator(), ready.id()).await.unwrap();
     (world, leaving)
 }

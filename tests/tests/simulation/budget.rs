@@ -88,7 +88,7 @@ async fn passes_without_a_sweep_stay_within_the_allowance() {
             world.round(resource.id()).await.unwrap();
         }
     }
-    let standing = |it: &&ProvisionedResource| world.cluster.stands(&world.xr(it));
+    let standing = |it: &&ProvisionedResource| world.cluster.exists(&world.xr(it));
     assert_eq!(resources.iter().filter(standing).count(), ALLOWANCE);
     assert_eq!(deregistered(&world, &resources), ALLOWANCE);
     assert_eq!(permits(&world), ALLOWANCE);
@@ -200,7 +200,7 @@ async fn failures_of_a_ready_fleet_stay_within_the_allowance() {
 #[tokio::test]
 async fn two_losses_of_one_resource_need_two_permits() {
     let world = World::new();
-    let resource = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let resource = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     for losses in 1..=7 {
         lose(&world, std::slice::from_ref(&resource));
         for _ in 0..8 {
@@ -208,7 +208,7 @@ async fn two_losses_of_one_resource_need_two_permits() {
         }
         assert_eq!(permits(&world), losses.min(ALLOWANCE));
     }
-    assert!(!world.cluster.stands(&world.xr(&resource)), "the sixth loss waits");
+    assert!(!world.cluster.exists(&world.xr(&resource)), "the sixth loss waits");
     world.clock.advance(Duration::from_mins(11));
     world.until(resource.id(), Phase::Ready).await;
 }
@@ -371,8 +371,8 @@ async fn forbidden_kind_does_not_block_a_projects_release() {
     world.add_project(other, id(0x92));
     let theirs = Declaration::new(other, id(0x92), id(STANDALONE), id(4));
     fleet(&world, 1, &theirs).await;
-    world.brought_to(Phase::Ready, &declaration(NODE)).await;
-    lose(&world, &[world.brought_to(Phase::Ready, &declaration(STANDALONE)).await]);
+    world.declare_until(Phase::Ready, &declaration(NODE)).await;
+    lose(&world, &[world.declare_until(Phase::Ready, &declaration(STANDALONE)).await]);
     let cluster = world.service.set_brake(&operator(), Some(other)).await.unwrap();
     world.cluster.forbid(Verb::Get, "Machine");
     let released = world.service.release_brake(&operator(), &cluster, Some(other)).await;
@@ -432,7 +432,7 @@ async fn release_during_a_sweep_is_not_undone_by_it() {
     let resources = fleet(&world, 8, &declaration(STANDALONE)).await;
     lose(&world, &resources);
     let second = Duration::from_secs(1);
-    let late = Fault::Delay { by: 2 * second, late: Late::Lands };
+    let late = Fault::Delay { by: 2 * second, late: Late::Completes };
     let faults = Faults::new(FaultPlan::none().on(PortName::Cluster, "read", 1, late));
     world.rewire(|ports| ports.cluster = faults.around::<dyn Cluster>(Arc::clone(&ports.cluster)));
     let cluster = resources[0].substrate().cluster().unwrap();

@@ -22,7 +22,7 @@ async fn composition_is_pinned_from_the_shell_to_ready() {
     for (blueprint, pinned) in [(NODE, "machines"), (STANDALONE, "buckets")] {
         let world = World::new();
         world.cluster.keep_versions();
-        let ready = world.brought_to(Phase::Ready, &declaration(blueprint)).await;
+        let ready = world.declare_until(Phase::Ready, &declaration(blueprint)).await;
         let xr = world.xr(&ready);
         assert_eq!(composition(&world, &xr).as_deref(), Some(pinned));
         for stored in world.cluster.versions().into_iter().filter(|it| it.reference == xr) {
@@ -42,7 +42,7 @@ async fn composition_of_an_existing_shell_is_pinned_before_arming() {
         let xr = world.xr(&declared);
         rewrite(&world, &xr, &reference);
         world.tokens.set_reachable(true);
-        world.let_leases_end();
+        world.expire_leases();
         world.until(declared.id(), Phase::Ready).await;
         assert_eq!(composition(&world, &xr).as_deref(), Some("machines"), "{reference}");
     }

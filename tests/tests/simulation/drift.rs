@@ -25,7 +25,7 @@ async fn swept(world: &World, resource: &ProvisionedResource) -> (bool, SweepRep
 #[tokio::test]
 async fn missing_config_is_found_by_a_sweep_without_a_hint() {
     let world = World::new();
-    let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(STANDALONE)).await;
     for _ in 0..2 {
         let (handed_over, report) = swept(&world, &ready).await;
         assert!(!handed_over && report.missing_configs == 0, "{report:?}");
@@ -43,24 +43,24 @@ async fn missing_config_is_found_by_a_sweep_without_a_hint() {
 #[tokio::test]
 async fn missing_config_is_restored_during_a_teardown() {
     let world = World::new();
-    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     let (config, _) = objects(&world, &ready);
-    world.cluster.hold(&world.xr(&ready), "example.org/held");
+    world.cluster.add_finalizer(&world.xr(&ready), "example.org/held");
     world.service.deprovision(&operator(), ready.id()).await.unwrap();
     world.until(ready.id(), Phase::Deprovisioning).await;
     world.cluster.delete_in_background(&config);
     world.round(ready.id()).await.unwrap();
-    assert!(world.cluster.stands(&config));
-    world.cluster.let_go(&world.xr(&ready), "example.org/held");
+    assert!(world.cluster.exists(&config));
+    world.cluster.remove_finalizer(&world.xr(&ready), "example.org/held");
     world.until(ready.id(), Phase::Deleted).await;
-    assert_eq!(world.standing(), []);
+    assert_eq!(world.existing_objects(), []);
 }
 
 /// Decision 31: no phase depends on a restored ProviderConfig.
 #[tokio::test]
 async fn denied_restore_of_a_config_does_not_block_ready() {
     let world = World::new();
-    let enrolling = world.brought_to(Phase::Enrolling, &declaration(NODE)).await;
+    let enrolling = world.declare_until(Phase::Enrolling, &declaration(NODE)).await;
     let (config, _) = objects(&world, &enrolling);
     world.cluster.delete_in_background(&config);
     world.cluster.deny(config.kind(), "no ProviderConfigs today");
@@ -70,14 +70,14 @@ async fn denied_restore_of_a_config_does_not_block_ready() {
     assert_eq!(world.get(enrolling.id()).await.phase(), Phase::Ready);
     world.cluster.stop_denying(config.kind());
     world.round(enrolling.id()).await.unwrap();
-    assert!(world.cluster.stands(&config));
+    assert!(world.cluster.exists(&config));
 }
 
 /// An object of the new kind would outlive Deleted: no row records it.
 #[tokio::test]
 async fn config_of_another_provider_is_not_restored() {
     let world = World::new();
-    let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(STANDALONE)).await;
     let (config, _) = objects(&world, &ready);
     let provider = Provider::new("aws").unwrap();
     world.neighbours.add_cloud(CloudView::new(id(0xc0), provider, "{}"));
@@ -86,13 +86,13 @@ async fn config_of_another_provider_is_not_restored() {
     assert_eq!(error.kind(), ErrorKind::Internal, "{error}");
     assert_eq!(error.reason(), "platform_misconfigured", "{error}");
     assert!(error.to_string().starts_with("provider_config: "), "{error}");
-    assert!(!world.cluster.stands(&config));
+    assert!(!world.cluster.exists(&config));
 }
 
 #[tokio::test]
 async fn edited_spec_of_a_ready_resource_is_only_reported() -> Result<(), Error> {
     let world = World::new();
-    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     world.neighbours.label(ready.resource_id(), "team", "blue");
     let (_, report) = swept(&world, &ready).await;
     assert_eq!(report.drifted, 0, "a label that changed later is no drift");

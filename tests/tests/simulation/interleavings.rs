@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 /// Hangs longer than every timeout, and arrives when it is landed.
-const LATE: Fault = Fault::Delay { by: Duration::from_hours(1), late: Late::Lands };
+const LATE: Fault = Fault::Delay { by: Duration::from_hours(1), late: Late::Completes };
 
 /// The position of each apply in a first pass.
 const SHELL: u64 = 2;
@@ -36,8 +36,8 @@ async fn cut_off(world: &World) -> ProvisionedResource {
 
 async fn cut_off_pass(world: &World, resource: &ProvisionedResource) {
     timeout(Duration::from_secs(1), world.reconciler.reconcile(resource.id())).await.unwrap_err();
-    assert_eq!(world.faults.adrift(), 1, "{}", world.faults.log());
-    world.let_leases_end();
+    assert_eq!(world.faults.pending_requests(), 1, "{}", world.faults.log());
+    world.expire_leases();
 }
 
 fn xr(world: &World, resource: &ProvisionedResource) -> Value {
@@ -101,7 +101,7 @@ async fn late_shell() {
     let other = world.replica("replica-2");
     other.reconcile(resource.id()).await.unwrap();
     let before = xr(&world, &resource);
-    assert_eq!(world.faults.land_all().await, 1);
+    assert_eq!(world.faults.complete_pending().await, 1);
     assert_eq!(xr(&world, &resource), before, "the name was taken, and nothing changed");
     expect_ready_with_one_token(&world, &other, &resource).await;
 }
@@ -110,10 +110,10 @@ async fn late_shell() {
 async fn late_shell_that_arrives_first_composes_nothing() {
     let world = world_with(PortName::Cluster, "apply", SHELL, LATE);
     let resource = cut_off(&world).await;
-    assert_eq!(world.faults.land_all().await, 1);
+    assert_eq!(world.faults.complete_pending().await, 1);
     world.cluster.settle(5);
     assert_eq!(
-        world.standing().len(),
+        world.existing_objects().len(),
         2,
         "composite resource and ProviderConfig, nothing composed"
     );
@@ -136,12 +136,12 @@ async fn late_arm_after_the_touch() {
     let second = world.replica_with("replica-2", |ports| ports.tokens = tokens);
     timeout(Duration::from_secs(1), second.reconcile(resource.id())).await.unwrap_err();
     let touched = xr(&world, &resource);
-    assert_eq!(world.faults.land_all().await, 1);
+    assert_eq!(world.faults.complete_pending().await, 1);
     assert_eq!(xr(&world, &resource), touched, "the touch alone made the arm stale");
-    world.let_leases_end();
+    world.expire_leases();
     let third = world.replica("replica-3");
     third.reconcile(resource.id()).await.unwrap();
-    assert_eq!(faults.land_all().await, 1);
+    assert_eq!(faults.complete_pending().await, 1);
     expect_ready_with_one_token(&world, &third, &resource).await;
 }
 
@@ -151,7 +151,7 @@ async fn late_issue_after_close() {
     let resource = cut_off(&world).await;
     world.service.deprovision(&operator(), resource.id()).await.unwrap();
     world.until(resource.id(), Phase::Deleted).await;
-    assert_eq!(world.faults.land_all().await, 1);
+    assert_eq!(world.faults.complete_pending().await, 1);
     assert_eq!(world.tokens.live_token(resource.id()), None, "a closed resource gets no token");
 }
 
@@ -159,7 +159,7 @@ async fn late_issue_after_close() {
 async fn consumption_races_with_teardown() {
     // The machine enrols after the deletion was accepted and before the tokens are closed.
     let world = World::new();
-    let resource = world.brought_to(Phase::Enrolling, &declaration(NODE)).await;
+    let resource = world.declare_until(Phase::Enrolling, &declaration(NODE)).await;
     world.service.deprovision(&operator(), resource.id()).await.unwrap();
     world.boot_agents();
     let token = resource.bootstrap_token_id().unwrap();
@@ -171,14 +171,14 @@ async fn consumption_races_with_teardown() {
 #[tokio::test(start_paused = true)]
 async fn close_before_observe() {
     let world = world_with(PortName::TokenIssuer, "close", 1, Fault::BeforeEffect);
-    let resource = world.brought_to(Phase::Enrolling, &declaration(NODE)).await;
+    let resource = world.declare_until(Phase::Enrolling, &declaration(NODE)).await;
     world.service.deprovision(&operator(), resource.id()).await.unwrap();
     let reads = |world: &World| world.faults.calls()[&(PortName::Cluster, "read")];
-    let (before, standing) = (reads(&world), world.standing());
+    let (before, standing) = (reads(&world), world.existing_objects());
     let error = world.reconciler.reconcile(resource.id()).await.unwrap_err();
     assert_eq!(error.reason(), "token_issuer_transient");
     assert_eq!(reads(&world), before, "a late Node could invalidate no observation");
-    assert_eq!(world.standing(), standing);
+    assert_eq!(world.existing_objects(), standing);
 
     world.boot_agents();
     world.until(resource.id(), Phase::Deleted).await;
@@ -191,9 +191,9 @@ async fn close_before_observe() {
 #[tokio::test(start_paused = true)]
 async fn substrate_merges_after_re_creation() {
     let world = World::new();
-    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     let old = ready.substrate().composed().first().unwrap().clone();
-    world.cluster.hold(&old, "example.org/held");
+    world.cluster.add_finalizer(&old, "example.org/held");
     world.cluster.delete_in_background(&world.xr(&ready));
     world.until(ready.id(), Phase::Pending).await;
     let again = world.until(ready.id(), Phase::Ready).await;
@@ -211,10 +211,10 @@ async fn substrate_merges_after_re_creation() {
         "the ProviderConfig goes after it"
     );
     let config = again.substrate().provider_config().unwrap();
-    assert!(world.cluster.stands(config), "its provider may still need the ProviderConfig");
-    world.cluster.let_go(&old, "example.org/held");
+    assert!(world.cluster.exists(config), "its provider may still need the ProviderConfig");
+    world.cluster.remove_finalizer(&old, "example.org/held");
     world.until(ready.id(), Phase::Deleted).await;
-    assert_eq!(world.standing(), []);
+    assert_eq!(world.existing_objects(), []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -230,18 +230,18 @@ async fn epoch_check_under_concurrent_takeover() {
             }
             world.cluster.tick();
         }
-        assert_eq!(world.faults.adrift(), 1, "{method}");
-        world.let_leases_end();
+        assert_eq!(world.faults.pending_requests(), 1, "{method}");
+        world.expire_leases();
         // The next worker holds the lease and has written nothing yet: the version check alone
         // would accept the write.
         let target = ClaimTarget::One(resource.id());
         let request = ClaimRequest::new(worker("replica-2"), target, LEASE);
         assert_eq!(world.store.claim(&request).await.unwrap().len(), 1);
         let before = world.get(resource.id()).await;
-        assert_eq!(world.faults.land_all().await, 1);
+        assert_eq!(world.faults.complete_pending().await, 1);
         assert_eq!(world.get(resource.id()).await, before, "{method}: a lost lease writes nothing");
 
-        world.let_leases_end();
+        world.expire_leases();
         let third = world.replica("replica-3");
         expect_ready_with_one_token(&world, &third, &resource).await;
         assert_eq!(told(&world, &resource).await, [EventType::Requested, EventType::Ready]);

@@ -84,13 +84,13 @@ async fn run_for(world: &World, config: BrokerConfig, time: Duration) {
 
 #[tokio::test(start_paused = true)]
 async fn stopping_under_load_lets_every_act_finish() {
-    let slow = Fault::Delay { by: Duration::from_millis(40), late: Late::Lands };
+    let slow = Fault::Delay { by: Duration::from_millis(40), late: Late::Completes };
     let world =
         World::with_faults(FaultPlan::none().from_call(PortName::Cluster, "apply", 1, slow));
     let ids = declare(&world, 100).await;
     // Each act is three slow applies: the runner is stopped in the middle of some.
     run_for(&world, config("replica-1"), Duration::from_millis(700)).await;
-    assert_eq!(world.faults.adrift(), 0, "nothing is in flight");
+    assert_eq!(world.faults.pending_requests(), 0, "nothing is in flight");
     let mut begun = 0;
     for id in ids {
         let entry = world.store.entry(id).await.unwrap().unwrap();
@@ -115,10 +115,10 @@ async fn stopping_does_not_wait_for_a_collaborator_that_hangs() {
     let config = config_with(|it| it.stop_within = Duration::from_secs(1));
     run_for(&world, config, Duration::from_secs(1)).await;
     // Interrupted resources keep their leases, and another replica takes over when those end.
-    world.let_leases_end();
+    world.expire_leases();
     let other = world.replica("replica-2");
     for id in ids {
         other.reconcile(id).await.unwrap();
-        assert!(world.cluster.stands(&world.xr(&world.get(id).await)));
+        assert!(world.cluster.exists(&world.xr(&world.get(id).await)));
     }
 }

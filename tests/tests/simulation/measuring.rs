@@ -43,7 +43,7 @@ async fn a_full_life() {
     // A worker is cut off, and another takes over; then a pass fails.
     let node = world.declare(&declaration(NODE)).await.unwrap();
     timeout(Duration::from_secs(1), world.reconciler.reconcile(node.id())).await.unwrap_err();
-    world.let_leases_end();
+    world.expire_leases();
     world.reconciler.reconcile(node.id()).await.unwrap_err();
     let failing = declaration(STANDALONE).on_failure(OnFailure::Rollback);
     let failing = world.declare(&failing).await.unwrap();
@@ -84,19 +84,19 @@ async fn a_full_life() {
 async fn mishaps() {
     let world = World::new();
     let rolling_back = declaration(STANDALONE).on_failure(OnFailure::Rollback);
-    let failing = world.brought_to(Phase::Ready, &rolling_back).await;
+    let failing = world.declare_until(Phase::Ready, &rolling_back).await;
     world.cluster.behave_for(failing.id(), Behaviour::failing_after(0, "quota exceeded"));
     world.until(failing.id(), Phase::Failed).await;
     let here = world.service.set_brake(&operator(), None).await.unwrap();
     world.reconciler.reconcile(failing.id()).await.unwrap();
     world.service.release_brake(&operator(), &here, None).await.unwrap();
     for _ in 0..5 {
-        let lost = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+        let lost = world.declare_until(Phase::Ready, &declaration(STANDALONE)).await;
         world.cluster.delete_in_background(&world.xr(&lost));
         world.cluster.settle(5);
         world.reconciler.reconcile(lost.id()).await.unwrap();
     }
-    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     let armed = serde_json::json!({"metadata": {"annotations": {"plexsphere.io/armed": "odd"}}});
     world.cluster.behave_for(ready.id(), Behaviour::never_ready());
     world.cluster.patch_as("another-party", &world.xr(&ready), &armed);

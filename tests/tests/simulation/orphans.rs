@@ -12,14 +12,14 @@ use broker_tests::world::{NODE, STANDALONE, World, background, declaration, oper
 use serde_json::json;
 use tokio::time::timeout;
 
-const HANGS: Fault = Fault::Delay { by: Duration::from_hours(1), late: Late::Lands };
+const HANGS: Fault = Fault::Delay { by: Duration::from_hours(1), late: Late::Completes };
 
 /// A pass is cut off with a request in flight, which arrives when the resource is Deleted.
 async fn deleted_with_a_request_under_way(world: &World) -> ProvisionedResource {
     let declared = world.declare(&declaration(NODE)).await.unwrap();
     timeout(Duration::from_secs(1), world.reconciler.reconcile(declared.id())).await.unwrap_err();
-    assert_eq!(world.faults.adrift(), 1, "{}", world.faults.log());
-    world.let_leases_end();
+    assert_eq!(world.faults.pending_requests(), 1, "{}", world.faults.log());
+    world.expire_leases();
     world.service.deprovision(&operator(), declared.id()).await.unwrap();
     world.until(declared.id(), Phase::Deleted).await
 }
@@ -41,7 +41,7 @@ fn plant(world: &World, like: &ObjectReference, name: &str) -> ObjectReference {
     let planted = ObjectReference::new(api_version, kind, name, like.namespace()).unwrap();
     let labels = json!({"app.kubernetes.io/managed-by": "plexsphere-provisioning-broker"});
     world.cluster.create_as("another-party", &planted, &json!({"metadata": {"labels": labels}}));
-    assert!(world.cluster.stands(&planted));
+    assert!(world.cluster.exists(&planted));
     planted
 }
 
@@ -50,14 +50,15 @@ async fn late_shell_is_removed_by_the_next_sweep() {
     for (nth, kind) in LATE {
         let world = world_with_a_late_apply(nth);
         let gone = deleted_with_a_request_under_way(&world).await;
-        assert_eq!(world.faults.land_all().await, 1);
-        let standing: Vec<_> = world.standing().iter().map(|it| it.kind().to_owned()).collect();
+        assert_eq!(world.faults.complete_pending().await, 1);
+        let standing: Vec<_> =
+            world.existing_objects().iter().map(|it| it.kind().to_owned()).collect();
         assert_eq!(standing, [kind], "it arrived after the end");
 
         let (work, report) = world.sweep().await;
         assert_eq!((work.len(), fates(&report)), (0, vec![(kind, OrphanState::Deleting)]));
         world.cluster.settle(5);
-        assert_eq!(world.standing(), []);
+        assert_eq!(world.existing_objects(), []);
         let trail = world.store.audit_trail();
         let removal = trail.last().unwrap();
         assert_eq!(removal.entry.action, AuditAction::SubstrateDelete);
@@ -78,12 +79,12 @@ async fn late_object_is_removed_at_once_on_a_hint() {
         world.neighbours.withdraw(project(), id(4));
         background(world.runner(), async {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            assert_eq!(world.faults.land_all().await, 1);
+            assert_eq!(world.faults.complete_pending().await, 1);
             // Long before the next sweep.
             for _ in 0..8 {
                 world.let_time_pass().await;
             }
-            assert_eq!(world.standing(), [], "{kind}");
+            assert_eq!(world.existing_objects(), [], "{kind}");
         })
         .await;
         assert_eq!(world.get(gone.id()).await, gone, "the row stays as it was");
@@ -93,7 +94,7 @@ async fn late_object_is_removed_at_once_on_a_hint() {
 #[tokio::test(start_paused = true)]
 async fn orphaned_provider_config_is_removed_when_unneeded() {
     let world = World::new();
-    let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(STANDALONE)).await;
     let xr = world.xr(&ready);
     let config = ready.substrate().provider_config().unwrap().clone();
     let composed = ready.substrate().composed().first().unwrap().clone();
@@ -102,7 +103,7 @@ async fn orphaned_provider_config_is_removed_when_unneeded() {
 
     plant(&world, &xr, gone.xr_name().as_str());
     plant(&world, &config, gone.xr_name().as_str());
-    world.cluster.hold(&xr, "example.org/held");
+    world.cluster.add_finalizer(&xr, "example.org/held");
     let label = json!({"crossplane.io/composite": gone.xr_name().as_str()});
     world.cluster.create_as("Crossplane", &composed, &json!({"metadata": {"labels": label}}));
 
@@ -116,9 +117,9 @@ async fn orphaned_provider_config_is_removed_when_unneeded() {
     assert_eq!(fates(&report), both);
     assert_eq!(world.cluster.requests(Verb::Delete), deletions, "no second deletion");
 
-    world.cluster.let_go(&xr, "example.org/held");
+    world.cluster.remove_finalizer(&xr, "example.org/held");
     world.cluster.settle(5);
-    assert!(!world.cluster.stands(&xr));
+    assert!(!world.cluster.exists(&xr));
     let (_, report) = world.sweep().await;
     assert_eq!(
         fates(&report),
@@ -129,7 +130,7 @@ async fn orphaned_provider_config_is_removed_when_unneeded() {
     let (_, report) = world.sweep().await;
     assert_eq!(fates(&report), [("ProviderConfig", OrphanState::Deleting)]);
     world.cluster.settle(5);
-    assert_eq!(world.standing(), []);
+    assert_eq!(world.existing_objects(), []);
 
     let of_orphans = |line: &AuditRecord| {
         let correlation = line.entry.attribution.correlation_id.as_str();
@@ -144,10 +145,10 @@ async fn orphaned_provider_config_is_removed_when_unneeded() {
 #[tokio::test]
 async fn abandoned_resource_keeps_its_xr_and_its_node() {
     let world = World::new();
-    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     world.service.deprovision(&operator(), ready.id()).await.unwrap();
     world.service.abandon(&operator(), ready.id(), "the cloud is gone").await.unwrap();
-    let (standing, writes) = (world.standing(), world.cluster.writes());
+    let (standing, writes) = (world.existing_objects(), world.cluster.writes());
     for _ in 0..3 {
         let (work, report) = world.sweep().await;
         assert_eq!(work, []);
@@ -157,7 +158,7 @@ async fn abandoned_resource_keeps_its_xr_and_its_node() {
         found.sort_unstable();
         assert_eq!(found, expected);
     }
-    assert_eq!((world.standing(), world.cluster.writes()), (standing, writes));
+    assert_eq!((world.existing_objects(), world.cluster.writes()), (standing, writes));
     let node = world.mesh.consumer(ready.bootstrap_token_id().unwrap()).unwrap();
     assert!(!node.deregistered);
 }
@@ -165,10 +166,10 @@ async fn abandoned_resource_keeps_its_xr_and_its_node() {
 #[tokio::test]
 async fn unlistable_kind_hides_no_other() {
     let world = World::new();
-    let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(STANDALONE)).await;
     world.service.deprovision(&operator(), ready.id()).await.unwrap();
     let gone = world.until(ready.id(), Phase::Deleted).await;
-    world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    world.declare_until(Phase::Ready, &declaration(NODE)).await;
     plant(&world, &world.xr(&gone), gone.xr_name().as_str());
     world.cluster.forbid(Verb::List, "ProviderConfig");
     let (_, report) = world.sweep().await;

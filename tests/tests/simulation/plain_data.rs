@@ -38,7 +38,7 @@ async fn left_to_garbage_collection(world: &World) -> bool {
 }
 
 async fn deprovisioned(world: &World) -> ProvisionedResource {
-    let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(STANDALONE)).await;
     world.service.deprovision(&operator(), ready.id()).await.unwrap();
     ready
 }
@@ -52,7 +52,7 @@ async fn composed_secret_is_never_read() {
     let gone = world.until(ready.id(), Phase::Deleted).await;
     assert!(gone.substrate().composed().is_empty());
     assert!(!left_to_garbage_collection(&world).await);
-    assert_eq!(world.standing(), []);
+    assert_eq!(world.existing_objects(), []);
 }
 
 #[tokio::test]
@@ -60,17 +60,17 @@ async fn foreign_background_deletion_becomes_a_foreground_one() {
     let world = world_composing(&[NOP, SECRET]);
     let ready = deprovisioned(&world).await;
     let xr = world.xr(&ready);
-    world.cluster.hold(&xr, "example.org/held");
+    world.cluster.add_finalizer(&xr, "example.org/held");
     world.cluster.delete_in_background(&xr);
     let deletions = world.cluster.requests(Verb::Delete);
     for _ in 0..4 {
         world.round(ready.id()).await.unwrap();
     }
     assert_eq!(world.cluster.requests(Verb::Delete), deletions + 1, "one deletion, and no second");
-    world.cluster.let_go(&xr, "example.org/held");
+    world.cluster.remove_finalizer(&xr, "example.org/held");
     world.until(ready.id(), Phase::Deleted).await;
     assert!(!left_to_garbage_collection(&world).await);
-    assert_eq!(world.standing(), []);
+    assert_eq!(world.existing_objects(), []);
 }
 
 #[tokio::test]
@@ -78,11 +78,11 @@ async fn secret_without_a_seen_foreground_deletion_is_named() {
     let world = world_composing(&[NOP, SECRET]);
     let ready = deprovisioned(&world).await;
     let secret = ready.substrate().plain_data().next().unwrap().clone();
-    world.cluster.hold(&secret, "example.org/held");
+    world.cluster.add_finalizer(&secret, "example.org/held");
     world.cluster.delete_in_background(&world.xr(&ready));
     world.cluster.settle(5);
     world.until(ready.id(), Phase::Deleted).await;
-    assert!(world.cluster.stands(&secret), "it outlives its owner");
+    assert!(world.cluster.exists(&secret), "it outlives its owner");
     assert!(left_to_garbage_collection(&world).await);
     let explained = world.explain(ready.id()).await;
     assert_eq!(explained.verdict, Verdict::Deleted);
@@ -95,16 +95,16 @@ async fn secret_without_a_seen_foreground_deletion_is_named() {
 #[tokio::test]
 async fn secret_of_a_lost_xr_is_not_proven_gone_by_the_next_one() {
     let world = world_composing(&[NOP, SECRET]);
-    let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(STANDALONE)).await;
     let secret = ready.substrate().plain_data().next().unwrap().clone();
-    world.cluster.hold(&secret, "example.org/held");
+    world.cluster.add_finalizer(&secret, "example.org/held");
     world.cluster.delete_in_background(&world.xr(&ready));
     world.cluster.settle(5);
     world.until(ready.id(), Phase::Provisioning).await;
     world.until(ready.id(), Phase::Ready).await;
     world.service.deprovision(&operator(), ready.id()).await.unwrap();
     world.until(ready.id(), Phase::Deleted).await;
-    assert!(world.cluster.stands(&secret));
+    assert!(world.cluster.exists(&secret));
     assert!(left_to_garbage_collection(&world).await);
 }
 
@@ -126,5 +126,5 @@ async fn unlisted_kind_blocks_teardown_only_and_is_named() {
 
     world.cluster.allow_everything();
     world.until(ready.id(), Phase::Deleted).await;
-    assert_eq!(world.standing(), []);
+    assert_eq!(world.existing_objects(), []);
 }

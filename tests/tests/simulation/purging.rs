@@ -33,8 +33,8 @@ async fn expired_row_is_purged_and_frees_its_request_id() {
     let world = World::new();
     let request = RequestId::new("order-1").unwrap();
     let declared = declaration(STANDALONE).with_request_id(request);
-    let first = world.brought_to(Phase::Ready, &declared).await;
-    let other = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let first = world.declare_until(Phase::Ready, &declared).await;
+    let other = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     world.service.deprovision(&operator(), first.id()).await.unwrap();
     world.until(first.id(), Phase::Deleted).await;
 
@@ -62,7 +62,7 @@ async fn expired_row_is_purged_and_frees_its_request_id() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_purged_without_a_retention() {
     let world = World::new();
-    let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(STANDALONE)).await;
     world.service.deprovision(&operator(), ready.id()).await.unwrap();
     let gone = world.until(ready.id(), Phase::Deleted).await;
     world.clock.advance(1_000 * DAY);

@@ -34,7 +34,7 @@ async fn teardown_before_the_first_apply_needs_no_references() {
 async fn ready_resource_that_fails_needs_no_references() {
     let mut world = World::new();
     let declared = declaration(STANDALONE).on_failure(OnFailure::Retain);
-    let ready = world.brought_to(Phase::Ready, &declared).await;
+    let ready = world.declare_until(Phase::Ready, &declared).await;
     take_references(&mut world);
     world
         .cluster
@@ -45,7 +45,7 @@ async fn ready_resource_that_fails_needs_no_references() {
 #[tokio::test]
 async fn enrolled_node_becomes_ready_without_references() {
     let mut world = World::new();
-    let enrolling = world.brought_to(Phase::Enrolling, &declaration(NODE)).await;
+    let enrolling = world.declare_until(Phase::Enrolling, &declaration(NODE)).await;
     take_references(&mut world);
     world.boot_agents();
     world.until(enrolling.id(), Phase::Ready).await;

@@ -196,7 +196,7 @@ async fn receiver_that_asks_for_a_wait_gets_no_request_before() {
 
 #[tokio::test(start_paused = true)]
 async fn stalled_relay_sends_nothing_under_an_expired_claim() {
-    let slow = Fault::Delay { by: Duration::from_secs(4), late: Late::Lands };
+    let slow = Fault::Delay { by: Duration::from_secs(4), late: Late::Completes };
     let plan = FaultPlan::none().on(PortName::Outbox, "claim_events", 1, slow);
     let world = World::with_faults(plan);
     world.declare(&declaration(NODE)).await.unwrap();

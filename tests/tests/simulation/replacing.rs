@@ -36,7 +36,7 @@ fn said(resource: &ProvisionedResource) -> impl PartialEq + std::fmt::Debug {
 async fn replacement_of_a_machine_with_expired_token_enrols() {
     let world = World::new();
     let sized = declaration(SIZED).with_parameters(r#"{"size":"small"}"#);
-    let old = world.brought_to(Phase::Enrolling, &sized.on_failure(OnFailure::Rollback)).await;
+    let old = world.declare_until(Phase::Enrolling, &sized.on_failure(OnFailure::Rollback)).await;
     world.clock.advance(Duration::from_mins(61));
     let explained = world.explain(old.id()).await;
     assert_eq!(explained.verdict, Verdict::TokenExpired);
@@ -52,7 +52,7 @@ async fn replacement_of_a_machine_with_expired_token_enrols() {
     }
     let phases = (world.get(old.id()).await.phase(), world.get(new.id()).await.phase());
     assert_eq!(phases, (Phase::Deleted, Phase::Ready));
-    let left = world.standing();
+    let left = world.existing_objects();
     assert!(left.contains(&world.xr(&new)) && !left.contains(&world.xr(&old)), "{left:?}");
     let lines = world.store.audit_trail();
     let line = lines.iter().find(|line| line.entry.action == AuditAction::Replaced).unwrap();

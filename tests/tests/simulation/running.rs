@@ -48,7 +48,7 @@ async fn every_event_of_a_lifecycle_is_delivered_in_order() {
     })
     .await;
 
-    assert!(world.standing().is_empty(), "{:?}", world.standing());
+    assert!(world.existing_objects().is_empty(), "{:?}", world.existing_objects());
     for id in ids {
         let told = world.sink.deliveries_of(id);
         let types: Vec<_> = told.iter().map(|envelope| envelope.event_type).collect();
@@ -122,14 +122,14 @@ async fn failing_pass_that_hints_at_itself_backs_off() {
 #[tokio::test(start_paused = true)]
 async fn work_of_a_sweep_starts_during_constant_passes() {
     let moment = Duration::from_millis(10);
-    let slow = Fault::Delay { by: moment, late: Late::Lands };
+    let slow = Fault::Delay { by: moment, late: Late::Completes };
     let plan = FaultPlan::none().from_call(PortName::Schedule, "claim", 1, slow);
     let world = World::with_faults(plan);
     let mut busy = Vec::new();
     for _ in 0..8 {
-        busy.push(world.brought_to(Phase::Ready, &declaration(STANDALONE)).await.id());
+        busy.push(world.declare_until(Phase::Ready, &declaration(STANDALONE)).await.id());
     }
-    let quiet = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+    let quiet = world.declare_until(Phase::Ready, &declaration(STANDALONE)).await;
     // Only a sweep can find the loss: the store's clock is stopped, and no hint arrives.
     world.cluster.deliver_hints(HintDelivery::Lost);
     let config = config("replica-1");
@@ -139,7 +139,7 @@ async fn work_of_a_sweep_starts_during_constant_passes() {
         for sweep in 1..=2 {
             world.cluster.delete_in_background(&world.xr(&quiet));
             world.cluster.settle(5);
-            assert!(!world.cluster.stands(&world.xr(&quiet)));
+            assert!(!world.cluster.exists(&world.xr(&quiet)));
             let until = tokio::time::Instant::now() + interval;
             while tokio::time::Instant::now() < until {
                 for id in &busy {
@@ -147,7 +147,7 @@ async fn work_of_a_sweep_starts_during_constant_passes() {
                 }
                 tokio::time::sleep(moment).await;
             }
-            assert!(world.cluster.stands(&world.xr(&quiet)), "sweep {sweep} requested a pass");
+            assert!(world.cluster.exists(&world.xr(&quiet)), "sweep {sweep} requested a pass");
         }
     })
     .await;

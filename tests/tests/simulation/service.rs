@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use broker_app::decide::Mode;
 use broker_app::explain::Verdict;
-use broker_app::{BootError, ErrorKind, PassResult, Waited, one_line};
+use broker_app::{BootError, ErrorKind, PassResult, WaitOutcome, one_line};
 use broker_domain::{Action, Declaration, MeshRole, Phase, ProvisionedResource};
 use broker_memory::{BlueprintDocuments, Verb};
 use broker_ports::{AuditAction, CloudView, ListQuery, NamespaceObservation, PageSize, Schedule};
@@ -125,18 +125,18 @@ async fn wait_ends_on_phase_on_impossibility_and_on_timeout() {
             service.wait_for(&operator(), id, phase, at_most).await.unwrap()
         }
     };
-    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
-    assert_eq!(waited(&ready, Phase::Ready, 0).await, Waited::Reached(ready.clone()));
+    let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
+    assert_eq!(waited(&ready, Phase::Ready, 0).await, WaitOutcome::Reached(ready.clone()));
     let pending = world.declare(&declaration(NODE)).await.unwrap();
-    assert_eq!(waited(&pending, Phase::Ready, 3).await, Waited::TimedOut(pending.clone()));
+    assert_eq!(waited(&pending, Phase::Ready, 3).await, WaitOutcome::TimedOut(pending.clone()));
     let later = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         world.until(pending.id(), Phase::Ready).await
     };
     let (seen, ready) = tokio::join!(waited(&pending, Phase::Ready, 60), later);
-    assert_eq!(seen, Waited::Reached(ready));
+    assert_eq!(seen, WaitOutcome::Reached(ready));
     let leaving = world.service.deprovision(&operator(), pending.id()).await.unwrap();
-    assert_eq!(waited(&leaving, Phase::Ready, 60).await, Waited::Never(leaving.clone()));
+    assert_eq!(waited(&leaving, Phase::Ready, 60).await, WaitOutcome::Never(leaving.clone()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,7 +152,7 @@ async fn a_declaration_does_not_wait_for_the_ticker() {
         tokio::time::sleep(Duration::from_millis(10)).await;
         let resource = world.declare(&declaration(STANDALONE)).await.unwrap();
         tokio::time::sleep(Duration::from_millis(10)).await;
-        assert!(world.cluster.stands(&world.xr(&resource)), "the resource was read");
+        assert!(world.cluster.exists(&world.xr(&resource)), "the resource was read");
     })
     .await;
 }
@@ -188,7 +188,7 @@ async fn dry_run_stores_requests_and_acts_on_none() {
     let picture = async || {
         let entries = [world.store.entry(fresh.id()).await, world.store.entry(leaving.id()).await];
         let claims = entries.map(|entry| entry.unwrap().map(|it| (it.epoch, it.lease)));
-        (world.cluster.writes(), world.standing(), trail(&world), claims)
+        (world.cluster.writes(), world.existing_objects(), trail(&world), claims)
     };
     let before = picture().await;
     for (id, action, phase) in [

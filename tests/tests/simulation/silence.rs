@@ -99,7 +99,7 @@ async fn one_pass_ends_at_its_deadline_and_names_the_port() {
 
             // With the collaborator back, everything proceeds.
             world.faults.heal();
-            world.let_leases_end();
+            world.expire_leases();
             world.clock.advance(Duration::from_mins(10));
             let end = match at {
                 At::Declared | At::Composed | At::Ready => Phase::Ready,
@@ -114,7 +114,7 @@ async fn one_pass_ends_at_its_deadline_and_names_the_port() {
 }
 
 /// Slightly shorter than every deadline.
-const SLOW: Fault = Fault::Delay { by: Duration::from_millis(4_900), late: Late::Lands };
+const SLOW: Fault = Fault::Delay { by: Duration::from_millis(4_900), late: Late::Completes };
 
 /// Each call answers within its own deadline; together they would outlast the lease.
 #[tokio::test(start_paused = true)]
@@ -158,7 +158,7 @@ async fn labels_are_read_singly_when_the_batch_fails() {
         let plan =
             FaultPlan::none().from_call(PortName::LabelTagResolver, "resolve_many", 1, fault);
         let world = World::with_faults(plan);
-        let resource = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+        let resource = world.declare_until(Phase::Ready, &declaration(NODE)).await;
         let (work, report) = world.sweep().await;
         assert!(work.is_empty() && report.errors.is_empty(), "{fault}: {report:?}");
         assert_eq!((report.looked_at, report.settled), (1, 1), "{}", resource.id());

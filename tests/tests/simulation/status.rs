@@ -20,7 +20,7 @@ async fn status(service: &Service, id: ProvisionedResourceId) -> Status {
 #[tokio::test]
 async fn status_costs_one_read_of_the_store() {
     let world = World::new();
-    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     let (service, faults) = world.service_under(FaultPlan::none());
     assert_eq!(status(&service, ready.id()).await.hold_up, None);
     let calls: Vec<_> = faults.calls().into_iter().collect();
@@ -30,7 +30,7 @@ async fn status_costs_one_read_of_the_store() {
 #[tokio::test]
 async fn status_without_a_runner_uses_only_the_row() {
     let world = World::new();
-    let declared = world.brought_to(Phase::Provisioning, &declaration(NODE)).await;
+    let declared = world.declare_until(Phase::Provisioning, &declaration(NODE)).await;
     let told = status(&world.service, declared.id()).await;
     assert_eq!((told.phase, told.hold_up, told.basis), (Phase::Provisioning, None, Basis::Row));
     assert_eq!((told.since, told.is_leaving), (declared.phase_entered_at(), false));
@@ -55,7 +55,7 @@ async fn status_of_a_failed_resource_says_so() {
 #[tokio::test]
 async fn status_outside_the_callers_scope_is_not_found() {
     let world = World::new();
-    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     assert!(world.service.status(&caller_of(project()), ready.id()).await.is_ok());
     let hidden = world.service.status(&caller_of(id(0xbad)), ready.id()).await.unwrap_err();
     assert_eq!(hidden.reason(), "provisioned_resource_not_found");

@@ -37,7 +37,7 @@ fn label_that_becomes_no_tag_is_logged_once_per_change() {
         label(&world, &declared);
         world.reconciler.reconcile(declared.id()).await.unwrap_err();
         assert_eq!(log.take(WORDS), [""; 0], "a pass that did not get to the tags");
-        world.let_leases_end();
+        world.expire_leases();
         let ready = world.until(declared.id(), Phase::Ready).await;
         assert_skipped(&log.take(WORDS));
         for _ in 0..3 {

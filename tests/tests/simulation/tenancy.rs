@@ -39,7 +39,7 @@ async fn picture(world: &World, ids: &[ProvisionedResourceId]) -> String {
         seen.push(format!("{:?} {entry:?}", world.get(*id).await));
     }
     let backlog = broker_ports::Outbox::backlog(&world.store).await.unwrap();
-    format!("{seen:?} {backlog:?} {:?} {:?}", world.standing(), world.cluster.writes())
+    format!("{seen:?} {backlog:?} {:?} {:?}", world.existing_objects(), world.cluster.writes())
 }
 
 /// The answers of every public method of the service about a resource and a Project, without their
@@ -135,9 +135,9 @@ fn public_methods() -> BTreeSet<String> {
 #[tokio::test(start_paused = true)]
 async fn every_method_answers_a_foreign_caller_not_found() {
     let world = two_projects();
-    let leaving = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+    let leaving = world.declare_until(Phase::Ready, &declaration(STANDALONE)).await;
     world.service.deprovision(&operator(), leaving.id()).await.unwrap();
-    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     let request = RequestId::new("order-1").unwrap();
     let requested = declaration(NODE).with_request_id(request);
     let requested = world.declare(&requested).await.unwrap();
@@ -208,7 +208,7 @@ async fn pass_over_a_moved_resource_fails_with_the_reason() {
     world.neighbours.add_resource(id(OTHER), id(2));
     let error = world.round(declared.id()).await.unwrap_err();
     assert_eq!(error.reason(), "resource_not_found");
-    assert!(world.standing().is_empty());
+    assert!(world.existing_objects().is_empty());
     let (_, report) = world.sweep().await;
     assert_eq!(report.looked_at, 1);
 }
@@ -318,7 +318,7 @@ async fn project_on_another_cluster_gets_nothing_applied_here() {
     assert_eq!(accepted.substrate().cluster(), Some(&cluster("elsewhere")));
     let passed = world.reconciler.reconcile(accepted.id()).await.unwrap();
     assert_eq!(passed, PassResult::NotClaimed);
-    assert!(world.standing().is_empty());
+    assert!(world.existing_objects().is_empty());
 
     assigned_to(&world, HERE);
     let bound = world.declare(&declaration(NODE)).await.unwrap();
@@ -335,7 +335,7 @@ async fn project_on_another_cluster_gets_nothing_applied_here() {
 #[tokio::test]
 async fn rows_of_another_cluster_are_left_to_its_replicas() {
     let world = World::new();
-    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     world.cluster.swap_identity(cluster("elsewhere"));
     world.cluster.lose_everything();
     let passed = world.replica("elsewhere").reconcile(ready.id()).await.unwrap();
@@ -403,7 +403,7 @@ async fn unreadable_row_of_another_project_is_answered_as_absent() {
 #[tokio::test]
 async fn explanation_hides_the_counts_of_the_clusters_brake() {
     let world = two_projects();
-    let lost = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let lost = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     world.cluster.delete_in_background(&world.xr(&lost));
     world.cluster.settle(5);
     let brake = Brake::new(71, 97, OffsetDateTime::UNIX_EPOCH);

@@ -17,7 +17,7 @@ every_path!(World::new());
 #[tokio::test]
 async fn sweep_of_a_settled_or_waiting_world_is_a_no_op() {
     let world = World::new();
-    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     let waiting = world.declare(&declaration(NODE)).await.unwrap();
     world.cluster.behave_for(waiting.id(), Behaviour::never_ready());
     for _ in 0..4 {
@@ -46,7 +46,7 @@ async fn mass_disappearance_sets_the_brake() {
     let world = World::new();
     let mut resources = Vec::new();
     for _ in 0..8 {
-        resources.push(world.brought_to(Phase::Ready, &declaration(NODE)).await);
+        resources.push(world.declare_until(Phase::Ready, &declaration(NODE)).await);
     }
     for resource in &resources {
         world.cluster.delete_in_background(&world.xr(resource));
@@ -62,20 +62,20 @@ async fn mass_disappearance_sets_the_brake() {
     let passed = world.round(first.id()).await.unwrap();
     assert!(matches!(passed, PassResult::Completed { .. }), "{passed:?}");
     assert_eq!(world.get(first.id()).await.phase(), Phase::Ready);
-    assert!(!world.cluster.stands(&world.xr(first)));
+    assert!(!world.cluster.exists(&world.xr(first)));
 
     let cluster = first.substrate().cluster().unwrap().clone();
     let released = world.service.release_brake(&operator(), &cluster, Some(project())).await;
     assert_eq!(released.unwrap().absent.len(), 8, "every loss is accepted");
     world.round(first.id()).await.unwrap();
     world.until(first.id(), Phase::Ready).await;
-    assert!(world.cluster.stands(&world.xr(first)));
+    assert!(world.cluster.exists(&world.xr(first)));
 }
 
 #[tokio::test]
 async fn another_cluster_proves_nothing() {
     let world = World::new();
-    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     world.cluster.swap_identity(broker_domain::ClusterId::new("another").unwrap());
     let error = world.round(ready.id()).await.unwrap_err();
     assert!(error.is_infrastructure(), "{error}");
@@ -87,10 +87,10 @@ async fn another_cluster_proves_nothing() {
 #[tokio::test]
 async fn forbidden_read_proves_nothing() {
     let world = World::new();
-    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
-    let leaving = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
+    let leaving = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     world.service.deprovision(&operator(), leaving.id()).await.unwrap();
-    let before = (world.standing(), world.cluster.writes());
+    let before = (world.existing_objects(), world.cluster.writes());
 
     world.cluster.forbid(Verb::Get, "Machine");
     for (resource, phase) in [(&ready, Phase::Ready), (&leaving, Phase::Deregistering)] {
@@ -100,7 +100,7 @@ async fn forbidden_read_proves_nothing() {
         let node = world.mesh.consumer(resource.bootstrap_token_id().unwrap()).unwrap();
         assert!(!node.deregistered, "a Node was deregistered in {phase}");
     }
-    assert_eq!((world.standing(), world.cluster.writes()), before);
+    assert_eq!((world.existing_objects(), world.cluster.writes()), before);
 
     world.cluster.allow_everything();
     world.until(ready.id(), Phase::Ready).await;
@@ -135,7 +135,7 @@ async fn phase_is_stored_after_its_act() {
 #[tokio::test(start_paused = true)]
 async fn each_pass_has_its_own_correlation_id_in_the_audit() {
     let world = World::new();
-    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     let history = world.store.history(ready.id()).await.unwrap();
     let ids = history.iter().map(|line| line.entry.attribution.correlation_id.as_str());
     let passes: Vec<_> = ids.filter_map(|id| id.strip_prefix("pass:")).collect();

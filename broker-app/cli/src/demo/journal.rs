@@ -9,7 +9,7 @@ use super::story::Role;
 
 /// A recorded change, with simulated time.
 #[derive(Debug, Clone)]
-pub(super) enum Happening {
+pub(super) enum DemoChange {
     /// A resource was declared or changed its phase.
     Phase {
         from: Option<Phase>,
@@ -49,13 +49,13 @@ impl Entry {
         }
     }
 
-    pub(super) fn record(&mut self, at: Duration, happening: &Happening) {
-        match happening {
-            Happening::Phase { to, note, .. } => {
+    pub(super) fn record(&mut self, at: Duration, change: &DemoChange) {
+        match change {
+            DemoChange::Phase { to, note, .. } => {
                 self.phases.push((at, *to));
                 self.note.clone_from(note);
             }
-            Happening::Event { event_type, sequence, .. } => {
+            DemoChange::Event { event_type, sequence, .. } => {
                 self.events.push((*sequence, *event_type));
             }
         }

@@ -14,8 +14,8 @@ pub(super) use plain::Plain;
 
 use broker_app::explain::Explanation;
 
-use super::journal::{Entry, Happening};
-use super::verdict::Ending;
+use super::journal::{DemoChange, Entry};
+use super::run_result::RunResult;
 
 /// The parameters of a run, for its title.
 #[derive(Debug, Clone, Copy)]
@@ -25,11 +25,11 @@ pub(super) struct Header {
 }
 
 /// An output format. The demo calls `begin` first and `end` last.
-pub(super) trait Show {
+pub(super) trait DemoOutput {
     fn begin(&mut self, header: Header) -> io::Result<()>;
 
     /// A resource changed; `entry` already includes the change.
-    fn happened(&mut self, at: Duration, entry: &Entry, happening: &Happening) -> io::Result<()>;
+    fn changed(&mut self, at: Duration, entry: &Entry, change: &DemoChange) -> io::Result<()>;
 
     fn namespace_ready(&mut self, at: Duration, project: &str) -> io::Result<()>;
 
@@ -39,7 +39,7 @@ pub(super) trait Show {
 
     fn round(&mut self, at: Duration, entries: &[Entry]) -> io::Result<()>;
 
-    fn end(&mut self, ending: &Ending) -> io::Result<()>;
+    fn end(&mut self, ending: &RunResult) -> io::Result<()>;
 }
 
 /// Simulated time, for people.

@@ -8,7 +8,10 @@ use secrecy::ExposeSecret;
 use super::*;
 
 /// Runs a demo to its end; returns the ending and every token that a machine received.
-async fn run_to_the_end(mut demo: Demo, show: &mut dyn Show) -> (Ending, BTreeSet<String>) {
+async fn run_to_the_end(
+    mut demo: Demo,
+    show: &mut dyn DemoOutput,
+) -> (RunResult, BTreeSet<String>) {
     let resources = u16::try_from(demo.script.parts.len()).unwrap();
     show.begin(Header { seed: 1, resources }).unwrap();
     let mut tokens = BTreeSet::new();
@@ -21,7 +24,7 @@ async fn run_to_the_end(mut demo: Demo, show: &mut dyn Show) -> (Ending, BTreeSe
     (ending, tokens)
 }
 
-async fn ending_of(demo: Demo) -> Ending {
+async fn ending_of(demo: Demo) -> RunResult {
     Box::pin(run_to_the_end(demo, &mut Plain(&mut io::sink()))).await.0
 }
 
@@ -35,7 +38,7 @@ async fn every_seed_ends_as_expected() {
     }
 }
 
-type Spoil = fn(&mut Ending);
+type Spoil = fn(&mut RunResult);
 
 #[tokio::test]
 async fn every_wrong_ending_is_detected() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use broker_app::Waited;
+use broker_app::WaitOutcome;
 use broker_domain::{Phase, ProvisionedResource, ProvisionedResourceId};
 use tokio::time::Instant;
 
@@ -26,20 +26,21 @@ pub(super) async fn follow(
         // The first call does not wait, so that the initial phase is printed.
         let timeout = if printed.is_none() { Duration::ZERO } else { POLL_TIMEOUT.min(left) };
         let looked = context.service.wait_for(&context.context, id, wanted, timeout).await?;
-        let (Waited::Reached(resource) | Waited::Never(resource) | Waited::TimedOut(resource)) =
-            &looked;
+        let (WaitOutcome::Reached(resource)
+        | WaitOutcome::Never(resource)
+        | WaitOutcome::TimedOut(resource)) = &looked;
         if printed != Some(resource.phase()) {
             printed = Some(resource.phase());
             print_change(context, started.elapsed(), resource)?;
         }
         match &looked {
-            Waited::Reached(_) => return Ok(()),
-            Waited::TimedOut(resource) if is_beyond(resource.phase(), wanted) => return Ok(()),
-            Waited::Never(resource) => return Err(Failure::never(resource, wanted)),
-            Waited::TimedOut(resource) if started.elapsed() >= within => {
+            WaitOutcome::Reached(_) => return Ok(()),
+            WaitOutcome::TimedOut(resource) if is_beyond(resource.phase(), wanted) => return Ok(()),
+            WaitOutcome::Never(resource) => return Err(Failure::never(resource, wanted)),
+            WaitOutcome::TimedOut(resource) if started.elapsed() >= within => {
                 return Err(Failure::NotFinished { id, phase: resource.phase(), within });
             }
-            Waited::TimedOut(_) => {}
+            WaitOutcome::TimedOut(_) => {}
         }
     }
 }

@@ -139,12 +139,12 @@ impl MemoryCluster {
     }
 
     /// Adds a finalizer that no simulated controller removes.
-    pub fn hold(&self, reference: &ObjectReference, finalizer: &str) {
+    pub fn add_finalizer(&self, reference: &ObjectReference, finalizer: &str) {
         self.state().change(reference, |object| object.finalizers.push(finalizer.to_owned()));
     }
 
     /// Removes a finalizer.
-    pub fn let_go(&self, reference: &ObjectReference, finalizer: &str) {
+    pub fn remove_finalizer(&self, reference: &ObjectReference, finalizer: &str) {
         self.state().remove_finalizer(reference, finalizer);
     }
 
@@ -310,7 +310,7 @@ impl MemoryCluster {
 /// Inspection by a test.
 impl MemoryCluster {
     /// Whether an object exists.
-    pub fn stands(&self, reference: &ObjectReference) -> bool {
+    pub fn exists(&self, reference: &ObjectReference) -> bool {
         self.state().objects.contains_key(reference)
     }
 

@@ -12,7 +12,7 @@ use broker_ports::{
 };
 
 /// A granted permit or an accepted loss.
-pub(super) struct Taken {
+pub(super) struct PermitRecord {
     cluster: ClusterId,
     at: OffsetDateTime,
     pub(super) accepted: bool,
@@ -43,9 +43,9 @@ impl State {
         let now = self.now;
         for loss in accepted {
             let Some(row) = self.rows.get_mut(&loss.resource) else { continue };
-            row.slot.reset(now);
-            row.slot.request_pass(now);
-            let taken = Taken { cluster: cluster.clone(), at: now, accepted: true };
+            row.schedule.reset(now);
+            row.schedule.request_pass(now);
+            let taken = PermitRecord { cluster: cluster.clone(), at: now, accepted: true };
             self.permits.insert(loss.clone(), taken);
             self.listeners.tell(loss.resource);
         }
@@ -61,7 +61,7 @@ impl State {
     pub(super) fn permit(&mut self, request: &PermitRequest) -> Permit {
         let PermitRequest { lease, seen, cluster, lost, allowance, by, .. } = request;
         let Some(row) = self.rows.get(&lease.resource) else { return Permit::Stale };
-        if row.slot.epoch != lease.epoch {
+        if row.schedule.epoch != lease.epoch {
             return Permit::LeaseLost;
         }
         let resource = &row.resource;
@@ -74,7 +74,8 @@ impl State {
         }
         let loss = Loss { resource: lease.resource, lost: lost.clone() };
         // A permit that is older than the window is charged again.
-        let within = |taken: &Taken| taken.accepted || taken.at + allowance.within > self.now;
+        let within =
+            |taken: &PermitRecord| taken.accepted || taken.at + allowance.within > self.now;
         if self.permits.get(&loss).is_some_and(within) {
             return Permit::Granted;
         }
@@ -86,14 +87,14 @@ impl State {
             .about(lease.resource)
             .in_phase(resource.phase());
         self.append_audit(entry, None, Some(lease.epoch));
-        let taken = Taken { cluster: cluster.clone(), at: self.now, accepted: false };
+        let taken = PermitRecord { cluster: cluster.clone(), at: self.now, accepted: false };
         self.permits.insert(loss, taken);
         Permit::Granted
     }
 
     /// The permits within the window.
     fn spent(&self, cluster: &ClusterId, allowance: Allowance) -> u64 {
-        let counts = |taken: &&Taken| {
+        let counts = |taken: &&PermitRecord| {
             !taken.accepted && taken.cluster == *cluster && taken.at + allowance.within > self.now
         };
         self.permits.values().filter(counts).count() as u64

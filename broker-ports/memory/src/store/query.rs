@@ -78,8 +78,8 @@ fn apart<T>(rows: Vec<(ProvisionedResourceId, Answer<T>)>) -> (Vec<T>, Vec<Unrea
 
 fn compact(row: &Row) -> CompactRow {
     let mut compact = CompactRow::of(&row.resource);
-    compact.due_at = row.slot.due_at;
-    compact.lease_until = row.slot.lease.as_ref().map(|(_, until)| *until);
-    compact.paused = row.slot.paused;
+    compact.due_at = row.schedule.due_at;
+    compact.lease_until = row.schedule.lease.as_ref().map(|(_, until)| *until);
+    compact.paused = row.schedule.paused;
     compact
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use broker_domain::{Phase, ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId};
 
 use super::MemoryStore;
-use super::state::{Row, Slot, State, taken};
+use super::state::{Row, ScheduleState, State, taken};
 use crate::Answer;
 use broker_ports::{
     Admitted, Attribution, AuditRecord, Created, ListPage, ListQuery, PurgeRequest, Replaced,
@@ -87,7 +87,10 @@ impl State {
             self.requests.insert((project, request.clone()), id);
         }
         self.append_audit(admitted.audit(), Some(resource.version()), None);
-        self.rows.insert(id, Row { resource, request, slot: Slot::due(self.now), spoilt: false });
+        self.rows.insert(
+            id,
+            Row { resource, request, schedule: ScheduleState::due(self.now), spoilt: false },
+        );
         if let Some(event) = admitted.change().event() {
             self.append_event(event, admitted.attribution(), None);
         }
@@ -114,7 +117,7 @@ impl State {
         let Some(row) = self.rows.get(&change.resource().id()) else {
             return Ok(ControlFlow::Break(Written::Stale));
         };
-        if write.epoch.is_some_and(|epoch| epoch != row.slot.epoch) {
+        if write.epoch.is_some_and(|epoch| epoch != row.schedule.epoch) {
             return Ok(ControlFlow::Break(Written::LeaseLost));
         }
         if row.resource.version() != change.expected_version() {
@@ -136,7 +139,7 @@ impl State {
         }
         if let Some(row) = self.rows.get_mut(&id) {
             if resource.phase() != stored {
-                row.slot.reset(now);
+                row.schedule.reset(now);
             }
             row.resource = resource;
         }

@@ -21,7 +21,7 @@ impl State {
         let chosen = match request.target {
             ClaimTarget::One(id) | ClaimTarget::EvenPaused(id) => {
                 let by_hand = matches!(request.target, ClaimTarget::EvenPaused(_));
-                let row = self.rows.get(&id).filter(|row| by_hand || !row.slot.paused);
+                let row = self.rows.get(&id).filter(|row| by_hand || !row.schedule.paused);
                 Vec::from_iter(row.is_some_and(|row| self.is_free(row, request)).then_some(id))
             }
             ClaimTarget::Due { lane, limit } => self.take_turns(lane, limit, request),
@@ -32,7 +32,7 @@ impl State {
     fn is_free(&self, row: &Row, request: &ClaimRequest) -> bool {
         let (bound, own) = (row.resource.substrate().cluster(), request.cluster.as_ref());
         let elsewhere = bound.zip(own).is_some_and(|(bound, own)| bound != own);
-        row.lane().is_some() && !elsewhere && !row.slot.is_held(self.now)
+        row.lane().is_some() && !elsewhere && !row.schedule.is_held(self.now)
     }
 
     /// The due resources of a lane: one of each Project per round, least recently served Project first.
@@ -45,10 +45,10 @@ impl State {
         let mut due: BTreeMap<ProjectId, Vec<(OffsetDateTime, ProvisionedResourceId)>> =
             BTreeMap::new();
         for (id, row) in &self.rows {
-            if let Some(due_at) = row.slot.due_at
+            if let Some(due_at) = row.schedule.due_at
                 && due_at <= self.now
                 && row.lane() == Some(lane)
-                && !row.slot.paused
+                && !row.schedule.paused
                 && self.is_free(row, request)
             {
                 due.entry(row.resource.project_id()).or_default().push((due_at, *id));
@@ -75,23 +75,23 @@ impl State {
 
     fn lease(&mut self, id: ProvisionedResourceId, request: &ClaimRequest) -> Option<Lease> {
         let until = self.after(request.lease_for);
-        let slot = &mut self.rows.get_mut(&id)?.slot;
-        slot.epoch = slot.epoch.next();
-        slot.pass_requested = false;
-        let left_behind = slot.lease.replace((request.worker.clone(), until));
-        let lease = Lease::new(id, slot.epoch, request.worker.clone(), until);
-        let lease = lease.with_attempts(slot.attempts);
+        let schedule = &mut self.rows.get_mut(&id)?.schedule;
+        schedule.epoch = schedule.epoch.next();
+        schedule.pass_requested = false;
+        let left_behind = schedule.lease.replace((request.worker.clone(), until));
+        let lease = Lease::new(id, schedule.epoch, request.worker.clone(), until);
+        let lease = lease.with_attempts(schedule.attempts);
         Some(if left_behind.is_some() { lease.taken_over() } else { lease })
     }
 
     fn release(&mut self, lease: &Lease, seen: Version, outcome: &PassOutcome) -> Released {
         let drawn: f64 = self.jitter.random();
         let Some(row) = self.rows.get(&lease.resource) else { return Released::LeaseLost };
-        if row.slot.epoch != lease.epoch || row.slot.lease.is_none() {
+        if row.schedule.epoch != lease.epoch || row.schedule.lease.is_none() {
             return Released::LeaseLost;
         }
         let unchanged = seen == Version::UNSTORED || row.resource.version() == seen;
-        let attempts = row.slot.attempts.saturating_add(u32::from(unchanged));
+        let attempts = row.schedule.attempts.saturating_add(u32::from(unchanged));
         let due_at = match outcome {
             PassOutcome::Succeeded { due_in } | PassOutcome::Stands { due_in } => {
                 due_in.map(|wait| self.after(wait))
@@ -106,25 +106,27 @@ impl State {
             }
         };
         let Some(row) = self.rows.get_mut(&lease.resource) else { return Released::LeaseLost };
-        let slot = &mut row.slot;
-        slot.lease = None;
-        if unchanged && !slot.pass_requested {
-            slot.due_at = due_at;
+        let schedule = &mut row.schedule;
+        schedule.lease = None;
+        if unchanged && !schedule.pass_requested {
+            schedule.due_at = due_at;
         } else {
-            slot.bring_forward(due_at);
+            schedule.bring_forward(due_at);
         }
         match outcome {
-            PassOutcome::Succeeded { .. } | PassOutcome::Stands { .. } => slot.forget_failures(),
+            PassOutcome::Succeeded { .. } | PassOutcome::Stands { .. } => {
+                schedule.forget_failures();
+            }
             PassOutcome::Failed { reason, message, .. }
             | PassOutcome::Ended { reason, message, .. }
                 if unchanged =>
             {
-                slot.attempts = attempts;
-                slot.last_error = Some((reason.clone(), message.clone()));
+                schedule.attempts = attempts;
+                schedule.last_error = Some((reason.clone(), message.clone()));
             }
             PassOutcome::Failed { .. } | PassOutcome::Ended { .. } => {}
         }
-        if matches!(outcome, PassOutcome::Stands { .. }) && !slot.pass_requested {
+        if matches!(outcome, PassOutcome::Stands { .. }) && !schedule.pass_requested {
             self.permits.retain(|loss, taken| loss.resource != lease.resource || !taken.accepted);
         }
         Released::Done
@@ -136,7 +138,7 @@ impl State {
             Due::After(wait) => self.after(wait),
         };
         let Some(row) = self.rows.get_mut(&id) else { return false };
-        row.slot.request_pass(due_at);
+        row.schedule.request_pass(due_at);
         if due == Due::Now {
             self.listeners.tell(id);
         }
@@ -146,17 +148,17 @@ impl State {
     fn set_paused(&mut self, id: ProvisionedResourceId, paused: bool, by: &Attribution) -> bool {
         let now = self.now;
         let Some(row) = self.rows.get_mut(&id) else { return false };
-        if row.slot.paused == paused {
+        if row.schedule.paused == paused {
             return true;
         }
-        row.slot.paused = paused;
+        row.schedule.paused = paused;
         let action = if paused { AuditAction::Paused } else { AuditAction::Resumed };
         let entry = AuditEntry::new(action, by.clone())
             .in_project(row.resource.project_id())
             .about(id)
             .in_phase(row.resource.phase());
         if !paused {
-            row.slot.request_pass(now);
+            row.schedule.request_pass(now);
         }
         self.append_audit(entry, None, None);
         if !paused {
@@ -166,14 +168,14 @@ impl State {
     }
 
     fn entry(&self, id: ProvisionedResourceId) -> Option<ScheduleEntry> {
-        let slot = &self.rows.get(&id)?.slot;
+        let schedule = &self.rows.get(&id)?.schedule;
         let mut entry = ScheduleEntry::new(self.now, self.now);
-        entry.due_at = slot.due_at;
-        entry.attempts = slot.attempts;
-        entry.last_error.clone_from(&slot.last_error);
-        entry.paused = slot.paused;
-        entry.epoch = slot.epoch;
-        entry.lease.clone_from(&slot.lease);
+        entry.due_at = schedule.due_at;
+        entry.attempts = schedule.attempts;
+        entry.last_error.clone_from(&schedule.last_error);
+        entry.paused = schedule.paused;
+        entry.epoch = schedule.epoch;
+        entry.lease.clone_from(&schedule.lease);
         Some(entry)
     }
 }

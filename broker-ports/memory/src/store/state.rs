@@ -14,7 +14,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use time::{OffsetDateTime, PrimitiveDateTime};
 
-use super::brake::Taken;
+use super::brake::PermitRecord;
 use crate::Answer;
 use crate::hints::Listeners;
 use broker_ports::{
@@ -32,7 +32,7 @@ pub(super) struct State {
     pub(super) references: Option<References>,
     /// By cluster and held Project; the cluster's own brake sorts first.
     pub(super) brakes: BTreeMap<(ClusterId, Option<ProjectId>), Brake>,
-    pub(super) permits: BTreeMap<Loss, Taken>,
+    pub(super) permits: BTreeMap<Loss, PermitRecord>,
     /// Events that were neither acknowledged nor skipped, in order per resource.
     pub(super) waiting: BTreeMap<EventKey, Waiting>,
     /// When the other events were settled, oldest first.
@@ -53,13 +53,13 @@ pub(super) struct State {
 pub(super) struct Row {
     pub(super) resource: ProvisionedResource,
     pub(super) request: Option<(RequestId, RequestHash)>,
-    pub(super) slot: Slot,
+    pub(super) schedule: ScheduleState,
     /// A test made it unreadable.
     pub(super) spoilt: bool,
 }
 
 /// The schedule of a resource.
-pub(super) struct Slot {
+pub(super) struct ScheduleState {
     pub(super) due_at: Option<OffsetDateTime>,
     /// Whether a pass was requested after the last claim.
     pub(super) pass_requested: bool,
@@ -220,7 +220,7 @@ impl Row {
     }
 }
 
-impl Slot {
+impl ScheduleState {
     /// Due now and never claimed.
     pub(super) const fn due(now: OffsetDateTime) -> Self {
         Self {

@@ -17,7 +17,7 @@ pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
 }
 
 async fn a_first_apply_needs_a_free_name(scene: &Scene<'_>) -> Outcome {
-    let (subject, version) = scene.standing().await?;
+    let (subject, version) = scene.existing_objects().await?;
     exists_at(scene, &subject, &version, 1).await?;
     let second = scene.apply(subject.shell(2)?, Precondition::Absent).await?;
     require(second == Applied::Conflict, "a first apply onto a used name does not conflict")?;
@@ -42,7 +42,7 @@ async fn exists_at(
 
 async fn concurrent_applies_on_one_precondition_have_one_winner(scene: &Scene<'_>) -> Outcome {
     let fresh = scene.machine()?;
-    let (standing, version) = scene.standing().await?;
+    let (standing, version) = scene.existing_objects().await?;
     for (subject, precondition) in [(fresh, Precondition::Absent), (standing, version.unchanged())]
     {
         let (first, second) = join(
@@ -57,7 +57,7 @@ async fn concurrent_applies_on_one_precondition_have_one_winner(scene: &Scene<'_
 }
 
 async fn a_reapply_at_a_stale_version_conflicts(scene: &Scene<'_>) -> Outcome {
-    let (subject, first) = scene.standing().await?;
+    let (subject, first) = scene.existing_objects().await?;
     let second = done(scene.apply(subject.shell(2)?, first.unchanged()).await?)?;
     require(first.uid == second.uid, "a re-apply made another object")?;
     require(first.resource_version != second.resource_version, "a change kept the version")?;

@@ -26,7 +26,7 @@ fn holds_token(object: &Value) -> bool {
 }
 
 async fn a_shell_is_paused_and_carries_its_epoch(scene: &Scene<'_>) -> Outcome {
-    let (subject, _) = scene.standing().await?;
+    let (subject, _) = scene.existing_objects().await?;
     let live = scene.live(&subject).await?;
     require(live.armed == Arming::Shell, "a shell is not read as one")?;
     let object = live.object.expose();
@@ -48,7 +48,7 @@ async fn an_arm_injects_the_token_and_removes_the_pause(scene: &Scene<'_>) -> Ou
 }
 
 async fn an_older_arm_is_refused_after_a_touch(scene: &Scene<'_>) -> Outcome {
-    let (subject, shell) = scene.standing().await?;
+    let (subject, shell) = scene.existing_objects().await?;
     done(scene.apply(subject.shell(2)?, shell.unchanged()).await?)?;
     let late = scene.arm(&subject, &shell).await?;
     require(late == Applied::Conflict, "an arm of an older worker lands after a touch")?;
@@ -84,7 +84,7 @@ async fn a_standalone_composite_is_armed_without_a_token(scene: &Scene<'_>) -> O
 }
 
 async fn an_invalid_arming_annotation_is_not_a_shell(scene: &Scene<'_>) -> Outcome {
-    let (subject, _) = scene.standing().await?;
+    let (subject, _) = scene.existing_objects().await?;
     let patch = json!({"metadata": {"annotations": {ARMED_ANNOTATION: "by hand"}}});
     scene.world.patch("kubectl", &subject.reference()?, &patch).await?;
     let live = scene.live(&subject).await?;

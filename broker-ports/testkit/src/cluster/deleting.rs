@@ -40,7 +40,7 @@ async fn a_deletion_waits_for_what_was_composed(scene: &Scene<'_>) -> Outcome {
         let stands = scene.world.object(&part).await?.is_some();
         require(stands, "the composed object was torn from its holder")?;
     }
-    scene.let_go(&part).await?;
+    scene.remove_finalizer(&part).await?;
     scene.until_gone(&part).await?;
     scene.until_read(&subject, |xr| matches!(xr, XrReading::Absent)).await
 }
@@ -97,7 +97,7 @@ async fn a_deletion_turns_background_into_foreground(scene: &Scene<'_>) -> Outco
     let subject = scene.machine()?;
     scene.composed(&subject).await?;
     let reference = subject.reference()?;
-    scene.hold(&reference).await?;
+    scene.add_finalizer(&reference).await?;
     scene.world.delete_in_background(&reference).await?;
     scene.until_deleting(&reference).await?;
     let status = scene.live(&subject).await?.status;
@@ -110,12 +110,12 @@ async fn a_deletion_turns_background_into_foreground(scene: &Scene<'_>) -> Outco
     scene.world.delete_in_background(&reference).await?;
     let status = scene.live(&subject).await?.status;
     require(status.deleting && !status.foreground, "a background deletion does not end the wait")?;
-    scene.let_go(&reference).await
+    scene.remove_finalizer(&reference).await
 }
 
 async fn a_veto_has_its_message_and_affects_one_object(scene: &Scene<'_>) -> Outcome {
-    let (subject, _) = scene.standing().await?;
-    let (neighbour, _) = scene.standing().await?;
+    let (subject, _) = scene.existing_objects().await?;
+    let (neighbour, _) = scene.existing_objects().await?;
     let words = "This resource is in-use by 1 usage(s)";
     scene.world.veto(&subject.reference()?, words).await?;
     let Deleted::Vetoed { message } = delete(scene, &subject).await? else {
@@ -129,7 +129,7 @@ async fn a_veto_has_its_message_and_affects_one_object(scene: &Scene<'_>) -> Out
 }
 
 async fn a_provider_config_is_deleted_alone(scene: &Scene<'_>) -> Outcome {
-    let (subject, _) = scene.standing().await?;
+    let (subject, _) = scene.existing_objects().await?;
     let config = done(scene.apply(subject.provider_config()?, Precondition::Absent).await?)?;
     let target = subject.config_reference()?;
     let answer = scene.delete(&target, &config.uid).await?;
@@ -139,7 +139,7 @@ async fn a_provider_config_is_deleted_alone(scene: &Scene<'_>) -> Outcome {
 }
 
 async fn a_forbidden_deletion_is_an_error(scene: &Scene<'_>) -> Outcome {
-    let (subject, version) = scene.standing().await?;
+    let (subject, version) = scene.existing_objects().await?;
     let missing = scene.machine()?;
     let unprivileged = scene.world.limited_to(&[]).await?;
     for target in [subject.reference()?, missing.reference()?] {

@@ -32,7 +32,7 @@ async fn an_inspection_reports_every_part(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     let part = scene.composed(&subject).await?;
     done(scene.apply(subject.provider_config()?, Precondition::Absent).await?)?;
-    scene.hold(&subject.reference()?).await?;
+    scene.add_finalizer(&subject.reference()?).await?;
     let condition = json!({
         "type": "Synced", "status": "False", "reason": "ReconcileError", "message": "it broke",
         "lastTransitionTime": "2026-01-02T03:04:05Z", "observedGeneration": 1,
@@ -89,7 +89,7 @@ async fn an_inspection_reports_absent_parts_as_absent(scene: &Scene<'_>) -> Outc
 }
 
 async fn a_forbidden_part_of_an_inspection_is_an_error(scene: &Scene<'_>) -> Outcome {
-    let (subject, _) = scene.standing().await?;
+    let (subject, _) = scene.existing_objects().await?;
     let mut target = subject.target()?;
     target.recorded = [subject.part("recorded")?].into();
     let limited = scene.world.limited_to(&[core_namespace()]).await?;
@@ -160,7 +160,7 @@ async fn a_namespace_being_deleted_is_terminating(scene: &Scene<'_>) -> Outcome 
     loop {
         let state = scene.cluster.inspect(&subject.target()?).await?.namespace?;
         if state == NamespaceState::Terminating {
-            return scene.let_go(&part).await;
+            return scene.remove_finalizer(&part).await;
         }
         require(
             state == NamespaceState::Active,

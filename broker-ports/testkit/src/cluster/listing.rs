@@ -25,7 +25,7 @@ pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
 }
 
 /// The timeout for a hint. Hints may be late; a watch that is silent this long is broken.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 async fn observations_keep_the_order_of_targets(scene: &Scene<'_>) -> Outcome {
     let (first, missing, second) = (scene.machine()?, scene.machine()?, scene.machine()?);
@@ -152,7 +152,7 @@ async fn paged_listing_visits_every_owned_object(scene: &Scene<'_>) -> Outcome {
         wanted.push((config, version.uid, OwnedRole::ProviderConfig, subject.identity.resource));
     }
     let going = &wanted[0].0;
-    scene.hold(going).await?;
+    scene.add_finalizer(going).await?;
     scene.world.delete_in_background(going).await?;
     list_until(scene, &owned(scene)?, |found| {
         wanted.iter().all(|(reference, uid, role, resource)| {
@@ -163,7 +163,7 @@ async fn paged_listing_visits_every_owned_object(scene: &Scene<'_>) -> Outcome {
         })
     })
     .await?;
-    scene.let_go(going).await
+    scene.remove_finalizer(going).await
 }
 
 /// An object of the same kind and place with the broker's label and a foreign name.
@@ -250,7 +250,7 @@ async fn a_forbidden_listing_is_an_error(scene: &Scene<'_>) -> Outcome {
 }
 
 async fn an_object_without_our_label_is_not_listed(scene: &Scene<'_>) -> Outcome {
-    let (subject, _) = scene.standing().await?;
+    let (subject, _) = scene.existing_objects().await?;
     let reference = subject.reference()?;
     let strip = json!({"metadata": {"labels": {MANAGED_BY_LABEL: Value::Null}}});
     scene.world.patch("kubectl", &reference, &strip).await?;
@@ -261,7 +261,7 @@ async fn an_object_without_our_label_is_not_listed(scene: &Scene<'_>) -> Outcome
 /// Waits for a hint about a resource.
 async fn hint(hints: &mut Hints, about: ProvisionedResourceId) -> Outcome {
     loop {
-        match tokio::time::timeout(PATIENCE, hints.next()).await {
+        match tokio::time::timeout(TIMEOUT, hints.next()).await {
             Ok(Some(hint)) if hint == about => return Ok(()),
             Ok(Some(_)) => {}
             Ok(None) => return Err(Violation::new("the hints ended")),

@@ -42,7 +42,7 @@ async fn an_unreachable_cluster_never_reports_absence(scene: &Scene<'_>) -> Outc
 }
 
 async fn an_unreachable_cluster_is_never_observed_as_absent(scene: &Scene<'_>) -> Outcome {
-    let (subject, _) = scene.standing().await?;
+    let (subject, _) = scene.existing_objects().await?;
     let targets = [subject.xr_target(), subject.xr_target()];
     let mut rounds = scene.rounds("an existing object is never observed");
     while !matches!(

@@ -11,7 +11,7 @@ pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
 }
 
 async fn an_apply_keeps_fields_of_other_managers(scene: &Scene<'_>) -> Outcome {
-    let (subject, _) = scene.standing().await?;
+    let (subject, _) = scene.existing_objects().await?;
     let reference = subject.reference()?;
     let patch = json!({
         "metadata": {"labels": {"team": "blue"}, "annotations": {"note": "hands off"}},
@@ -52,7 +52,7 @@ async fn an_apply_removes_fields_it_no_longer_sends(scene: &Scene<'_>) -> Outcom
 }
 
 async fn an_apply_restores_our_fields_from_other_writers(scene: &Scene<'_>) -> Outcome {
-    let (subject, _) = scene.standing().await?;
+    let (subject, _) = scene.existing_objects().await?;
     let reference = subject.reference()?;
     let patch = json!({"spec": {"parameters": {"size": "large"}}});
     scene.world.patch("another-writer", &reference, &patch).await?;

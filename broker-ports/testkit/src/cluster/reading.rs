@@ -40,7 +40,7 @@ async fn an_absent_namespace_is_distinguished(scene: &Scene<'_>) -> Outcome {
     let never = scene.machine()?.in_project(ProjectId::new(scene.world.fresh_id())?);
     let xr = scene.read(&never).await?.xr;
     require(matches!(xr, XrReading::NamespaceAbsent), "an absent namespace is not distinguished")?;
-    let (subject, _) = scene.standing().await?;
+    let (subject, _) = scene.existing_objects().await?;
     scene.world.remove_namespace(namespace(scene.project).as_str()).await?;
     scene.until_read(&subject, |xr| matches!(xr, XrReading::NamespaceAbsent)).await
 }
@@ -56,7 +56,7 @@ async fn a_forbidden_read_is_an_error(scene: &Scene<'_>) -> Outcome {
 }
 
 async fn a_partial_reading_is_an_error(scene: &Scene<'_>) -> Outcome {
-    let (subject, _) = scene.standing().await?;
+    let (subject, _) = scene.existing_objects().await?;
     let every = [Blueprint::Machine.kind(), part(), config(), core_namespace()];
     let all = scene.world.limited_to(&every).await?;
     all.read(&subject.target()?).await?;
@@ -87,7 +87,7 @@ async fn a_reading_is_never_stale(scene: &Scene<'_>) -> Outcome {
 }
 
 async fn an_object_without_our_label_is_read(scene: &Scene<'_>) -> Outcome {
-    let (subject, _) = scene.standing().await?;
+    let (subject, _) = scene.existing_objects().await?;
     done(scene.apply(subject.provider_config()?, Precondition::Absent).await?)?;
     let strip = json!({"metadata": {"labels": {MANAGED_BY_LABEL: Value::Null}}});
     scene.world.patch("kubectl", &subject.reference()?, &strip).await?;

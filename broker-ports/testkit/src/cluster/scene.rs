@@ -79,7 +79,7 @@ impl<'w> Scene<'w> {
     }
 
     /// A machine with an applied shell under epoch 1, and its version.
-    pub(super) async fn standing(&self) -> Checked<(Subject, ObjectVersion)> {
+    pub(super) async fn existing_objects(&self) -> Checked<(Subject, ObjectVersion)> {
         let subject = self.machine()?;
         let version = self.shell(&subject).await?;
         Ok((subject, version))
@@ -152,12 +152,12 @@ impl<'w> Scene<'w> {
     }
 
     /// Removes every finalizer of an object, as its holder.
-    pub(super) async fn let_go(&self, target: &ObjectReference) -> Outcome {
+    pub(super) async fn remove_finalizer(&self, target: &ObjectReference) -> Outcome {
         Ok(self.world.patch("holder", target, &json!({"metadata": {"finalizers": []}})).await?)
     }
 
     /// Adds a finalizer to an object.
-    pub(super) async fn hold(&self, target: &ObjectReference) -> Outcome {
+    pub(super) async fn add_finalizer(&self, target: &ObjectReference) -> Outcome {
         let patch = json!({"metadata": {"finalizers": [FINALIZER]}});
         Ok(self.world.patch("holder", target, &patch).await?)
     }

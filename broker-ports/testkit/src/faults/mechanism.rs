@@ -137,7 +137,7 @@ impl<P: FaultyPort + ?Sized> Faulty<P> {
                 tokio::time::sleep(by).await;
                 Err(lost(message))
             }
-            Fault::Delay { by, late: Late::Lands } => {
+            Fault::Delay { by, late: Late::Completes } => {
                 let mut under_way = UnderWay { fired, faults: &self.faults, request: later() };
                 tokio::time::sleep(by).await;
                 match under_way.request.take() {
@@ -192,7 +192,7 @@ impl Faults {
     }
 }
 
-/// An in-flight request. If its caller drops it, it goes adrift.
+/// An in-flight request. If its caller drops it, it goes pending.
 struct UnderWay<'a, T: Send + 'static> {
     fired: Fired,
     faults: &'a Faults,
@@ -203,7 +203,7 @@ impl<T: Send + 'static> Drop for UnderWay<'_, T> {
     fn drop(&mut self) {
         if let Some(request) = self.request.take() {
             let unheard = Box::pin(async move { drop(request.await) });
-            self.faults.lock().adrift.push_back((self.fired, unheard));
+            self.faults.lock().pending.push_back((self.fired, unheard));
         }
     }
 }

@@ -42,7 +42,7 @@ pub enum Late {
     /// It never arrives.
     Never,
     /// It arrives on [`Faults::land_next`](super::Faults::land_next).
-    Lands,
+    Completes,
 }
 
 /// Which of two responses the caller gets.
@@ -220,7 +220,7 @@ fn draw(seed: u64, odds: Odds, port: PortName, method: Method, nth: u64) -> Opti
     hasher.update([0]);
     hasher.update(method.name);
     let mut random = StdRng::from_seed(hasher.finalize().into());
-    let late = if random.random() { Late::Lands } else { Late::Never };
+    let late = if random.random() { Late::Completes } else { Late::Never };
     let answered = if random.random() { Answered::First } else { Answered::Second };
     let mut roll: u16 = random.random_range(0..1_000);
     let ways = [
@@ -245,7 +245,7 @@ impl fmt::Display for Fault {
             Self::BeforeEffect => f.write_str("before effect"),
             Self::AfterEffect => f.write_str("after effect"),
             Self::Delay { by, late: Late::Never } => write!(f, "delayed by {by:?}, never arrives"),
-            Self::Delay { by, late: Late::Lands } => write!(f, "delayed by {by:?}, lands late"),
+            Self::Delay { by, late: Late::Completes } => write!(f, "delayed by {by:?}, lands late"),
             Self::Duplicate { answered: Answered::First } => f.write_str("twice, first answer"),
             Self::Duplicate { answered: Answered::Second } => f.write_str("twice, second answer"),
             Self::StaleRead => f.write_str("stale read"),

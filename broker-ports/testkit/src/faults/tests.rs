@@ -16,7 +16,7 @@ use broker_ports::{
 
 const DELAY: Duration = Duration::from_mins(1);
 const NEVER: Fault = Fault::Delay { by: DELAY, late: Late::Never };
-const LANDS: Fault = Fault::Delay { by: DELAY, late: Late::Lands };
+const COMPLETES: Fault = Fault::Delay { by: DELAY, late: Late::Completes };
 
 /// An issuer with one live token, bare and wrapped.
 struct Bench {
@@ -65,13 +65,13 @@ async fn each_fault_has_its_documented_effect() {
         (Fault::BeforeEffect, Some(FailureClass::Transient), true, Some(FailureClass::Transient)),
         (Fault::AfterEffect, Some(FailureClass::Unknown), false, Some(FailureClass::Transient)),
         (NEVER, Some(FailureClass::Unknown), true, Some(FailureClass::Transient)),
-        (LANDS, None, false, None),
+        (COMPLETES, None, false, None),
         (twice, None, false, None),
     ] {
         let bench = Bench::first("close", fault).await;
         let answer = bench.issuer.close(bench.resource).await;
         assert_eq!(answer.err().map(|error| error.class()), write, "{fault}");
-        assert_eq!((bench.lives(), bench.faults.adrift()), (lives, 0), "{fault}");
+        assert_eq!((bench.lives(), bench.faults.pending_requests()), (lives, 0), "{fault}");
         let line = format!("token_issuer.close call 1: {fault}\n");
         assert_eq!(bench.faults.log().to_string(), line);
         bench.issuer.close(bench.resource).await.unwrap();
@@ -84,7 +84,9 @@ async fn each_fault_has_its_documented_effect() {
 
 #[tokio::test(start_paused = true)]
 async fn dropped_delayed_write_lands_late() {
-    for (method, fault, adrift) in [("close", LANDS, 1), ("close", NEVER, 0), ("state", LANDS, 0)] {
+    for (method, fault, pending) in
+        [("close", COMPLETES, 1), ("close", NEVER, 0), ("state", COMPLETES, 0)]
+    {
         let bench = Bench::first(method, fault).await;
         let gives_up = async {
             match method {
@@ -93,9 +95,13 @@ async fn dropped_delayed_write_lands_late() {
             }
         };
         timeout(DELAY / 2, gives_up).await.unwrap_err();
-        assert_eq!((bench.faults.adrift(), bench.lives()), (adrift, true), "{method}, {fault}");
-        assert_eq!(bench.faults.land_all().await, adrift, "{method}, {fault}");
-        assert_eq!(bench.lives(), adrift == 0, "{method}, {fault}");
+        assert_eq!(
+            (bench.faults.pending_requests(), bench.lives()),
+            (pending, true),
+            "{method}, {fault}"
+        );
+        assert_eq!(bench.faults.complete_pending().await, pending, "{method}, {fault}");
+        assert_eq!(bench.lives(), pending == 0, "{method}, {fault}");
     }
 }
 

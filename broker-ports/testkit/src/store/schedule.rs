@@ -61,7 +61,7 @@ async fn pause_and_resume_are_audited_once_each(world: &World) -> Outcome {
 }
 
 /// The timeout for a hint; only a broken store reaches it.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The subscriber gets a hint about a resource. Other hints may come first.
 async fn expect_wakeup(wakeups: &mut Wakeups, id: ProvisionedResourceId, why: &str) -> Outcome {
@@ -73,7 +73,7 @@ async fn expect_wakeup(wakeups: &mut Wakeups, id: ProvisionedResourceId, why: &s
         }
         false
     };
-    let heard = timeout(PATIENCE, hint).await;
+    let heard = timeout(TIMEOUT, hint).await;
     require(heard == Ok(true), &format!("no hint arrives when {why}"))
 }
 

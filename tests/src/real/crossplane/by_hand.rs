@@ -68,7 +68,7 @@ impl Crossplane {
     }
 
     /// The names of all composite resources, composed objects and ProviderConfigs.
-    pub async fn standing(&self) -> Vec<String> {
+    pub async fn existing_objects(&self) -> Vec<String> {
         let in_words = |object: &DynamicObject| {
             let kind = object.types.as_ref().map_or("", |types| &types.kind);
             format!("{kind} {}", object.name_any())

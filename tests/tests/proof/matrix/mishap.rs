@@ -61,7 +61,7 @@ impl Mishap {
             Self::TwiceSecond => Fault::Duplicate { answered: Answered::Second },
             Self::Hangs | Self::CrashBefore => Fault::Delay { by: AN_HOUR, late: Late::Never },
             Self::CrashAfter | Self::PastTheLease => {
-                Fault::Delay { by: AN_HOUR, late: Late::Lands }
+                Fault::Delay { by: AN_HOUR, late: Late::Completes }
             }
             Self::Stale => Fault::StaleRead,
         }

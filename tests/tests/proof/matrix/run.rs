@@ -96,7 +96,7 @@ impl Run {
                     timeout(A_MOMENT, run.world.reconciler.reconcile(declared.id())).await;
                 assert!(cut_off.is_err(), "the first worker dies while it applies");
                 run.resource = Some(declared);
-                run.world.let_leases_end();
+                run.world.expire_leases();
                 run.free = true;
             }
         }
@@ -187,7 +187,8 @@ impl Run {
             return Ok(());
         }
         for _ in 0..MOST_ASKED {
-            if let Ok(Ok(resource)) = timeout(patience(mishap), self.asked(&self.caller)).await {
+            if let Ok(Ok(resource)) = timeout(timeout_under(mishap), self.asked(&self.caller)).await
+            {
                 if self.workflow == Workflow::CreateAndRollBack {
                     let fails = Behaviour::failing_after(1, "out of quota");
                     self.world.cluster.behave_for(resource.id(), fails);
@@ -226,7 +227,7 @@ impl Run {
         self.reading.push((self.reads_so_far(), phase.to_string()));
         let (free, fired) = (self.free, self.faults().log().entries().len());
         self.free = false;
-        let passed = timeout(patience(mishap), self.worker.reconcile(id)).await;
+        let passed = timeout(timeout_under(mishap), self.worker.reconcile(id)).await;
         let undisturbed = self.faults().log().entries().len() == fired;
         let at_rest = matches!(phase, Phase::Deleted | Phase::Failed);
         if matches!(passed, Ok(Ok(PassResult::NotClaimed))) && free && undisturbed && !at_rest {
@@ -245,17 +246,17 @@ impl Run {
 
     async fn sweep(&mut self, mishap: Mishap) {
         self.reading.push((self.reads_so_far(), "by a sweep".to_owned()));
-        let swept = timeout(patience(mishap), self.world.sweeper.sweep()).await;
+        let swept = timeout(timeout_under(mishap), self.world.sweeper.sweep()).await;
         if matches!(swept, Err(_) | Ok(Err(_))) {
             self.recover(mishap, Who::Worker).await;
         }
     }
 
     async fn deliver(&mut self, mishap: Mishap) {
-        match timeout(patience(mishap), self.relay.deliver_batch()).await {
+        match timeout(timeout_under(mishap), self.relay.deliver_batch()).await {
             Ok(Ok(report)) if report.delivered > 0 => {}
             // Claimed events are free again after the claim has ended.
-            Ok(Ok(_)) => self.world.let_leases_end(),
+            Ok(Ok(_)) => self.world.expire_leases(),
             Ok(Err(_)) | Err(_) => self.recover(mishap, Who::Relay).await,
         }
     }
@@ -266,7 +267,7 @@ impl Run {
         if mishap == Mishap::CrashAfter {
             self.land().await;
         }
-        self.world.let_leases_end();
+        self.world.expire_leases();
         self.free = true;
         if mishap == Mishap::PastTheLease {
             match who {
@@ -303,6 +304,6 @@ impl Run {
 }
 
 /// How long a caller waits: only a moment if its worker is cut off.
-const fn patience(mishap: Mishap) -> Duration {
+const fn timeout_under(mishap: Mishap) -> Duration {
     if mishap.cuts_off() { A_MOMENT } else { Duration::from_mins(30) }
 }

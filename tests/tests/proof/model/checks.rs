@@ -51,11 +51,11 @@ fn a_node() -> Setting {
 }
 
 fn deleted_by_another() -> Setting {
-    Setting { adrift: 0, left: ONE_DELETION, ..a_node() }
+    Setting { pending: 0, left: ONE_DELETION, ..a_node() }
 }
 
 fn paused_by_another() -> Setting {
-    Setting { adrift: 0, left: Left { pauses: 1, ..NO_INTERFERENCE }, ..a_node() }
+    Setting { pending: 0, left: Left { pauses: 1, ..NO_INTERFERENCE }, ..a_node() }
 }
 
 fn without_config() -> Setting {
@@ -65,13 +65,13 @@ fn without_config() -> Setting {
 
 fn retried() -> Setting {
     let left = Left { failures: 1, retries: 1, ..NO_INTERFERENCE };
-    Setting { adrift: 0, left, ..a_node() }
+    Setting { pending: 0, left, ..a_node() }
 }
 
 fn lost_twice() -> Setting {
     let left = Left { deletions: 2, ..NO_INTERFERENCE };
     let alone = Setting::one(Standalone, Retain);
-    Setting { adrift: 0, left, allowance: Some(1), ..alone }
+    Setting { pending: 0, left, allowance: Some(1), ..alone }
 }
 
 /// It composes only a Secret, and an operator deletes the composite resource, in the background or
@@ -83,7 +83,7 @@ fn composes_a_secret() -> Setting {
 
 fn two_in_a_project() -> Setting {
     let resources = vec![(Standalone, Retain), (Standalone, Retain)];
-    Setting { resources, adrift: 0, ..a_node() }
+    Setting { resources, pending: 0, ..a_node() }
 }
 
 /// The settings, each with its least number of states: fewer mean that something is no longer
@@ -94,7 +94,7 @@ fn settings() -> Vec<(&'static str, Setting, usize)> {
     let everything = Left { deletions: 1, failures: 1, drifts: 1, ..NO_INTERFERENCE };
     let rolled_back = Setting { left: failing, ..Setting::one(Node, Rollback) };
     let alone = Setting { left: ONE_DELETION, ..Setting::one(Standalone, Retain) };
-    let drifting_alone = Setting { adrift: 0, left: drifting, ..Setting::one(Standalone, Retain) };
+    let drifting_alone = Setting { pending: 0, left: drifting, ..Setting::one(Standalone, Retain) };
     let mut all = vec![
         ("a node", a_node(), 25_000),
         ("a node, every request twice", Setting { twice: true, ..a_node() }, 26_000),
@@ -109,7 +109,7 @@ fn settings() -> Vec<(&'static str, Setting, usize)> {
         ("a standalone resource that composes a Secret", composes_a_secret(), 3_000),
     ];
     if is_nightly() {
-        let deleted_late = Setting { adrift: 1, ..deleted_by_another() };
+        let deleted_late = Setting { pending: 1, ..deleted_by_another() };
         let all_at_once = Setting { left: everything, ..Setting::one(Standalone, Rollback) };
         all.extend([
             ("a node that drifts", Setting { left: drifting, ..a_node() }, 92_000),

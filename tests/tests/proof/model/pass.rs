@@ -76,7 +76,7 @@ impl Resource {
         self.passes.iter().position(|pass| pass.holds)
     }
 
-    pub(super) fn adrift(&self) -> usize {
+    pub(super) fn pending_requests(&self) -> usize {
         self.passes.iter().filter(|pass| !pass.holds).count()
     }
 

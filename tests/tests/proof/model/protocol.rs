@@ -16,7 +16,7 @@ use super::world::{Left, Resource, World};
 pub(super) struct Setting {
     pub(super) resources: Vec<(MeshRole, OnFailure)>,
     /// The most requests of one resource that can be in flight after their worker was cut off.
-    pub(super) adrift: usize,
+    pub(super) pending: usize,
     pub(super) left: Left,
     pub(super) gate_moves: bool,
     /// Every request may be executed twice.
@@ -65,7 +65,7 @@ impl Setting {
     pub(super) fn one(role: MeshRole, on_failure: OnFailure) -> Self {
         Self {
             resources: vec![(role, on_failure)],
-            adrift: 1,
+            pending: 1,
             left: Left::default(),
             gate_moves: false,
             twice: false,
@@ -142,7 +142,7 @@ impl Protocol {
                         events.push(Event::Do(place, number, Times::TwiceFirst));
                         events.push(Event::Do(place, number, Times::TwiceSecond));
                     }
-                    if pass.holds && resource.adrift() < self.setting.adrift {
+                    if pass.holds && resource.pending_requests() < self.setting.pending {
                         events.push(Event::CutOff(place, number));
                         if self.setting.without == Some(Rule::ActWithinLease) {
                             events.push(Event::Overstay(place, number));

@@ -10,7 +10,7 @@ use broker_ports::{
     TokenState, TtlWindow,
 };
 use broker_testkit::builders::rows;
-use broker_tests::canary::Net;
+use broker_tests::canary::LeakDetector;
 use broker_tests::world::{World, declaration, operator};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -80,7 +80,12 @@ impl Mischief {
     }
 
     /// After everything has settled.
-    pub(super) async fn make(&mut self, world: &World, declared: &[Declared], net: &mut Net) {
+    pub(super) async fn make(
+        &mut self,
+        world: &World,
+        declared: &[Declared],
+        net: &mut LeakDetector,
+    ) {
         for _ in 0..4 {
             self.send_literals(world, net).await;
         }
@@ -101,7 +106,7 @@ impl Mischief {
     }
 
     /// Sends a secret where only a reference is accepted, in the shapes that callers try.
-    async fn send_literals(&mut self, world: &World, net: &mut Net) {
+    async fn send_literals(&mut self, world: &World, net: &mut LeakDetector) {
         let secret = self.secret();
         let shapes: [Value; 5] = [
             json!({"hush": secret}),
@@ -113,21 +118,21 @@ impl Mischief {
         net.secrets.insert(secret);
         for shape in shapes {
             let wanted = declaration(HUSHED).with_parameters(shape.to_string());
-            net.hear("a declaration", format!("{wanted:?} {wanted:#?}"));
+            net.record("a declaration", format!("{wanted:?} {wanted:#?}"));
             let refused = world.declare(&wanted).await.expect_err("a literal is refused");
-            net.hear_error(&refused);
+            net.record_error(&refused);
             let refused = world.service.plan_declaration(&operator(), &wanted).await;
-            net.hear_error(&refused.expect_err("a literal is not planned, either"));
+            net.record_error(&refused.expect_err("a literal is not planned, either"));
         }
     }
 }
 
 /// Providers, functions and webhooks repeat their input in messages.
-async fn repeat_the_token(world: &World, id: ProvisionedResourceId, net: &mut Net) {
+async fn repeat_the_token(world: &World, id: ProvisionedResourceId, net: &mut LeakDetector) {
     let row = world.get(id).await;
     let Some(token) = world.cluster.bootstrap_token_of(id) else { return };
     let plaintext = token.secret().expose_secret().to_owned();
-    net.hear("a token", format!("{token:?} {token:#?}"));
+    net.record("a token", format!("{token:?} {token:#?}"));
     let words = format!("cannot boot with {plaintext}, says the provider");
     world.cluster.behave_for(id, Behaviour::stuck(words.clone()));
     let xr = world.xr(&row);
@@ -145,38 +150,38 @@ async fn repeat_the_token(world: &World, id: ProvisionedResourceId, net: &mut Ne
         }
         for replica in careless {
             if let Err(error) = replica.reconcile(id).await {
-                net.hear_error(&error);
+                net.record_error(&error);
             }
         }
     }
     net.secrets.insert(plaintext);
 }
 
-async fn capture_explanations(world: &World, id: ProvisionedResourceId, net: &mut Net) {
+async fn capture_explanations(world: &World, id: ProvisionedResourceId, net: &mut LeakDetector) {
     match world.service.explain(&operator(), id).await {
         Ok(told) => {
-            net.hear("an explanation", format!("{told} {told:?} {}", told.to_json()));
+            net.record("an explanation", format!("{told} {told:?} {}", told.to_json()));
         }
-        Err(error) => net.hear_error(&error),
+        Err(error) => net.record_error(&error),
     }
     match world.service.plan(&operator(), id).await {
-        Ok(plan) => net.hear("a plan", format!("{plan} {plan:?} {}", plan.to_json())),
-        Err(error) => net.hear_error(&error),
+        Ok(plan) => net.record("a plan", format!("{plan} {plan:?} {}", plan.to_json())),
+        Err(error) => net.record_error(&error),
     }
 }
 
-async fn read_everything(world: &World, net: &mut Net) {
+async fn read_everything(world: &World, net: &mut LeakDetector) {
     let page = world.store.list(&ListQuery::new(rows(500))).await.unwrap();
     for row in &page.resources {
-        net.hear("a row", format!("{row:?} {:?}", row.snapshot()));
+        net.record("a row", format!("{row:?} {:?}", row.snapshot()));
         for line in world.store.history(row.id()).await.unwrap() {
-            net.hear("the audit", format!("{line:?}"));
+            net.record("the audit", format!("{line:?}"));
         }
     }
     let page = world.store.sweep_page(&SweepQuery::new(rows(500))).await.unwrap();
-    net.hear("a row", format!("{page:?}"));
+    net.record("a row", format!("{page:?}"));
     for event in world.sink.deliveries() {
-        net.hear("an event", format!("{event:?}"));
-        net.hear("an event", String::from_utf8_lossy(&event.json));
+        net.record("an event", format!("{event:?}"));
+        net.record("an event", String::from_utf8_lossy(&event.json));
     }
 }

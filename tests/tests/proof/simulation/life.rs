@@ -96,7 +96,7 @@ const fn kind(fault: Fault) -> &'static str {
         Fault::BeforeEffect => KINDS[0],
         Fault::AfterEffect => KINDS[1],
         Fault::Delay { late: Late::Never, .. } => KINDS[2],
-        Fault::Delay { late: Late::Lands, .. } => KINDS[3],
+        Fault::Delay { late: Late::Completes, .. } => KINDS[3],
         Fault::Duplicate { answered: Answered::First } => KINDS[4],
         Fault::Duplicate { answered: Answered::Second } => KINDS[5],
         Fault::StaleRead => KINDS[6],
@@ -158,10 +158,10 @@ impl Stage {
         }
         self.world.faults.heal();
         self.world.cluster.catch_up_cache();
-        let landed = self.world.faults.land_all().await;
+        let landed = self.world.faults.complete_pending().await;
         self.tell(&format!("the faults end; {landed} late requests arrived"));
         self.retry_unanswered().await?;
-        self.come_to_rest(story.patience).await
+        self.come_to_rest(story.timeout).await
     }
 
     async fn take(&mut self, step: Step) -> Result<(), String> {
@@ -251,11 +251,11 @@ impl Stage {
         let _ = writeln!(self.trace, "{:>9.1}s {line}", self.elapsed.as_secs_f64());
     }
 
-    async fn come_to_rest(&mut self, patience: u32) -> Result<(), String> {
+    async fn come_to_rest(&mut self, timeout: u32) -> Result<(), String> {
         let declared = self.callers.declared();
         let cluster = self.world.cluster.identity().await.map_err(|error| error.to_string())?;
         let (mut wrong, mut releases) = (Ok(()), 0);
-        for round in 0..=patience {
+        for round in 0..=timeout {
             // An operator releases the brake. Events need no help: no sink fault rejects an event.
             let service = &self.world.service;
             let brakes = self.world.store.brakes(&cluster).await;
@@ -270,7 +270,7 @@ impl Stage {
                 answer.map_err(|error| error.to_string())?;
             }
             wrong = promises::at_rest(&self.world, &declared).await;
-            if wrong.is_ok() || round == patience {
+            if wrong.is_ok() || round == timeout {
                 break;
             }
             self.let_pass(A_ROUND).await;

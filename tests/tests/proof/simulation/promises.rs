@@ -14,7 +14,7 @@ use super::story::Kind;
 
 /// Every resource is in its declared state, and its events were delivered.
 pub(crate) async fn at_rest(world: &World, declared: &[Declared]) -> Result<(), String> {
-    let standing = world.standing();
+    let standing = world.existing_objects();
     for (number, it) in declared.iter().enumerate() {
         let row = world.get(it.id).await;
         let fine = match (it.deleted, it.kind) {
@@ -75,7 +75,7 @@ pub(crate) async fn nothing_left(world: &World, declared: &[Declared]) -> Result
     for (number, it) in declared.iter().enumerate() {
         let name = world.get(it.id).await.xr_name();
         let stands = |object: &ObjectReference| object.name().starts_with(name.as_str());
-        if let Some(left) = world.standing().into_iter().find(stands) {
+        if let Some(left) = world.existing_objects().into_iter().find(stands) {
             return Err(format!("S7: #{number} is Deleted and {left} exists"));
         }
     }

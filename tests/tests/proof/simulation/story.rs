@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng};
 pub(super) const REPLICAS: usize = 3;
 /// The longest time to settle after the faults, in rounds of ten seconds: a lease, the longest
 /// back-off, and a few sweeps.
-const PATIENCE: u32 = 90;
+const TIMEOUT: u32 = 90;
 
 /// The methods that may return the value before the last change: the same as in the fault matrix.
 const MAY_BE_STALE: [(PortName, &str); 6] = [
@@ -26,7 +26,7 @@ const MAY_BE_STALE: [(PortName, &str); 6] = [
 pub(crate) struct Story {
     pub(super) seed: u64,
     pub(super) steps: Vec<Step>,
-    pub(super) patience: u32,
+    pub(super) timeout: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Story {
         for _ in 0..random.random_range(6..16) {
             steps.push(step(&mut random));
         }
-        Self { seed, steps, patience: PATIENCE }
+        Self { seed, steps, timeout: TIMEOUT }
     }
 
     /// The faults. A hint may be stale, and so may a row, because every write compares its version.

@@ -39,12 +39,12 @@ impl Between {
         self.kubernetes.script().clear();
     }
 
-    pub(crate) async fn reconciler(&self, patience: Duration) -> Reconciler {
+    pub(crate) async fn reconciler(&self, timeout: Duration) -> Reconciler {
         let mut config = config("in-between");
-        config.deadlines = Deadlines::each(patience);
+        config.deadlines = Deadlines::each(timeout);
         let options = PgPoolOptions::new().max_connections(8).test_before_acquire(false);
         let pool = options.connect_lazy_with(self.postgres.options());
-        let ports = wire(&pool, self.kubernetes.client().await, patience).0.ports;
+        let ports = wire(&pool, self.kubernetes.client().await, timeout).0.ports;
         Reconciler::new(ports, config)
     }
 }

@@ -8,7 +8,7 @@ use broker_domain::{Phase, ProvisionedResource};
 use broker_ports::Brake;
 use broker_render::MANAGED_BY_LABEL;
 use broker_tests::cluster::AuditedRequest;
-use broker_tests::real::{PATIENCE, RealWorld, config, wire};
+use broker_tests::real::{RealWorld, TIMEOUT, config, wire};
 use broker_tests::world::{NODE, operator};
 use broker_tests::{TestCluster, until};
 use serde_json::json;
@@ -22,7 +22,7 @@ const BROKER: &str = "plexsphere-provisioning-broker";
 async fn enrolled(world: &RealWorld) -> Vec<ProvisionedResource> {
     let mut ready = Vec::new();
     for _ in 0..MANY {
-        ready.push(world.brought_to(Phase::Ready, &world.declaration(NODE)).await);
+        ready.push(world.declare_until(Phase::Ready, &world.declaration(NODE)).await);
     }
     ready
 }
@@ -107,7 +107,7 @@ async fn client_of_another_cluster_creates_nothing_there() {
     let _namespace = other.namespace_named(home.as_str()).await;
 
     let client = world.kinds.broker(&other, &world.user, home.as_str()).await.client;
-    let ports = wire(world.pool(), client, PATIENCE).0.ports;
+    let ports = wire(world.pool(), client, TIMEOUT).0.ports;
     let astray = Reconciler::new(ports.clone(), config("astray"));
     let runner = world.runner_with(&ports, config("astray"));
     let mark = other.audit_log().start();
@@ -124,7 +124,7 @@ async fn client_of_another_cluster_creates_nothing_there() {
 
 /// In the restored world, everything works again without a release.
 async fn assert_goes_on(world: &RealWorld, rows: &[ProvisionedResource]) {
-    world.let_leases_end().await;
+    world.expire_leases().await;
     let runner = world.runner();
     // A restarted API server may refuse a list for a moment.
     until("the replica to be ready", || async {
@@ -137,7 +137,7 @@ async fn assert_goes_on(world: &RealWorld, rows: &[ProvisionedResource]) {
     world.assert_all_sound(&ids).await;
     world.service.deprovision(&operator(), ids[0]).await.unwrap();
     world.until(ids[0], Phase::Deleted).await;
-    let another = world.brought_to(Phase::Ready, &world.declaration(NODE)).await.id();
+    let another = world.declare_until(Phase::Ready, &world.declaration(NODE)).await.id();
     world.assert_all_sound(&[ids[0], another]).await;
 }
 
@@ -158,7 +158,7 @@ async fn emptied_api_server_store_recreates_nothing() {
     assert!(!requests.is_empty() && !requests.iter().any(AuditedRequest::is_write), "{requests:?}");
     assert_untouched(&world, &rows).await;
     assert_eq!(sent(&world).await, before, "a request was sent");
-    assert_eq!(world.crossplane.standing().await, Vec::<String>::new());
+    assert_eq!(world.crossplane.existing_objects().await, Vec::<String>::new());
 
     dedicated.restore_everything().await;
     assert_goes_on(&world, &rows).await;

@@ -7,7 +7,7 @@ use broker_app::explain::{Explanation, Party, Verdict};
 use broker_domain::Phase;
 use broker_render::namespace;
 use broker_tests::TestCluster;
-use broker_tests::real::{PATIENCE, RealWorld, wire};
+use broker_tests::real::{RealWorld, TIMEOUT, wire};
 use broker_tests::until;
 use broker_tests::world::{NODE, SIZED, operator};
 use k8s_openapi::api::admissionregistration::v1::{
@@ -30,10 +30,10 @@ async fn holds(what: &str, ask: impl AsyncFn() -> bool) {
 #[tokio::test]
 async fn unreachable_or_refusing_server_is_explained() {
     let world = RealWorld::new().await;
-    let ready = world.brought_to(Phase::Ready, &world.declaration(NODE)).await;
+    let ready = world.declare_until(Phase::Ready, &world.declaration(NODE)).await;
     let told = async |config: kube::Config| {
         let client = Client::try_from(config).unwrap();
-        let ports = wire(world.pool(), client, PATIENCE).0.ports;
+        let ports = wire(world.pool(), client, TIMEOUT).0.ports;
         let service = world.service_with(|mine| *mine = ports, |_| {});
         service.explain(&operator(), ready.id()).await.unwrap()
     };

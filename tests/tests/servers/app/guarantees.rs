@@ -172,11 +172,11 @@ async fn past_triggers(world: &RealWorld, statement: &'static str, id: Provision
     transaction.commit().await.unwrap();
 }
 
-async fn brought_to(world: &RealWorld, phase: Phase) -> ProvisionedResourceId {
+async fn declare_until(world: &RealWorld, phase: Phase) -> ProvisionedResourceId {
     if phase != Phase::Deleted {
-        return world.brought_to(phase, &world.declaration(NODE)).await.id();
+        return world.declare_until(phase, &world.declaration(NODE)).await.id();
     }
-    let ready = world.brought_to(Phase::Ready, &world.declaration(NODE)).await.id();
+    let ready = world.declare_until(Phase::Ready, &world.declaration(NODE)).await.id();
     world.service.deprovision(&operator(), ready).await.unwrap();
     world.until(ready, Phase::Deleted).await;
     ready
@@ -187,7 +187,7 @@ async fn every_violation_is_reported_by_name() {
     let cluster = TestCluster::shared().await;
     let world = RealWorld::alone(&cluster).await;
     for (name, phase, how) in &BREACHES {
-        let id = brought_to(&world, *phase).await;
+        let id = declare_until(&world, *phase).await;
         let said = |objections: &[String]| {
             let name = format!("{name}:");
             objections.iter().any(|objection| objection.starts_with(&name))
@@ -203,7 +203,7 @@ async fn every_violation_is_reported_by_name() {
 #[tokio::test]
 async fn work_left_for_a_sweep_or_a_pass_is_reported() {
     let world = RealWorld::new().await;
-    let id = brought_to(&world, Phase::Ready).await;
+    let id = declare_until(&world, Phase::Ready).await;
     assert_eq!(world.stirred(&[id]).await, Vec::<String>::new());
     world.crossplane.delete_by_hand(id).await;
     let stirred = world.stirred(&[id]).await;

@@ -6,7 +6,7 @@
 use broker_app::{Error, PassResult};
 use broker_domain::{Phase, ProvisionedResourceId};
 use broker_tests::proxy::{Held, HttpAnswer, Request};
-use broker_tests::real::{PATIENCE, RealWorld};
+use broker_tests::real::{RealWorld, TIMEOUT};
 use broker_tests::world::{NODE, operator};
 use http::StatusCode;
 use tokio::task::JoinSet;
@@ -37,11 +37,11 @@ async fn held_up(
     held: &mut Held,
 ) -> (ProvisionedResourceId, Pass) {
     let id = world.declare(&world.declaration(NODE)).await.unwrap().id();
-    let worker = between.reconciler(PATIENCE).await;
+    let worker = between.reconciler(TIMEOUT).await;
     let mut pass = JoinSet::new();
     pass.spawn(async move { worker.reconcile(id).await });
     held.reached().await;
-    world.let_leases_end().await;
+    world.expire_leases().await;
     (id, pass)
 }
 
@@ -59,18 +59,18 @@ async fn late_shell_of_a_deleted_resource_is_removed_by_sweeps() {
     let (id, pass) = held_up(&world, &between, &mut held).await;
     world.service.deprovision(&operator(), id).await.unwrap();
     world.until(id, Phase::Deleted).await;
-    assert!(world.crossplane.standing().await.is_empty());
+    assert!(world.crossplane.existing_objects().await.is_empty());
 
     let outcome = let_through(held, pass).await;
     assert!(outcome.is_err(), "it gets no token: {outcome:?}");
     let shell = world.crossplane.composite(id).await.expect("the shell has landed");
     world.turn().await;
-    assert_eq!(world.crossplane.standing().await.len(), 1, "it composes nothing");
+    assert_eq!(world.crossplane.existing_objects().await.len(), 1, "it composes nothing");
     assert_eq!(world.crossplane.composite(id).await.unwrap().metadata.uid, shell.metadata.uid);
 
     let mut sweeps = 0;
-    while !world.crossplane.standing().await.is_empty() {
-        assert!(sweeps < SWEEPS, "S9: {:?}", world.crossplane.standing().await);
+    while !world.crossplane.existing_objects().await.is_empty() {
+        assert!(sweeps < SWEEPS, "S9: {:?}", world.crossplane.existing_objects().await);
         world.sweep().await;
         world.turn().await;
         sweeps += 1;
@@ -87,7 +87,7 @@ async fn late_arm_of_a_deleted_resource_creates_nothing() {
     world.service.deprovision(&operator(), id).await.unwrap();
     world.until(id, Phase::Deleted).await;
     let_through(held, pass).await.unwrap();
-    assert_eq!(world.crossplane.standing().await, Vec::<String>::new());
+    assert_eq!(world.crossplane.existing_objects().await, Vec::<String>::new());
     world.assert_sound(id).await;
 }
 
@@ -107,12 +107,12 @@ fn failed_answers() -> [(&'static str, HttpAnswer); 6] {
 #[tokio::test]
 async fn unanswered_reads_create_and_delete_nothing() {
     let world = RealWorld::new().await;
-    let ready = world.brought_to(Phase::Ready, &world.declaration(NODE)).await.id();
-    let leaving = world.brought_to(Phase::Ready, &world.declaration(NODE)).await.id();
+    let ready = world.declare_until(Phase::Ready, &world.declaration(NODE)).await.id();
+    let leaving = world.declare_until(Phase::Ready, &world.declaration(NODE)).await.id();
     let between = Between::of(&world).await;
-    let worker = between.reconciler(PATIENCE).await;
+    let worker = between.reconciler(TIMEOUT).await;
     world.service.deprovision(&operator(), leaving).await.unwrap();
-    let standing = world.crossplane.standing().await;
+    let standing = world.crossplane.existing_objects().await;
     let mark = world.cluster.audit_log().mark();
     for plural in ["machines", "providerconfigs", "parts", "namespaces"] {
         for (why, answer) in failed_answers() {
@@ -134,7 +134,7 @@ async fn unanswered_reads_create_and_delete_nothing() {
     let asked = world.cluster.audit_log().since(mark, &world.user).await;
     let writes: Vec<_> = asked.iter().filter(|request| request.is_write()).collect();
     assert!(writes.is_empty(), "S8: {writes:?}");
-    assert_eq!(world.crossplane.standing().await, standing);
+    assert_eq!(world.crossplane.existing_objects().await, standing);
 
     // With answers, everything proceeds.
     world.until(leaving, Phase::Deleted).await;

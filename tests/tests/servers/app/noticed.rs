@@ -8,7 +8,7 @@ use broker_tests::world::NODE;
 #[tokio::test]
 async fn enrolled_node_is_noticed_without_a_sweep() {
     let world = RealWorld::new().await;
-    let id = world.brought_to(Phase::Enrolling, &world.declaration(NODE)).await.id();
+    let id = world.declare_until(Phase::Enrolling, &world.declaration(NODE)).await.id();
     let runner = world.runner_without_sweeps("replica");
     let story = async {
         until("the runner to wait for the Node", || async {

@@ -127,5 +127,5 @@ async fn two_of_three_replicas_killed_repeatedly_still_converge() {
     drop(turning);
     world.assert_all_sound(&ids).await;
     world.assert_still(&ids).await;
-    assert_eq!(world.crossplane.standing().await, Vec::<String>::new());
+    assert_eq!(world.crossplane.existing_objects().await, Vec::<String>::new());
 }

@@ -201,7 +201,7 @@ async fn start_without_a_usable_cluster_is_refused() {
 #[tokio::test]
 async fn start_on_a_cluster_without_its_resources_is_refused() {
     let world = RealWorld::new().await;
-    let resource = world.brought_to(Phase::Provisioning, &world.declaration(NODE)).await;
+    let resource = world.declare_until(Phase::Provisioning, &world.declaration(NODE)).await;
     let here = resource.substrate().cluster().map(ClusterId::to_string).unwrap();
     let elsewhere = "UPDATE plexsphere.provisioned_resources SET cluster_id = 'elsewhere'";
     sqlx::query(elsewhere).execute(world.pool()).await.unwrap();

@@ -14,7 +14,7 @@ mod verbs;
 
 use std::collections::BTreeSet;
 
-use broker_tests::canary::Net;
+use broker_tests::canary::LeakDetector;
 use broker_tests::{is_nightly, until};
 
 use super::process::Replica;
@@ -67,7 +67,7 @@ const PLACES: [(&str, &str); 19] = [
 const UNUSED: [&str; 3] =
     ["plexsphere.project_labels", "plexsphere.resource_labels", "plexsphere.provisioning_permits"];
 
-fn assert_every_place_captured(net: &Net) {
+fn assert_every_place_captured(net: &LeakDetector) {
     for (place, trace) in PLACES {
         assert!(net.at(place).contains(trace), "{place} lacks {trace}: {:.400}", net.at(place));
     }
@@ -76,7 +76,7 @@ fn assert_every_place_captured(net: &Net) {
     assert_eq!(empty, [""; 0], "no secret was placed");
 }
 
-async fn run_and_capture(seed: u64, machines: usize) -> Net {
+async fn run_and_capture(seed: u64, machines: usize) -> LeakDetector {
     let mut scene = Scene::set(seed).await;
     let turning = scene.world.keep_turning();
     let replica = scene.environment.start_with(&["run", "--log=trace"]);
@@ -92,13 +92,13 @@ async fn run_and_capture(seed: u64, machines: usize) -> Net {
     }
     scene.cluster.script().each(|_| true).before_forward().cut();
     scene.cluster.hang_up();
-    scene.net.hear("the answer of /readyz", replica.unready().await);
+    scene.net.record("the answer of /readyz", replica.unready().await);
     capture_answer(&mut scene, &replica, "/readyz").await;
     scene.cluster.script().clear();
     let ended = replica.stop().await;
     drop(turning);
-    scene.hear_log(ended.log);
-    scene.net.hear("the errors of a replica", ended.errors.join("\n"));
+    scene.record_log(ended.log);
+    scene.net.record("the errors of a replica", ended.errors.join("\n"));
 
     typed.insert(verbs::type_run(&mut scene).await);
     verbs::assert_none_is_missing(&scene, &typed).await;
@@ -119,5 +119,5 @@ async fn await_events(scene: &Scene) {
 
 async fn capture_answer(scene: &mut Scene, replica: &Replica, path: &str) {
     let answer = replica.answer(path).await;
-    scene.net.hear(format!("the answer of {path}"), answer);
+    scene.net.record(format!("the answer of {path}"), answer);
 }

@@ -22,7 +22,7 @@ use super::roles::{build, options};
 use super::world::api;
 
 /// Longer than any answer takes on a busy machine; only bounds a failure.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Short timeouts, so that no test has to wait long.
 fn quick() -> CacheOptions {
@@ -87,7 +87,7 @@ async fn disturbed(disturb: impl FnOnce(&HttpProxy), cache: CacheOptions) -> Dis
     let fixture = Fixture::alone(&TestCluster::shared().await).await;
     let (proxy, client) = fixture.broker.proxied().await;
     disturb(&proxy);
-    let (cluster, cache) = build(client, options(PATIENCE), cache);
+    let (cluster, cache) = build(client, options(TIMEOUT), cache);
     let running = run(&cache);
     cache.track(&fixture.xrd);
     Disturbed { fixture, proxy, cluster, cache, _running: running }
@@ -240,7 +240,7 @@ async fn watch_does_not_resume_on_another_cluster() {
 async fn cluster_identity_is_cached_while_watches_continue() {
     let fixture = Fixture::alone(&TestCluster::shared().await).await;
     let (proxy, client) = fixture.broker.proxied().await;
-    let (cluster, cache) = build(client, options(PATIENCE), quick());
+    let (cluster, cache) = build(client, options(TIMEOUT), quick());
     assert_eq!(cache.identity(), None, "nothing is followed");
     let _running = run(&cache);
     until_warm(&cache, &fixture).await;

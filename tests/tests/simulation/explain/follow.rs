@@ -66,7 +66,7 @@ pub(super) async fn follow(scene: &mut Scene, remedy: &Remedy) -> ProvisionedRes
         Remedy::ReadyNamespace(_) => scene.world.place(true),
         Remedy::CreateNamespace(name) => scene.world.cluster.create_namespace(name),
         Remedy::ReplaceNamespace(name) => {
-            scene.world.cluster.let_go(&keeper(), "example.org/keeper");
+            scene.world.cluster.remove_finalizer(&keeper(), "example.org/keeper");
             scene.world.cluster.settle(3);
             scene.world.cluster.create_namespace(name);
         }
@@ -106,7 +106,7 @@ pub(super) async fn follow(scene: &mut Scene, remedy: &Remedy) -> ProvisionedRes
         Remedy::ReachMesh => scene.world.mesh.set_reachable(true),
         Remedy::RemoveUsage(object) => scene.world.cluster.lift_veto(object),
         Remedy::RemoveFinalizer { object, finalizer } => {
-            scene.world.cluster.let_go(object, finalizer);
+            scene.world.cluster.remove_finalizer(object, finalizer);
         }
         other => panic!("no steps for the action {}", other.kind()),
     }

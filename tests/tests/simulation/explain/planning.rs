@@ -78,7 +78,7 @@ async fn plan_equals_the_next_pass() {
 async fn plan_of_a_converged_resource_is_empty_and_free() {
     for blueprint in [NODE, STANDALONE] {
         let world = World::new();
-        let ready = world.brought_to(Phase::Ready, &declaration(blueprint)).await;
+        let ready = world.declare_until(Phase::Ready, &declaration(blueprint)).await;
         let (before, writes) = (picture(&world).await, world.cluster.writes());
         let plan = world.service.plan(&operator(), ready.id()).await.unwrap();
         assert!(plan.is_nothing(), "{plan}");
@@ -100,7 +100,7 @@ async fn plan_of_a_refused_declaration_names_the_field() {
     assert_eq!(object.kind(), "Cluster");
     assert!(message.contains("spec.parameters.size"), "{message}");
     assert!(plan.to_string().contains("refused: "), "{plan}");
-    assert_eq!(world.standing(), Vec::new(), "nothing was written");
+    assert_eq!(world.existing_objects(), Vec::new(), "nothing was written");
 
     let wrong = declaration(SIZED).with_parameters("{}");
     let error = world.service.plan_declaration(&operator(), &wrong).await.unwrap_err();
@@ -159,7 +159,7 @@ async fn plan_of_an_arm_has_the_agent_and_url_of_the_replicas() {
 #[tokio::test]
 async fn plan_of_a_teardown_has_each_step_and_its_blockers() {
     let world = World::new();
-    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     world.service.deprovision(&operator(), ready.id()).await.unwrap();
     let before = picture(&world).await;
     let plan = world.service.plan(&operator(), ready.id()).await.unwrap();

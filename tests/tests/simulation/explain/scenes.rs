@@ -75,7 +75,7 @@ pub(super) async fn at(place: Place) -> Scene {
         world.cluster.behave_for(declared.id(), behaviour);
         world.until(declared.id(), phase).await
     } else {
-        world.brought_to(phase, &declared).await
+        world.declare_until(phase, &declared).await
     };
     if let Place::Leaving = place {
         world.service.deprovision(&operator(), resource.id()).await.unwrap();

@@ -120,7 +120,7 @@ async fn forbidden_read_in_an_ending_namespace_names_the_namespace() {
     let scene = scenes::of(Verdict::Ready).await;
     let (world, xr) = (&scene.world, scene.xr().await);
     world.service.deprovision(&operator(), scene.id).await.unwrap();
-    world.cluster.hold(&xr, "example.org/held");
+    world.cluster.add_finalizer(&xr, "example.org/held");
     world.cluster.terminate_namespace(xr.namespace().unwrap());
     world.cluster.forbid(Verb::Get, xr.kind());
     while world.round(scene.id).await.is_ok() {}

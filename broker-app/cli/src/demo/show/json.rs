@@ -7,9 +7,9 @@ use broker_app::explain::Explanation;
 use broker_domain::Phase;
 use serde_json::{Value, json};
 
-use super::super::journal::{Entry, Happening};
-use super::super::verdict::{Ending, Outcome};
-use super::{Header, Show};
+use super::super::journal::{DemoChange, Entry};
+use super::super::run_result::{Outcome, RunResult};
+use super::{DemoOutput, Header};
 
 pub(in super::super) struct Json<W>(pub(in super::super) W);
 
@@ -20,14 +20,14 @@ impl<W: Write> Json<W> {
     }
 }
 
-impl<W: Write> Show for Json<W> {
+impl<W: Write> DemoOutput for Json<W> {
     fn begin(&mut self, _: Header) -> io::Result<()> {
         Ok(())
     }
 
-    fn happened(&mut self, at: Duration, entry: &Entry, happening: &Happening) -> io::Result<()> {
-        let object = match happening {
-            Happening::Phase { from, to, note } => json!({
+    fn changed(&mut self, at: Duration, entry: &Entry, change: &DemoChange) -> io::Result<()> {
+        let object = match change {
+            DemoChange::Phase { from, to, note } => json!({
                 "type": "phase",
                 "elapsed_ms": millis(at),
                 "resource": entry.name,
@@ -36,7 +36,7 @@ impl<W: Write> Show for Json<W> {
                 "to": to.as_str(),
                 "note": note,
             }),
-            Happening::Event { payload, .. } => json!({
+            DemoChange::Event { payload, .. } => json!({
                 "type": "event",
                 "elapsed_ms": millis(at),
                 "resource": entry.name,
@@ -68,7 +68,7 @@ impl<W: Write> Show for Json<W> {
         Ok(())
     }
 
-    fn end(&mut self, ending: &Ending) -> io::Result<()> {
+    fn end(&mut self, ending: &RunResult) -> io::Result<()> {
         ending.outcomes.iter().try_for_each(|outcome| self.line(&outcome_object(outcome)))
     }
 }

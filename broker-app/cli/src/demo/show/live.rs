@@ -7,9 +7,9 @@ use std::time::Duration;
 use broker_app::explain::Explanation;
 use broker_domain::Phase;
 
-use super::super::journal::{Entry, Happening};
-use super::super::verdict::Ending;
-use super::{Header, Show, seconds, summary};
+use super::super::journal::{DemoChange, Entry};
+use super::super::run_result::RunResult;
+use super::{DemoOutput, Header, seconds, summary};
 use crate::terminal::{Size, Terminal};
 
 pub(in super::super) struct Live<W> {
@@ -59,14 +59,14 @@ impl<W: Write> Live<W> {
     }
 }
 
-impl<W: Write> Show for Live<W> {
+impl<W: Write> DemoOutput for Live<W> {
     fn begin(&mut self, header: Header) -> io::Result<()> {
         self.title = summary::title(header);
         Ok(())
     }
 
     /// The next frame shows it.
-    fn happened(&mut self, _: Duration, _: &Entry, _: &Happening) -> io::Result<()> {
+    fn changed(&mut self, _: Duration, _: &Entry, _: &DemoChange) -> io::Result<()> {
         Ok(())
     }
 
@@ -103,7 +103,7 @@ impl<W: Write> Show for Live<W> {
         self.out.flush()
     }
 
-    fn end(&mut self, ending: &Ending) -> io::Result<()> {
+    fn end(&mut self, ending: &RunResult) -> io::Result<()> {
         for explained in &self.explained {
             writeln!(self.out, "\n{explained}")?;
         }

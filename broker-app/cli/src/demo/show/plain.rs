@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use broker_app::explain::Explanation;
 
-use super::super::journal::{Entry, Happening};
-use super::super::verdict::Ending;
-use super::{Header, Show, seconds, summary};
+use super::super::journal::{DemoChange, Entry};
+use super::super::run_result::RunResult;
+use super::{DemoOutput, Header, seconds, summary};
 
 pub(in super::super) struct Plain<W>(pub(in super::super) W);
 
@@ -19,15 +19,15 @@ impl<W: Write> Plain<W> {
     }
 }
 
-impl<W: Write> Show for Plain<W> {
+impl<W: Write> DemoOutput for Plain<W> {
     fn begin(&mut self, header: Header) -> io::Result<()> {
         writeln!(self.0, "{}\n", summary::title(header))?;
         self.0.flush()
     }
 
-    fn happened(&mut self, at: Duration, entry: &Entry, happening: &Happening) -> io::Result<()> {
-        match happening {
-            Happening::Phase { from, to, note } => {
+    fn changed(&mut self, at: Duration, entry: &Entry, change: &DemoChange) -> io::Result<()> {
+        match change {
+            DemoChange::Phase { from, to, note } => {
                 let what = match from {
                     Some(from) => format!("{from} -> {to}"),
                     None => to.to_string(),
@@ -35,7 +35,7 @@ impl<W: Write> Show for Plain<W> {
                 self.line(at, &entry.name, &what, note)
             }
             // Each event follows a phase change that was printed.
-            Happening::Event { .. } => Ok(()),
+            DemoChange::Event { .. } => Ok(()),
         }
     }
 
@@ -62,7 +62,7 @@ impl<W: Write> Show for Plain<W> {
         Ok(())
     }
 
-    fn end(&mut self, ending: &Ending) -> io::Result<()> {
+    fn end(&mut self, ending: &RunResult) -> io::Result<()> {
         summary::write(&mut self.0, ending)
     }
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use broker_domain::Phase;
 
-use super::super::verdict::{Ending, Outcome, arrows, commas};
+use super::super::run_result::{Outcome, RunResult, arrows, commas};
 use super::{Header, seconds};
 
 pub(super) fn title(header: Header) -> String {
@@ -15,7 +15,7 @@ pub(super) fn title(header: Header) -> String {
     )
 }
 
-pub(super) fn write(out: &mut impl Write, ending: &Ending) -> io::Result<()> {
+pub(super) fn write(out: &mut impl Write, ending: &RunResult) -> io::Result<()> {
     writeln!(out, "\nAfter {}:\n", seconds(ending.after))?;
     for outcome in &ending.outcomes {
         let Outcome { entry, .. } = outcome;

@@ -9,7 +9,7 @@ use broker_testkit::builders::rows;
 use broker_tests::world::{STANDALONE, declaration, operator};
 use tokio::time::timeout;
 
-use super::{Declared, MOST_ASKED, Mishap, Run, Who, Workflow, patience};
+use super::{Declared, MOST_ASKED, Mishap, Run, Who, Workflow, timeout_under};
 use crate::simulation::Kind;
 
 /// More than may be missing before the brake is set, whatever happens to the workflow's own
@@ -25,14 +25,14 @@ impl Run {
         for _ in 0..REFUSED_BEFORE {
             let report = self.world.other_relay().deliver_batch().await.unwrap();
             assert_eq!((report.rejected, report.dead_letter), (1, 0), "it may be tried once more");
-            self.world.let_leases_end();
+            self.world.expire_leases();
         }
     }
 
     /// Others are Ready, and all their events are delivered.
     pub(super) async fn add_bystanders(&mut self) {
         for _ in 0..BYSTANDERS {
-            let ready = self.world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+            let ready = self.world.declare_until(Phase::Ready, &declaration(STANDALONE)).await;
             self.bystanders.push(ready);
         }
         while self.world.other_relay().deliver_batch().await.unwrap().was_busy() {}
@@ -109,9 +109,9 @@ impl Run {
         }
         let xr = self.world.xr(self.resource.as_ref().unwrap());
         for _ in 0..2 {
-            let stood = self.world.cluster.stands(&xr);
+            let stood = self.world.cluster.exists(&xr);
             self.pass(mishap, declared).await?;
-            let made = !stood && self.world.cluster.stands(&xr);
+            let made = !stood && self.world.cluster.exists(&xr);
             // A stale answer about the brake is like a pass that read it before it was set: such a
             // pass continues.
             if made && mishap != Mishap::Stale {
@@ -130,7 +130,7 @@ impl Run {
             return Ok(());
         }
         for _ in 0..MOST_ASKED {
-            if let Ok(Ok(())) = timeout(patience(mishap), self.helped(&self.caller)).await {
+            if let Ok(Ok(())) = timeout(timeout_under(mishap), self.helped(&self.caller)).await {
                 if self.has_error().await {
                     return Err("the command succeeded, and the trouble persists".to_owned());
                 }

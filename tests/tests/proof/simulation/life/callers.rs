@@ -120,7 +120,7 @@ impl Callers {
         })
     }
 
-    fn hear(&mut self, which: usize, told: &ProvisionedResource) {
+    fn record(&mut self, which: usize, told: &ProvisionedResource) {
         let order = &mut self.orders[which];
         match order.id {
             None => order.id = Some(told.id()),
@@ -183,7 +183,7 @@ impl Stage {
     async fn ask(&mut self, which: usize) -> Result<(), Error> {
         while let Some(question) = self.callers.question(which) {
             let told = self.waiting_for(question).await?;
-            self.callers.hear(which, &told);
+            self.callers.record(which, &told);
         }
         Ok(())
     }

@@ -75,12 +75,12 @@ impl Workflow {
                 declared.id()
             }
             Self::Delete => {
-                let ready = world.brought_to(Phase::Ready, &world.declaration(NODE)).await;
+                let ready = world.declare_until(Phase::Ready, &world.declaration(NODE)).await;
                 world.service.deprovision(&operator(), ready.id()).await.unwrap();
                 ready.id()
             }
             Self::Replace => {
-                let ready = world.brought_to(Phase::Ready, &world.declaration(NODE)).await;
+                let ready = world.declare_until(Phase::Ready, &world.declaration(NODE)).await;
                 world.crossplane.delete_by_hand(ready.id()).await;
                 ready.id()
             }
@@ -140,7 +140,7 @@ impl Workflow {
         drop(first);
         between.forget_rules();
         if killed {
-            world.let_leases_end().await;
+            world.expire_leases().await;
             let second = between.host();
             self.until_done(world, id).await;
             second.stop().await;
@@ -152,7 +152,7 @@ impl Workflow {
 
     /// Checks every invariant, and that no work is left for later replicas.
     async fn check(self, world: &RealWorld, id: ProvisionedResourceId) {
-        world.let_leases_end().await;
+        world.expire_leases().await;
         // A concurrent pass may have had something to store.
         let mut rounds = 0;
         while rounds == 0 || !self.is_done(world, id).await {

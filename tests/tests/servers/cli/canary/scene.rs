@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use broker_render::secret_name;
 use broker_tests::HttpProxy;
-use broker_tests::canary::{Net, rows};
+use broker_tests::canary::{LeakDetector, rows};
 use broker_tests::real::RealWorld;
 use broker_tests::world::SIZED;
 use secrecy::ExposeSecret;
@@ -36,7 +36,7 @@ pub(super) struct Scene {
     pub(super) receiver: Receiver,
     pub(super) environment: Environment,
     pub(super) secrets: Secrets,
-    pub(super) net: Net,
+    pub(super) net: LeakDetector,
 }
 
 impl Scene {
@@ -50,7 +50,7 @@ impl Scene {
         let event_url = format!("http://{}/hook/{key}?key={key}", receiver.address);
         let environment = Environment::new(&url, &with_bearer(&cluster.kubeconfig(), &bearer))
             .with(EVENT_URL, &event_url);
-        let mut net = Net::default();
+        let mut net = LeakDetector::default();
         net.secrets.insert(password_of(&url));
         sqlx::query(PUBLISH)
             .bind(Uuid::from_u128(HUSHED))
@@ -76,29 +76,29 @@ impl Scene {
     pub(super) async fn command_in(&mut self, environment: &Environment, words: &[String]) -> Said {
         let words: Vec<_> = words.iter().map(String::as_str).collect();
         let said = environment.run(&words).await;
-        self.hear_command(words[0], &said);
+        self.record_command(words[0], &said);
         said
     }
 
-    pub(super) fn hear_command(&mut self, verb: &str, said: &Said) {
-        self.net.hear(format!("the output of {verb}"), &said.out);
-        self.net.hear(format!("the errors of {verb}"), &said.err);
+    pub(super) fn record_command(&mut self, verb: &str, said: &Said) {
+        self.net.record(format!("the output of {verb}"), &said.out);
+        self.net.record(format!("the errors of {verb}"), &said.err);
     }
 
-    pub(super) fn hear_log(&mut self, lines: Vec<String>) {
+    pub(super) fn record_log(&mut self, lines: Vec<String>) {
         for line in lines {
-            self.net.hear("the log", line);
+            self.net.record("the log", line);
         }
     }
 
     /// All captured output, with posted events, stored rows, and every secret.
-    pub(super) async fn end(self) -> Net {
+    pub(super) async fn end(self) -> LeakDetector {
         let Self { world, receiver, secrets, mut net, .. } = self;
         for post in receiver.posts() {
-            net.hear("an event", post);
+            net.record("an event", post);
         }
         for (table, text) in rows(world.pool()).await {
-            net.hear(format!("{ROWS}{table}"), text);
+            net.record(format!("{ROWS}{table}"), text);
         }
         net.secrets.extend(secrets.made());
         // The tokens of all machines, including those that commands declared.

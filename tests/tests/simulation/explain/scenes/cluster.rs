@@ -21,7 +21,7 @@ pub(super) async fn lay(scene: &mut Scene, verdict: Verdict) {
         Verdict::NamespaceAbsent => cluster.terminate_namespace(home.as_str()),
         Verdict::NamespaceTerminating => {
             cluster.create_as("kubectl", &keeper(), &json!({"spec": {}}));
-            cluster.hold(&keeper(), "example.org/keeper");
+            cluster.add_finalizer(&keeper(), "example.org/keeper");
             cluster.terminate_namespace(home.as_str());
         }
         Verdict::KindMissing => cluster.remove_kind("example.org/v1", "Machine"),

@@ -114,7 +114,7 @@ async fn lay_below(scene: &mut Scene, verdict: Verdict) {
             cluster.veto(&xr, words);
         }
         Verdict::ForeignFinalizer => {
-            cluster.hold(&xr, "example.org/backup");
+            cluster.add_finalizer(&xr, "example.org/backup");
             goes().await;
         }
         Verdict::ComposedRemains => {

@@ -18,7 +18,7 @@ pub(super) struct Outcome {
 
 /// The result of a run.
 #[derive(Debug, Clone)]
-pub(super) struct Ending {
+pub(super) struct RunResult {
     /// Simulated time.
     pub(super) after: Duration,
     pub(super) outcomes: Vec<Outcome>,
@@ -29,7 +29,7 @@ pub(super) struct Ending {
 /// Composite resource, ProviderConfig and one composed object.
 const OBJECTS_OF_ONE: usize = 3;
 
-impl Ending {
+impl RunResult {
     /// The first difference from the script.
     pub(super) fn flaw(&self) -> Option<String> {
         let flawed =
