@@ -1,6 +1,6 @@
 //! Act: performs one effect after another and reports each result to the pure step.
 //!
-//! It decides nothing. An external effect is audited before it is sent; if the audit fails, it is not sent.
+//! It decides nothing. It audits each external effect before it sends it; if the audit fails, it sends nothing.
 
 pub(crate) mod requests;
 
@@ -25,7 +25,7 @@ pub(crate) async fn drive(
     state: PassState,
     resolved: Option<&ResolvedObservation>,
 ) -> Result<ProvisionedResource, Abort> {
-    // The only place of the plaintext, from issue to arm.
+    // Only this variable holds the plaintext, from issue to arm.
     let mut token = None;
     let (mut state, mut next_step) = step(&state, EffectResult::Begin);
     loop {
@@ -94,19 +94,19 @@ impl EffectExecutor<'_> {
     }
 }
 
-/// External effects: audited first, then sent once.
+/// External effects: each is audited first, then sent once.
 impl EffectExecutor<'_> {
     async fn audit(&self, action: AuditAction) -> Result<(), Error> {
         let entry = AuditEntry::new(action, self.pass.by.clone())
             .in_project(self.resource.project_id())
-            .about(self.resource.id())
+            .for_resource(self.resource.id())
             .in_phase(self.resource.phase());
-        self.pass.ports.audit.within(self.pass.left()?).write(|it| it.record(&entry)).await
+        self.pass.ports.audit.within(self.pass.time_left()?).write(|it| it.record(&entry)).await
     }
 
     async fn close_tokens(&self) -> Result<EffectResult, Error> {
         self.audit(AuditAction::TokensClose).await?;
-        let tokens = self.pass.ports.tokens.within(self.pass.left()?);
+        let tokens = self.pass.ports.tokens.within(self.pass.time_left()?);
         tokens.write(|it| it.close(self.resource.id())).await?;
         Ok(EffectResult::Done)
     }
@@ -119,7 +119,7 @@ impl EffectExecutor<'_> {
         self.audit(AuditAction::TokenIssue).await?;
         let Pass { lease, config, .. } = self.pass;
         let request = IssueRequest::new(self.resource.id(), ordinal, lease.epoch, config.token_ttl);
-        let tokens = self.pass.ports.tokens.within(self.pass.left()?);
+        let tokens = self.pass.ports.tokens.within(self.pass.time_left()?);
         match tokens.write(|it| it.issue(&request)).await? {
             Issue::Issued(issued) => {
                 let id = issued.id;
@@ -131,21 +131,21 @@ impl EffectExecutor<'_> {
         }
     }
 
-    /// A request that was repeated in transit issues a second token and invalidates the first; the answer may carry
-    /// either. Arming with the dead one would create a machine that never enrols.
+    /// Checks that an issued token is valid. If the network repeats a request, the issuer issues a second token and
+    /// invalidates the first, and the response may carry either. A machine with an invalid token never enrols.
     async fn expect_live(&self, token: BootstrapTokenId) -> Result<(), Error> {
-        let tokens = self.pass.ports.tokens.within(self.pass.left()?);
+        let tokens = self.pass.ports.tokens.within(self.pass.time_left()?);
         let state = tokens.read(|it| it.state(token)).await?;
         if let Some(TokenState::Live { .. } | TokenState::Consumed { .. }) = state {
             return Ok(());
         }
-        let message = "the issued token is dead; it may have been issued twice";
+        let message = "the issued token is invalid; the network may have repeated the request";
         Err(Error::Port { port: PortName::TokenIssuer, source: PortError::unknown(message) })
     }
 
     async fn deregister(&self, token: BootstrapTokenId) -> Result<EffectResult, Error> {
         self.audit(AuditAction::NodeDeregister).await?;
-        let nodes = self.pass.ports.nodes.within(self.pass.left()?);
+        let nodes = self.pass.ports.nodes.within(self.pass.time_left()?);
         match nodes.write(|it| it.deregister(token)).await {
             Ok(()) => Ok(EffectResult::Done),
             Err(Error::LeaseRanOut) => Err(Error::LeaseRanOut),
@@ -157,7 +157,7 @@ impl EffectExecutor<'_> {
         }
     }
 
-    /// A failed restore of a ProviderConfig does not stop the pass: the pass fails with it at its end.
+    /// If a ProviderConfig cannot be restored, the pass continues and fails with that error at its end.
     async fn apply_config(&self, precondition: Precondition) -> Result<EffectResult, Error> {
         let request = self.requests()?.provider_config(precondition)?;
         match self.apply(request).await {
@@ -185,7 +185,7 @@ impl EffectExecutor<'_> {
         let enrolment = match &token {
             Some(issued) => Some(Enrolment {
                 token: issued.plaintext.secret(),
-                api_url: config.agents_enrol_at()?,
+                api_url: config.require_api_url()?,
                 agent: &config.agent,
             }),
             None => None,
@@ -199,8 +199,8 @@ impl EffectExecutor<'_> {
         self.apply_with_tags(request).await
     }
 
-    /// Applies an armed XR, then logs each label that cannot become a tag. A failed apply logs nothing, so each
-    /// change logs them once.
+    /// Applies an armed XR, then logs each label that cannot become a tag. It logs only after success, so that a retry
+    /// does not repeat the log.
     async fn apply_with_tags(&self, request: ApplyRequest) -> Result<EffectResult, Error> {
         let result = self.apply(request).await?;
         if matches!(result, EffectResult::Applied(_)) {
@@ -218,7 +218,7 @@ impl EffectExecutor<'_> {
 
     async fn apply(&self, request: ApplyRequest) -> Result<EffectResult, Error> {
         self.audit(AuditAction::SubstrateApply).await?;
-        let cluster = self.pass.ports.cluster.within(self.pass.left()?);
+        let cluster = self.pass.ports.cluster.within(self.pass.time_left()?);
         Ok(match cluster.write(|it| it.apply(&request)).await? {
             Applied::Done(version) => EffectResult::Applied(version),
             Applied::Conflict | Applied::NameTaken => EffectResult::LostRace,
@@ -228,7 +228,7 @@ impl EffectExecutor<'_> {
     async fn delete(&self, target: ObjectReference, uid: &str) -> Result<EffectResult, Error> {
         self.audit(AuditAction::SubstrateDelete).await?;
         let request = DeleteRequest::new(self.resource.project_id(), &target, uid);
-        let cluster = self.pass.ports.cluster.within(self.pass.left()?);
+        let cluster = self.pass.ports.cluster.within(self.pass.time_left()?);
         match cluster.write(|it| it.delete(&request)).await? {
             Deleted::Accepted => Ok(EffectResult::Deleting),
             Deleted::Gone => Ok(EffectResult::Done),
@@ -245,7 +245,7 @@ impl EffectExecutor<'_> {
 
 impl EffectExecutor<'_> {
     fn resolved(&self) -> Result<&ResolvedObservation, Error> {
-        // Only the prepare stage has none, and it has no effect on the cluster.
+        // Only the prepare stage has no observation, and it has no effect on the cluster.
         self.resolved.ok_or(Error::Internal("an effect on the cluster needs an observation"))
     }
 

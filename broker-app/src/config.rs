@@ -1,4 +1,4 @@
-//! The one configuration: every part of the broker reads it, and it is validated in one place.
+//! The configuration of all parts of the broker, and its validation.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::explain::Budgets;
 use crate::system::new_worker;
 
-/// What an embedder decides. Everything but the API URL has a default; change the fields that differ.
+/// The configuration. Every field but the API URL has a default.
 ///
 /// ```
 /// use std::time::Duration;
@@ -30,38 +30,37 @@ use crate::system::new_worker;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct BrokerConfig {
-    /// The name of this replica. It has to differ between replicas and between starts; the default is a new UUID.
+    /// The name of this replica, unique per replica and per start. Default: a new UUID.
     pub worker: WorkerId,
-    /// Where agents enrol. A process that only uses the [`Service`](crate::Service) can leave it out: then a plan of
-    /// a resource that becomes a Node fails.
+    /// The URL at which agents enrol. A process that only uses the [`Service`](crate::Service) may omit it; then it cannot
+    /// plan a resource that becomes a Node.
     pub api_url: Option<ApiUrl>,
-    /// Where the agent comes from.
+    /// The source of the agent.
     pub agent: Agent,
-    /// How the providers' configuration objects look.
+    /// The shape of the ProviderConfig of each provider.
     pub profiles: ProviderProfiles,
-    /// Whether the replica changes anything; by default it does.
+    /// Whether the replica changes anything. Default: live, it does.
     pub mode: Mode,
     /// How long each call of a port may take. See [`Deadlines::DEFAULT`].
     pub deadlines: Deadlines,
-    /// How long a claimed resource belongs to this replica. Default: 1 min. The resources of a replica that died wait
-    /// this long.
+    /// How long a lease lasts. Default: 1 min. After the crash of a replica, its resources wait this long.
     pub lease: Duration,
-    /// How long before the end of its lease a pass sends nothing more. Default: 5 s.
+    /// The time before the end of its lease in which a pass sends nothing. Default: 5 s.
     pub lease_margin: Duration,
     /// How long a resource waits after a failed pass: up to `first` after one failure, up to `longest` after many.
-    /// Default: 1 s and 5 min. Allowed: 10 ms to 1 day. A hint about the resource is followed earlier.
+    /// Default: 1 s and 5 min. Allowed: 10 ms to 1 day. A hint triggers a pass earlier.
     pub backoff: Backoff,
-    /// How long a bootstrap token can be consumed. Default: 1 h. The token issuer has a window for it.
+    /// The time to live of a bootstrap token. Default: 1 h. The token issuer limits it.
     pub token_ttl: Duration,
-    /// How much may be destroyed automatically: re-created after a loss, or given up after it was Ready. Give every
-    /// replica the same. See [`Allowance::default`].
+    /// The limit of automatic destruction: re-creation of a lost composite resource, or failure of a resource that was
+    /// Ready. Has to be the same in every replica. See [`Allowance::default`].
     pub allowance: Allowance,
-    /// What explanations call too long. Default: [`Budgets::with_token_ttl`] of `token_ttl`.
+    /// The time after which an explanation reports a phase as too slow. Default: [`Budgets::with_token_ttl`] of
+    /// `token_ttl`.
     pub budgets: Option<Budgets>,
-    /// How often the replica looks at all resources. Default: 30 s. Allowed: [`SWEEP_INTERVALS`](Self::SWEEP_INTERVALS).
+    /// The time between two sweeps. Default: 30 s. Allowed: [`SWEEP_INTERVALS`](Self::SWEEP_INTERVALS).
     pub sweep_interval: Duration,
-    /// How often the replica asks for due work and for events to deliver when nothing wakes it up. Default: 1 s. Allowed:
-    /// 10 ms to 1 h.
+    /// The time between two claims of due work or of events, without a wake-up. Default: 1 s. Allowed: 10 ms to 1 h.
     pub poll_interval: Duration,
     /// How often [`Service::wait_for`](crate::Service::wait_for) reads the resource. Default: 500 ms.
     /// Allowed: 10 ms to 1 h.
@@ -69,27 +68,27 @@ pub struct BrokerConfig {
     /// How many passes run at once in each of the two lanes, converge and teardown. Default: 8. The store's pool needs
     /// [`connections`](Self::connections).
     pub workers_per_lane: usize,
-    /// Refuse to start if the boot sweep cannot examine one of the resources, and not only if store or cluster fail. The
-    /// sweep reads each resource, its blueprint and its composite resource. It runs no pass, so a resource whose pass
-    /// will fail does not prevent the start. Default: false.
+    /// Whether one unreadable resource prevents the start, and not only an unreachable store or cluster. The boot sweep
+    /// reads each resource, its blueprint and its composite resource. It runs no pass, so a pass that will fail does not
+    /// prevent the start. Default: false.
     pub strict: bool,
-    /// How long passes under way may take to finish when the replica is stopped. Default: 20 s.
+    /// How long running passes may take to finish at shutdown. Default: 20 s.
     pub stop_within: Duration,
-    /// How long Deleted rows and delivered events are kept. Default: `None`, which keeps them.
+    /// After which time the broker purges Deleted rows and delivered events. Default: `None`, never.
     pub retention: Option<Duration>,
-    /// What the envelopes of events name as their source: a URI reference. Default: `/provisioning-broker`.
+    /// The `source` of event envelopes, a URI reference. Default: `/provisioning-broker`.
     pub event_source: String,
-    /// How long an event is claimed for its delivery. Default: 30 s. The events of a replica that died wait this long.
+    /// How long the claim of an event lasts. Default: 30 s. After the crash of a replica, its events wait this long.
     pub event_claim: Duration,
-    /// After how many rejections an event is set aside. Default: 10, which takes about four minutes. Other failures
-    /// only delay it.
+    /// After how many rejections an event becomes a dead letter. Default: 10, which takes about four minutes. Other
+    /// failures only delay the event.
     pub event_attempts: u32,
-    /// How many events are delivered at once. Default: 16.
+    /// The limit of concurrent deliveries. Default: 16.
     pub deliveries_at_once: PageSize,
 }
 
 impl Default for BrokerConfig {
-    /// Every default, and no API URL.
+    /// The defaults, without an API URL.
     fn default() -> Self {
         Self {
             worker: new_worker(),
@@ -119,23 +118,23 @@ impl Default for BrokerConfig {
     }
 }
 
-/// The least time that is not zero.
-const MOMENT: Duration = Duration::from_nanos(1);
+/// The shortest time above zero.
+const SHORTEST: Duration = Duration::from_nanos(1);
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// Keeps each time that a store adds to or subtracts from its clock within the range of that clock.
+/// The upper limit of a time that a store adds to its clock or subtracts from it, so that the clock does not overflow.
 const CENTURY: Duration = Duration::from_hours(24 * 36_500);
 
-/// The upper limit of `workers_per_lane`: the store claims at most one page at once.
-const MOST_WORKERS: usize = PageSize::MAX.get() as usize;
+/// The upper limit of `workers_per_lane`: one claim returns at most one page.
+const MAX_WORKERS: usize = PageSize::MAX.get() as usize;
 
 /// Connections beside those of the passes: sweep, relay, notifications and purge.
 const CONNECTIONS_BESIDE_PASSES: u32 = 4;
 
 impl BrokerConfig {
-    /// The intervals that `sweep_interval` may have. With a shorter one sweeps follow each other without a pause. With a
-    /// longer one the sweep is no backstop for lost hints.
+    /// The allowed values of `sweep_interval`. Below, sweeps would run without a pause. Above, a lost hint would delay a
+    /// pass for too long.
     pub const SWEEP_INTERVALS: RangeInclusive<Duration> =
         Duration::from_millis(100)..=Duration::from_hours(1);
 
@@ -144,32 +143,32 @@ impl BrokerConfig {
         Self { api_url: Some(api_url), ..Self::default() }
     }
 
-    /// How many connections a replica needs of the store's pool: one for each pass of the two lanes, and four more.
+    /// The connections that a replica needs in the store's pool: one for each pass of the two lanes, and four more.
     pub fn connections(&self) -> u32 {
         let passes = u32::try_from(self.workers_per_lane).unwrap_or(u32::MAX).saturating_mul(2);
         passes.saturating_add(CONNECTIONS_BESIDE_PASSES)
     }
 
-    /// The API URL, for a document that needs it.
-    pub(crate) fn agents_enrol_at(&self) -> Result<&ApiUrl, Error> {
+    /// The API URL; an error if it is missing.
+    pub(crate) fn require_api_url(&self) -> Result<&ApiUrl, Error> {
         self.api_url.as_ref().ok_or(Error::Internal("api_url is missing from the configuration"))
     }
 
-    /// What explanations call too long.
+    /// The time limits of explanations.
     pub(crate) fn budgets(&self) -> Budgets {
         self.budgets.unwrap_or_else(|| Budgets::with_token_ttl(self.token_ttl))
     }
 
-    /// The shortest claim that covers its own answer, one delivery and its acknowledgement.
+    /// The shortest claim that covers the claim call, one delivery and the acknowledgement.
     const fn shortest_claim(&self) -> Duration {
         self.deadlines.deliver.saturating_add(self.deadlines.store.saturating_mul(2))
     }
 
-    /// Whether a replica can work with it.
+    /// Checks that a replica can run with this configuration.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] for the first field that cannot work.
+    /// [`ConfigError`] for the first invalid field.
     pub fn validate(&self) -> Result<(), ConfigError> {
         if self.api_url.is_none() {
             return Err(ConfigError::new("api_url", "missing", "give the URL where agents enrol"));
@@ -177,29 +176,29 @@ impl BrokerConfig {
         self.validate_service()
     }
 
-    /// Whether a process that only calls the [`Service`](crate::Service) can work with it: as
-    /// [`validate`](Self::validate), and the API URL may be missing.
+    /// As [`validate`](Self::validate), for a process that only calls the [`Service`](crate::Service): the API URL may be
+    /// missing.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] for the first field that cannot work.
+    /// [`ConfigError`] for the first invalid field.
     pub fn validate_service(&self) -> Result<(), ConfigError> {
         self.check_times()?;
         self.check_lease()?;
         self.check_events()?;
         let workers = self.workers_per_lane;
-        if !(1..=MOST_WORKERS).contains(&workers) {
-            let allowed = format!("give 1 to {MOST_WORKERS}");
+        if !(1..=MAX_WORKERS).contains(&workers) {
+            let allowed = format!("give 1 to {MAX_WORKERS}");
             return Err(ConfigError::new("workers_per_lane", workers, allowed));
         }
         Ok(())
     }
 
-    /// Whether a pool with this many connections is large enough for a replica.
+    /// Checks that a pool with this many connections is large enough for a replica.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] that names `max_connections` of the pool.
+    /// [`ConfigError`] if the pool is too small.
     pub fn validate_pool(&self, max_connections: u32) -> Result<(), ConfigError> {
         let (needed, workers) = (self.connections(), self.workers_per_lane);
         if max_connections >= needed {
@@ -211,17 +210,17 @@ impl BrokerConfig {
         Err(ConfigError::new("max_connections of the pool", max_connections, allowed))
     }
 
-    /// A time above its limit would overflow a clock, or switch off what it is for.
+    /// Checks the range of each time. A time above its limit would overflow a clock or have no effect.
     fn check_times(&self) -> Result<(), ConfigError> {
-        let pause = ConfigError::LEAST_WAIT..=*Self::SWEEP_INTERVALS.end();
+        let pause = ConfigError::MIN_WAIT..=*Self::SWEEP_INTERVALS.end();
         let times = [
-            ("lease", self.lease, MOMENT..=DAY),
-            ("token_ttl", self.token_ttl, MOMENT..=CENTURY),
-            ("allowance.within", self.allowance.within, MOMENT..=CENTURY),
+            ("lease", self.lease, SHORTEST..=DAY),
+            ("token_ttl", self.token_ttl, SHORTEST..=CENTURY),
+            ("allowance.within", self.allowance.within, SHORTEST..=CENTURY),
             ("sweep_interval", self.sweep_interval, Self::SWEEP_INTERVALS),
             ("poll_interval", self.poll_interval, pause.clone()),
             ("wait_interval", self.wait_interval, pause),
-            ("deadlines.deliver", self.deadlines.deliver, MOMENT..=DAY),
+            ("deadlines.deliver", self.deadlines.deliver, SHORTEST..=DAY),
             ("event_claim", self.event_claim, Duration::ZERO..=DAY),
             ("stop_within", self.stop_within, Duration::ZERO..=DAY),
             ("retention", self.retention.unwrap_or_default(), Duration::ZERO..=CENTURY),
@@ -233,8 +232,7 @@ impl BrokerConfig {
         ConfigError::check_waits(("backoff.first", first), ("backoff.longest", longest), DAY)
     }
 
-    /// The deadlines of the calls that a pass makes.
-    const fn deadlines_of_a_pass(&self) -> [(&'static str, Duration); 6] {
+    const fn pass_deadlines(&self) -> [(&'static str, Duration); 6] {
         let Deadlines { store, resolve, cluster_read, cluster_write, token, node, deliver: _ } =
             self.deadlines;
         [
@@ -253,17 +251,17 @@ impl BrokerConfig {
             let allowed = format!("give less than the lease, which is {lease:?}");
             return Err(ConfigError::time("lease_margin", margin, allowed));
         }
-        // A call that outlasts the usable part of the lease would be given up every time.
+        // A longer call could never finish within the lease.
         let usable = lease.saturating_sub(margin);
-        for (field, deadline) in self.deadlines_of_a_pass() {
-            ConfigError::check_time(field, deadline, &(MOMENT..=Duration::MAX))?;
+        for (field, deadline) in self.pass_deadlines() {
+            ConfigError::check_time(field, deadline, &(SHORTEST..=Duration::MAX))?;
             if deadline > usable {
                 let allowed =
                     format!("give at most {usable:?}, the lease without its lease_margin");
                 return Err(ConfigError::time(field, deadline, allowed));
             }
         }
-        // An act ends before its lease does. A row that is purged earlier could leave behind what the act made.
+        // A pass may create objects until its lease ends. A row that is purged earlier could leave them behind.
         match retention {
             Some(retention) if retention <= lease => {
                 let allowed = format!("give more than the lease, which is {lease:?}");
@@ -284,7 +282,7 @@ impl BrokerConfig {
             return Err(ConfigError::new("event_attempts", 0, "give at least 1"));
         }
         let source = &self.event_source;
-        // CloudEvents: a source is not empty.
+        // CloudEvents requires a source.
         if source.is_empty() || UriRef::parse(source.as_str()).is_err() {
             let allowed = "give a URI reference, such as /provisioning-broker";
             return Err(ConfigError::new("event_source", format_args!("{source:?}"), allowed));
@@ -302,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_can_work_and_each_has_a_worker_of_its_own() {
+    fn defaults_are_valid_and_each_worker_name_is_unique() {
         assert_eq!(config().validate(), Ok(()));
         assert_ne!(config().worker, config().worker);
     }
@@ -311,146 +309,146 @@ mod tests {
     const NANOSECOND: Duration = Duration::from_nanos(1);
     const MINUTE: Duration = Duration::from_mins(1);
     const MAX: Duration = Duration::MAX;
-    type Spoil = fn(&mut BrokerConfig);
-    /// A configuration that cannot work, and its refusal.
-    const REFUSED: [(Spoil, &str); 46] = [
-        (|it| it.api_url = None, "api_url is missing; give the URL where agents enrol"),
-        (|it| it.lease = ZERO, "lease is 0ns; give more than zero"),
-        (|it| it.token_ttl = ZERO, "token_ttl is 0ns; give more than zero"),
-        (|it| it.allowance.within = ZERO, "allowance.within is 0ns; give more than zero"),
-        (|it| it.sweep_interval = ZERO, "sweep_interval is 0ns; give at least 100ms"),
-        (|it| it.poll_interval = NANOSECOND, "poll_interval is 1ns; give at least 10ms"),
-        (|it| it.wait_interval = NANOSECOND, "wait_interval is 1ns; give at least 10ms"),
-        (|it| it.deadlines.deliver = ZERO, "deadlines.deliver is 0ns; give more than zero"),
-        (|it| it.deadlines.store = ZERO, "deadlines.store is 0ns; give more than zero"),
-        (|it| it.deadlines.resolve = ZERO, "deadlines.resolve is 0ns; give more than zero"),
+    type Change = fn(&mut BrokerConfig);
+    /// Invalid configurations, each with its error.
+    const INVALID: [(Change, &str); 46] = [
+        (|config| config.api_url = None, "api_url is missing; give the URL where agents enrol"),
+        (|config| config.lease = ZERO, "lease is 0ns; give more than zero"),
+        (|config| config.token_ttl = ZERO, "token_ttl is 0ns; give more than zero"),
+        (|config| config.allowance.within = ZERO, "allowance.within is 0ns; give more than zero"),
+        (|config| config.sweep_interval = ZERO, "sweep_interval is 0ns; give at least 100ms"),
+        (|config| config.poll_interval = NANOSECOND, "poll_interval is 1ns; give at least 10ms"),
+        (|config| config.wait_interval = NANOSECOND, "wait_interval is 1ns; give at least 10ms"),
+        (|config| config.deadlines.deliver = ZERO, "deadlines.deliver is 0ns; give more than zero"),
+        (|config| config.deadlines.store = ZERO, "deadlines.store is 0ns; give more than zero"),
+        (|config| config.deadlines.resolve = ZERO, "deadlines.resolve is 0ns; give more than zero"),
         (
-            |it| it.deadlines.cluster_read = ZERO,
+            |config| config.deadlines.cluster_read = ZERO,
             "deadlines.cluster_read is 0ns; give more than zero",
         ),
         (
-            |it| it.deadlines.cluster_write = ZERO,
+            |config| config.deadlines.cluster_write = ZERO,
             "deadlines.cluster_write is 0ns; give more than zero",
         ),
-        (|it| it.deadlines.token = ZERO, "deadlines.token is 0ns; give more than zero"),
-        (|it| it.deadlines.node = ZERO, "deadlines.node is 0ns; give more than zero"),
+        (|config| config.deadlines.token = ZERO, "deadlines.token is 0ns; give more than zero"),
+        (|config| config.deadlines.node = ZERO, "deadlines.node is 0ns; give more than zero"),
         (
-            |it| it.lease_margin = MINUTE,
+            |config| config.lease_margin = MINUTE,
             "lease_margin is 60s; give less than the lease, which is 60s",
         ),
         (
-            |it| it.deadlines.store = MINUTE,
+            |config| config.deadlines.store = MINUTE,
             "deadlines.store is 60s; give at most 55s, the lease without its lease_margin",
         ),
         (
-            |it| it.deadlines.resolve = MINUTE,
+            |config| config.deadlines.resolve = MINUTE,
             "deadlines.resolve is 60s; give at most 55s, the lease without its lease_margin",
         ),
         (
-            |it| it.deadlines.cluster_read = MINUTE,
+            |config| config.deadlines.cluster_read = MINUTE,
             "deadlines.cluster_read is 60s; give at most 55s, the lease without its lease_margin",
         ),
         (
-            |it| it.deadlines.cluster_write = MINUTE,
+            |config| config.deadlines.cluster_write = MINUTE,
             "deadlines.cluster_write is 60s; give at most 55s, the lease without its lease_margin",
         ),
         (
-            |it| it.deadlines.token = MINUTE,
+            |config| config.deadlines.token = MINUTE,
             "deadlines.token is 60s; give at most 55s, the lease without its lease_margin",
         ),
         (
-            |it| it.deadlines.node = MINUTE,
+            |config| config.deadlines.node = MINUTE,
             "deadlines.node is 60s; give at most 55s, the lease without its lease_margin",
         ),
         (
-            |it| it.retention = Some(MINUTE),
+            |config| config.retention = Some(MINUTE),
             "retention is 60s; give more than the lease, which is 60s",
         ),
         (
-            |it| it.event_claim = Duration::from_secs(19),
+            |config| config.event_claim = Duration::from_secs(19),
             "event_claim is 19s; give at least 20s, one delivery and two calls of the store",
         ),
-        (|it| it.backoff.first = ZERO, "backoff.first is 0ns; give at least 10ms"),
-        (|it| it.backoff.longest = ZERO, "backoff.longest is 0ns; give at least 10ms"),
+        (|config| config.backoff.first = ZERO, "backoff.first is 0ns; give at least 10ms"),
+        (|config| config.backoff.longest = ZERO, "backoff.longest is 0ns; give at least 10ms"),
         (
-            |it| it.backoff.first = Duration::from_mins(6),
+            |config| config.backoff.first = Duration::from_mins(6),
             "backoff.first is 360s; give at most 300s, which is backoff.longest",
         ),
         (
-            |it| it.backoff.longest = MAX,
+            |config| config.backoff.longest = MAX,
             "backoff.longest is 18446744073709551615.999999999s; give at most 86400s",
         ),
-        (|it| it.event_attempts = 0, "event_attempts is 0; give at least 1"),
+        (|config| config.event_attempts = 0, "event_attempts is 0; give at least 1"),
         (
-            |it| it.event_source = "/the broker".to_owned(),
+            |config| config.event_source = "/the broker".to_owned(),
             "event_source is \"/the broker\"; give a URI reference, such as /provisioning-broker",
         ),
         (
-            |it| it.event_source = String::new(),
+            |config| config.event_source = String::new(),
             "event_source is \"\"; give a URI reference, such as /provisioning-broker",
         ),
         (
-            |it| it.event_source = "/the%broker".to_owned(),
+            |config| config.event_source = "/the%broker".to_owned(),
             "event_source is \"/the%broker\"; give a URI reference, such as /provisioning-broker",
         ),
         (
-            |it| it.event_source = "/the#broker#again".to_owned(),
+            |config| config.event_source = "/the#broker#again".to_owned(),
             "event_source is \"/the#broker#again\"; give a URI reference, such as /provisioning-broker",
         ),
         (
-            |it| it.event_source = "https://[broker".to_owned(),
+            |config| config.event_source = "https://[broker".to_owned(),
             "event_source is \"https://[broker\"; give a URI reference, such as /provisioning-broker",
         ),
-        (|it| it.workers_per_lane = 0, "workers_per_lane is 0; give 1 to 1000"),
-        (|it| it.workers_per_lane = 1_001, "workers_per_lane is 1001; give 1 to 1000"),
+        (|config| config.workers_per_lane = 0, "workers_per_lane is 0; give 1 to 1000"),
+        (|config| config.workers_per_lane = 1_001, "workers_per_lane is 1001; give 1 to 1000"),
         (
-            |it| it.sweep_interval = Duration::from_millis(99),
+            |config| config.sweep_interval = Duration::from_millis(99),
             "sweep_interval is 99ms; give at least 100ms",
         ),
         (
-            |it| it.sweep_interval = Duration::from_mins(61),
+            |config| config.sweep_interval = Duration::from_mins(61),
             "sweep_interval is 3660s; give at most 3600s",
         ),
         (
-            |it| it.poll_interval = Duration::from_mins(61),
+            |config| config.poll_interval = Duration::from_mins(61),
             "poll_interval is 3660s; give at most 3600s",
         ),
         (
-            |it| it.wait_interval = Duration::from_mins(61),
+            |config| config.wait_interval = Duration::from_mins(61),
             "wait_interval is 3660s; give at most 3600s",
         ),
-        (|it| it.lease = Duration::from_hours(25), "lease is 90000s; give at most 86400s"),
+        (|config| config.lease = Duration::from_hours(25), "lease is 90000s; give at most 86400s"),
         (
-            |it| it.event_claim = Duration::from_hours(25),
+            |config| config.event_claim = Duration::from_hours(25),
             "event_claim is 90000s; give at most 86400s",
         ),
         (
-            |it| it.stop_within = Duration::from_hours(25),
+            |config| config.stop_within = Duration::from_hours(25),
             "stop_within is 90000s; give at most 86400s",
         ),
         (
-            |it| it.token_ttl = CENTURY + MINUTE,
+            |config| config.token_ttl = CENTURY + MINUTE,
             "token_ttl is 3153600060s; give at most 3153600000s",
         ),
         (
-            |it| it.allowance.within = CENTURY + MINUTE,
+            |config| config.allowance.within = CENTURY + MINUTE,
             "allowance.within is 3153600060s; give at most 3153600000s",
         ),
         (
-            |it| it.retention = Some(CENTURY + MINUTE),
+            |config| config.retention = Some(CENTURY + MINUTE),
             "retention is 3153600060s; give at most 3153600000s",
         ),
         (
-            |it| it.sweep_interval = MAX,
+            |config| config.sweep_interval = MAX,
             "sweep_interval is 18446744073709551615.999999999s; give at most 3600s",
         ),
     ];
 
     #[test]
     fn invalid_value_is_refused_with_the_allowed_range() {
-        for (spoil, message) in REFUSED {
+        for (change, message) in INVALID {
             let mut config = config();
-            spoil(&mut config);
+            change(&mut config);
             assert_eq!(config.validate().unwrap_err().to_string(), message);
             if config.api_url.is_some() {
                 assert_eq!(config.validate_service().unwrap_err().to_string(), message);
@@ -483,6 +481,6 @@ mod tests {
              or fewer than 8 workers"
         );
         config.workers_per_lane = usize::MAX;
-        assert!(config.validate_pool(20).is_err(), "the number of connections overflowed");
+        assert!(config.validate_pool(20).is_err(), "the number of connections must not overflow");
     }
 }

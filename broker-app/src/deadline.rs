@@ -1,9 +1,8 @@
-//! Ports with a deadline per call and the port's name in each error.
+//! Adds a deadline to each call of a port, and the port's name to each error.
 //!
-//! A call that times out or panics has failed: a read did not happen, a write may have happened. The error omits the
-//! panic's payload, which may hold a secret. But the process's panic hook runs first, and the standard hook prints
-//! the payload. A process whose output must not hold secrets installs a hook that prints only the location, as the
-//! binary does.
+//! A call that times out or panics fails: a read did not happen, a write may have happened. The error omits the panic's
+//! payload, which may contain a secret. The process's panic hook runs first, and the standard hook prints the payload.
+//! The crate documentation shows a hook that prints only the location.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -19,7 +18,7 @@ use futures_util::FutureExt;
 
 use crate::error::Error;
 
-pub(crate) struct Timed<P: ?Sized> {
+pub(crate) struct TimedPort<P: ?Sized> {
     port: Arc<P>,
     name: PortName,
     read: Duration,
@@ -28,18 +27,18 @@ pub(crate) struct Timed<P: ?Sized> {
 
 #[derive(Clone)]
 pub(crate) struct TimedPorts {
-    pub(crate) repository: Timed<dyn Repository>,
-    pub(crate) schedule: Timed<dyn Schedule>,
-    pub(crate) outbox: Timed<dyn Outbox>,
-    pub(crate) cluster: Timed<dyn Cluster>,
-    pub(crate) tokens: Timed<dyn TokenIssuer>,
-    pub(crate) nodes: Timed<dyn NodeDeregistrar>,
-    pub(crate) blueprints: Timed<dyn BlueprintResolver>,
-    pub(crate) clouds: Timed<dyn CloudResolver>,
-    pub(crate) credentials: Timed<dyn CredentialResolver>,
-    pub(crate) assignments: Timed<dyn AssignmentReader>,
-    pub(crate) labels: Timed<dyn LabelTagResolver>,
-    pub(crate) audit: Timed<dyn AuditSink>,
+    pub(crate) repository: TimedPort<dyn Repository>,
+    pub(crate) schedule: TimedPort<dyn Schedule>,
+    pub(crate) outbox: TimedPort<dyn Outbox>,
+    pub(crate) cluster: TimedPort<dyn Cluster>,
+    pub(crate) tokens: TimedPort<dyn TokenIssuer>,
+    pub(crate) nodes: TimedPort<dyn NodeDeregistrar>,
+    pub(crate) blueprints: TimedPort<dyn BlueprintResolver>,
+    pub(crate) clouds: TimedPort<dyn CloudResolver>,
+    pub(crate) credentials: TimedPort<dyn CredentialResolver>,
+    pub(crate) assignments: TimedPort<dyn AssignmentReader>,
+    pub(crate) labels: TimedPort<dyn LabelTagResolver>,
+    pub(crate) audit: TimedPort<dyn AuditSink>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn IdSource>,
 }
@@ -48,40 +47,40 @@ impl TimedPorts {
     pub(crate) fn new(ports: Ports, deadlines: &Deadlines) -> Self {
         let Deadlines { store, resolve, cluster_read, cluster_write, token, node, deliver: _ } =
             *deadlines;
-        let mut cluster = Timed::new(ports.cluster, PortName::Cluster, cluster_read);
+        let mut cluster = TimedPort::new(ports.cluster, PortName::Cluster, cluster_read);
         cluster.write = cluster_write;
         Self {
-            repository: Timed::new(ports.repository, PortName::Repository, store),
-            schedule: Timed::new(ports.schedule, PortName::Schedule, store),
-            outbox: Timed::new(ports.outbox, PortName::Outbox, store),
+            repository: TimedPort::new(ports.repository, PortName::Repository, store),
+            schedule: TimedPort::new(ports.schedule, PortName::Schedule, store),
+            outbox: TimedPort::new(ports.outbox, PortName::Outbox, store),
             cluster,
-            tokens: Timed::new(ports.tokens, PortName::TokenIssuer, token),
-            nodes: Timed::new(ports.nodes, PortName::NodeDeregistrar, node),
-            blueprints: Timed::new(ports.blueprints, PortName::BlueprintResolver, resolve),
-            clouds: Timed::new(ports.clouds, PortName::CloudResolver, resolve),
-            credentials: Timed::new(ports.credentials, PortName::CredentialResolver, resolve),
-            assignments: Timed::new(ports.assignments, PortName::AssignmentReader, resolve),
-            labels: Timed::new(ports.labels, PortName::LabelTagResolver, resolve),
-            audit: Timed::new(ports.audit, PortName::AuditSink, store),
+            tokens: TimedPort::new(ports.tokens, PortName::TokenIssuer, token),
+            nodes: TimedPort::new(ports.nodes, PortName::NodeDeregistrar, node),
+            blueprints: TimedPort::new(ports.blueprints, PortName::BlueprintResolver, resolve),
+            clouds: TimedPort::new(ports.clouds, PortName::CloudResolver, resolve),
+            credentials: TimedPort::new(ports.credentials, PortName::CredentialResolver, resolve),
+            assignments: TimedPort::new(ports.assignments, PortName::AssignmentReader, resolve),
+            labels: TimedPort::new(ports.labels, PortName::LabelTagResolver, resolve),
+            audit: TimedPort::new(ports.audit, PortName::AuditSink, store),
             clock: ports.clock,
             ids: ports.ids,
         }
     }
 }
 
-impl<P: ?Sized> Clone for Timed<P> {
+impl<P: ?Sized> Clone for TimedPort<P> {
     fn clone(&self) -> Self {
         Self { port: Arc::clone(&self.port), ..*self }
     }
 }
 
-impl<P: ?Sized> Timed<P> {
+impl<P: ?Sized> TimedPort<P> {
     pub(crate) const fn new(port: Arc<P>, name: PortName, deadline: Duration) -> Self {
         Self { port, name, read: deadline, write: deadline }
     }
 
-    /// The port without deadlines, for a long-running call.
-    pub(crate) const fn port(&self) -> &Arc<P> {
+    /// The port without deadlines, for a call that runs until it is dropped.
+    pub(crate) const fn without_deadline(&self) -> &Arc<P> {
         &self.port
     }
 
@@ -90,9 +89,9 @@ impl<P: ?Sized> Timed<P> {
         Self { read: self.read.min(limit), write: self.write.min(limit), ..self.clone() }
     }
 
-    /// The port with its read deadline multiplied, for a batch read.
-    pub(crate) fn times(&self, many: u32) -> Self {
-        Self { read: self.read.saturating_mul(many), ..self.clone() }
+    /// The port with the read deadline of a batch of this many calls.
+    pub(crate) fn for_batch(&self, calls: u32) -> Self {
+        Self { read: self.read.saturating_mul(calls), ..self.clone() }
     }
 
     /// A call that changes nothing: after a failure, it did not happen.
@@ -103,13 +102,13 @@ impl<P: ?Sized> Timed<P> {
     where
         F: Future<Output = Result<T, PortError>>,
     {
-        let failed = self.failed();
-        let silent = |why| Err(PortError::transient(why));
-        answered(self.read, call(&self.port))
-            .map(move |it| it.unwrap_or_else(silent).map_err(failed))
+        let to_error = self.to_error();
+        let no_result = |why| Err(PortError::transient(why));
+        call_within(self.read, call(&self.port))
+            .map(move |result| result.unwrap_or_else(no_result).map_err(to_error))
     }
 
-    /// A call that may change something: without an answer, it may have happened.
+    /// A call that may change something: after a failure, it may have happened.
     pub(crate) fn write<'a, T, F>(
         &'a self,
         call: impl FnOnce(&'a P) -> F,
@@ -117,24 +116,24 @@ impl<P: ?Sized> Timed<P> {
     where
         F: Future<Output = Result<T, PortError>>,
     {
-        let failed = self.failed();
-        let silent = |why| Err(PortError::unknown(why));
-        answered(self.write, call(&self.port))
-            .map(move |it| it.unwrap_or_else(silent).map_err(failed))
+        let to_error = self.to_error();
+        let no_result = |why| Err(PortError::unknown(why));
+        call_within(self.write, call(&self.port))
+            .map(move |result| result.unwrap_or_else(no_result).map_err(to_error))
     }
 
-    pub(crate) fn failed(&self) -> impl Fn(PortError) -> Error + Copy + use<P> {
+    pub(crate) fn to_error(&self) -> impl Fn(PortError) -> Error + Copy + use<P> {
         let port = self.name;
         move |source| Error::Port { port, source }
     }
 }
 
-/// The call's answer within its deadline, or the reason why there is none.
+/// The result of a call, or why it has none: a timeout or a panic.
 ///
-/// Unwind safety: the call only borrowed its arguments to read them, so a panic leaves none of them half-changed.
-async fn answered<T>(deadline: Duration, call: impl Future<Output = T>) -> Result<T, String> {
+/// Unwind safety: a call only reads its arguments, so a panic leaves none of them half-changed.
+async fn call_within<T>(deadline: Duration, call: impl Future<Output = T>) -> Result<T, String> {
     match tokio::time::timeout(deadline, AssertUnwindSafe(call).catch_unwind()).await {
-        Ok(Ok(answer)) => Ok(answer),
+        Ok(Ok(result)) => Ok(result),
         Ok(Err(_panic)) => Err("it panicked".to_owned()),
         Err(_elapsed) => Err(format!("no answer within {deadline:?}")),
     }
@@ -146,8 +145,8 @@ mod tests {
 
     use super::*;
 
-    fn cluster() -> Timed<()> {
-        Timed::new(Arc::new(()), PortName::Cluster, Duration::from_secs(5))
+    fn cluster() -> TimedPort<()> {
+        TimedPort::new(Arc::new(()), PortName::Cluster, Duration::from_secs(5))
     }
 
     #[tokio::test(start_paused = true)]
@@ -169,11 +168,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn port_that_panics_has_failed_without_its_payload() {
-        let broken = || async { panic!("a secret") };
+    async fn panic_of_a_port_is_an_error_without_its_payload() {
+        let panicking = || async { panic!("a secret") };
         let cluster = cluster();
-        let read = cluster.read::<(), _>(|()| broken()).await.unwrap_err();
-        let write = cluster.write::<(), _>(|()| broken()).await.unwrap_err();
+        let read = cluster.read::<(), _>(|()| panicking()).await.unwrap_err();
+        let write = cluster.write::<(), _>(|()| panicking()).await.unwrap_err();
         assert_eq!([read.reason(), write.reason()], ["cluster_transient", "cluster_unknown"]);
         assert_eq!(crate::one_line(&write), "the cluster failed: it panicked");
     }

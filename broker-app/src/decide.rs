@@ -1,8 +1,8 @@
 //! Decide: the next effect of a pass, from its state and the result of the last effect.
 //!
 //! [`step`] is pure. It takes the [`PassState`] and the last [`EffectResult`], and returns one [`Effect`] to perform
-//! or the end of the stage. The caller performs that effect and nothing else. Production, simulation and the model
-//! checker therefore run the same decisions, and the checker can stop after every effect.
+//! or the end of the stage. The caller performs only that effect. So production, simulation and the model checker run the
+//! same decisions, and the model checker can stop after every effect.
 //!
 //! Every type here is `Clone + Eq + Hash` and holds no secret: the plaintext of a token stays with the caller.
 
@@ -13,7 +13,7 @@ use broker_domain::{
     Action, BootstrapTokenId, FailureReason, OnFailure, Phase, ProvisionedResource, Substrate,
     TokenOrdinal, XrUid,
 };
-use broker_ports::{Lost, ObjectVersion};
+use broker_ports::{LostObject, ObjectVersion};
 use broker_render::{Armed, Precondition};
 
 use crate::observe::{Observation, XrObservation};
@@ -58,10 +58,10 @@ struct Progress {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 enum TokenProgress {
     #[default]
-    NotAsked,
-    /// The token of the row's ordinal was consumed: its Node has to leave first.
+    NotQueried,
+    /// The token of the row's ordinal was consumed: the Node that consumed it has to leave before the next issue.
     Consumed(BootstrapTokenId),
-    /// That Node has left.
+    /// The Node of the consumed token has left.
     Deregistered,
     Issued(BootstrapTokenId, TokenOrdinal),
     Recorded(BootstrapTokenId),
@@ -73,12 +73,12 @@ pub enum Effect {
     /// Check whether a brake holds the resource.
     CheckBrake,
     /// Take a permit from the budget for automatic destruction.
-    TakePermit(Lost),
+    TakePermit(LostObject),
     /// Store the broker's own deletion request, to roll back a failure.
     RequestDeletion,
     /// Close the resource's tokens at the issuer.
     CloseTokens,
-    /// Store that they are closed.
+    /// Record in the row that the tokens are closed.
     RecordClosed,
     /// Store the objects on the cluster.
     RecordSubstrate(Substrate),
@@ -121,9 +121,9 @@ pub enum EffectResult {
     Braked,
     /// The budget for automatic destruction is spent for now.
     OverBudget,
-    /// It succeeded and returned no data.
+    /// The effect succeeded and returned no data.
     Done,
-    /// The deletion was accepted, in the foreground: the objects that it owns are deleted first.
+    /// The API server accepted a foreground deletion: Kubernetes deletes owned objects before their owner.
     Deleting,
     /// The object exists at this version.
     Applied(ObjectVersion),
@@ -153,7 +153,7 @@ pub enum NextStep {
 pub enum EarlyExit {
     /// Another writer changed the row or an object first.
     LostRace,
-    /// The composite resource is armed with a different token from the row's: the row is stale.
+    /// The composite resource is armed with another token than the row's: the row is stale.
     StaleRow,
     /// The replacement of a consumed token was consumed as well.
     TokenConsumedAgain,
@@ -193,9 +193,7 @@ impl EarlyExit {
         match self {
             Self::LostRace => "another writer changed the row or an object first",
             Self::StaleRow => "the composite resource is armed with another token than the row's",
-            Self::TokenConsumedAgain => {
-                "the token that should replace a consumed one was consumed as well"
-            }
+            Self::TokenConsumedAgain => "the replacement of a consumed token was consumed as well",
             Self::TokensOpen => "tokens are not known to be closed, so nothing was deleted",
             Self::Braked => {
                 "a brake holds this resource; nothing is destroyed until it is released"
@@ -300,8 +298,8 @@ impl PassState {
     }
 }
 
-/// Before the observation: a failure to roll back becomes a deletion request, and a teardown closes its tokens, so no
-/// Node can appear after the observation.
+/// The prepare stage: requests the deletion of a failure that is rolled back, and closes the tokens of a teardown, so that
+/// no Node can enrol after the observation.
 ///
 /// Rolling back a resource that was Ready destroys a working machine, so it needs a permit.
 fn prepare(resource: &ProvisionedResource, closed: bool, permitted: bool) -> NextStep {
@@ -327,17 +325,17 @@ fn act(
     progress: &Progress,
 ) -> NextStep {
     // Invariant: the row records an observation before any effect acts on it.
-    let mut due = match action {
+    let mut to_record = match action {
         Action::Apply if apply::may_apply(resource, observation) => observation.about_to_apply(),
         Action::Apply | Action::Noop | Action::DeregisterNode | Action::DeleteSubstrate => {
             observation.substrate.clone()
         }
     };
-    if let Some(uid) = apply::about_to_arm(resource, progress) {
-        due = due.armed(uid);
+    if let Some(uid) = apply::uid_before_arm(resource, progress) {
+        to_record = to_record.armed(uid);
     }
-    if due != *resource.substrate() {
-        return NextStep::Perform(Effect::RecordSubstrate(due));
+    if to_record != *resource.substrate() {
+        return NextStep::Perform(Effect::RecordSubstrate(to_record));
     }
     match action {
         Action::Noop => apply::restore_config(resource, observation, progress),
@@ -355,15 +353,15 @@ fn deregister(resource: &ProvisionedResource, progress: &Progress) -> NextStep {
     }
 }
 
-/// Storing Failed for a resource that was ever Ready needs a permit, whatever its phase is now: a faulty function
-/// could fail a whole fleet.
+/// Storing Failed for a resource that was ever Ready needs a permit: a faulty Composition function could fail many
+/// resources at once.
 fn persist(
     resource: &ProvisionedResource,
     observation: &Observation,
     to: Phase,
     permitted: bool,
 ) -> NextStep {
-    if to == resource.phase() || observation.is_not_believed(resource) {
+    if to == resource.phase() || observation.brake_keeps_phase(resource) {
         return NextStep::Continue;
     }
     if to == Phase::Failed && observation.is_held(resource.project_id()) {
@@ -379,12 +377,12 @@ fn persist(
     })
 }
 
-/// The permit for an applied resource. Earlier releases stored no uid; for their rows the token identifies the loss.
-/// A brake holds in any case.
+/// The permit for an applied resource. Rows of earlier releases have no uid, so their token identifies the loss. A row
+/// with neither needs only a check of the brake.
 fn permit(resource: &ProvisionedResource) -> Effect {
     match (resource.substrate().applied(), resource.bootstrap_token_id()) {
-        (Some(uid), _) => Effect::TakePermit(Lost::Xr(uid.clone())),
-        (None, Some(token)) => Effect::TakePermit(Lost::Node(token)),
+        (Some(uid), _) => Effect::TakePermit(LostObject::Xr(uid.clone())),
+        (None, Some(token)) => Effect::TakePermit(LostObject::Node(token)),
         (None, None) => Effect::CheckBrake,
     }
 }
@@ -420,7 +418,8 @@ impl Stage {
         }
     }
 
-    /// A foreground deletion deletes owned plain data before the composite resource, so its absence proves both.
+    /// A foreground deletion removes owned plain data before the composite resource. So the absence of the composite
+    /// resource proves both.
     fn deleting(&mut self) {
         if let Self::Act { observation, .. } = self
             && observation.xr != XrObservation::Absent
@@ -446,7 +445,7 @@ impl Stage {
         let Self::Act { progress, .. } = self else { return };
         let ordinal = match progress.token {
             TokenProgress::Deregistered => resource.token_ordinal().next(),
-            TokenProgress::NotAsked
+            TokenProgress::NotQueried
             | TokenProgress::Consumed(_)
             | TokenProgress::Issued(..)
             | TokenProgress::Recorded(_) => resource.token_ordinal(),
@@ -457,13 +456,13 @@ impl Stage {
     fn consumed(&mut self, token: BootstrapTokenId) -> Result<(), EarlyExit> {
         let Self::Act { progress, .. } = self else { return Ok(()) };
         match progress.token {
-            TokenProgress::NotAsked => {
+            TokenProgress::NotQueried => {
                 progress.token = TokenProgress::Consumed(token);
-                // The Node may be alive, so a new permit is needed: a brake may have been set since. The store
-                // charges each loss once.
+                // The Node may be alive, so the pass needs a new permit: a brake may have been set since the last one.
+                // The store charges each loss once.
                 progress.permitted = false;
             }
-            // A token is recorded before it is used, so a consumed replacement means that this row is stale.
+            // The row records a token before its machine can use it. So a consumed replacement proves a stale row.
             TokenProgress::Consumed(_)
             | TokenProgress::Deregistered
             | TokenProgress::Issued(..)

@@ -1,4 +1,4 @@
-//! Declare: resolves and validates a declaration completely, then stores it.
+//! Declare: resolves and validates a declaration, then stores it.
 
 mod views;
 
@@ -12,9 +12,9 @@ use broker_ports::{
 
 use crate::error::Error;
 use crate::service::Service;
-use crate::telemetry::trace;
+use crate::telemetry::traceparent;
 
-pub(crate) use views::{References, Views, expect_here};
+pub(crate) use views::{References, Views, require_same_cluster};
 
 impl Service {
     /// Accepts a declaration and returns the resource at Pending; the reconciler continues from there.
@@ -26,16 +26,16 @@ impl Service {
     ///
     /// `blueprint_not_found`, `credential_not_found`, `cloud_not_found`, `resource_not_found` (also for a Resource of
     /// another Project), `assignment_not_found`, `cluster_mismatch`, `parameter_values_invalid`, `invalid_input`,
-    /// `idempotency_conflict`; `platform_misconfigured` when blueprint, cloud or assignment cannot be used; a port's own.
-    /// Nothing is stored then. A refusal is audited, unless the Project is outside of the scope.
-    #[tracing::instrument(name = "broker.provision", skip_all, fields(traceparent = trace(context)))]
+    /// `idempotency_conflict`; `platform_misconfigured` when blueprint, cloud or assignment cannot be used; an error
+    /// of a port. After an error nothing is stored. A refusal is audited, unless the Project is outside of the scope.
+    #[tracing::instrument(name = "broker.provision", skip_all, fields(traceparent = traceparent(context)))]
     pub async fn provision(
         &self,
         context: &RequestContext,
         declaration: &Declaration,
     ) -> Result<ProvisionedResource, Error> {
         let provisioned = self.accept(context, declaration).await;
-        self.audited(context, declaration, provisioned).await
+        self.audit_refusal(context, declaration, provisioned).await
     }
 
     /// Resolves and validates a declaration without storing it, for an embedder that stores it in its own
@@ -44,14 +44,14 @@ impl Service {
     /// # Errors
     ///
     /// As [`provision`](Self::provision).
-    #[tracing::instrument(name = "broker.admit", skip_all, fields(traceparent = trace(context)))]
+    #[tracing::instrument(name = "broker.admit", skip_all, fields(traceparent = traceparent(context)))]
     pub async fn admit(
         &self,
         context: &RequestContext,
         declaration: &Declaration,
     ) -> Result<Admitted, Error> {
-        let examined = self.examine(context, declaration).await;
-        self.audited(context, declaration, examined).await
+        let admitted = self.validate(context, declaration).await;
+        self.audit_refusal(context, declaration, admitted).await
     }
 
     async fn accept(
@@ -59,33 +59,35 @@ impl Service {
         context: &RequestContext,
         declaration: &Declaration,
     ) -> Result<ProvisionedResource, Error> {
-        if let Some(first) = self.replay(context, declaration).await? {
+        if let Some(first) = self.find_replayed(context, declaration).await? {
             return Ok(first);
         }
-        let admitted = self.examine(context, declaration).await?;
+        let admitted = self.validate(context, declaration).await?;
         match self.ports().repository.write(|it| it.create(&admitted)).await? {
             Created::Stored => Ok(admitted.change().resource().clone()),
             Created::Replayed(first) => Ok(*first),
-            Created::Conflict => Err(conflict(declaration, declaration.request_id.as_ref())),
+            Created::Conflict => {
+                Err(request_id_conflict(declaration, declaration.request_id.as_ref()))
+            }
         }
     }
 
-    /// Audits a refusal before the caller receives it. A Project outside of the scope gets no audit line: the request
+    /// Audits a refusal and returns the outcome. A Project outside of the scope gets no audit line, because the request
     /// does not concern it.
-    pub(crate) async fn audited<T>(
+    pub(crate) async fn audit_refusal<T>(
         &self,
         context: &RequestContext,
         declaration: &Declaration,
         outcome: Result<T, Error>,
     ) -> Result<T, Error> {
-        let within = context.scope().covers(declaration.project_id);
-        if within && outcome.as_ref().is_err_and(Error::is_refusal) {
+        let in_scope = context.scope().covers(declaration.project_id);
+        if in_scope && outcome.as_ref().is_err_and(Error::is_refusal) {
             self.record_refusal(context, declaration).await?;
         }
         outcome
     }
 
-    pub(crate) async fn examine(
+    pub(crate) async fn validate(
         &self,
         context: &RequestContext,
         declaration: &Declaration,
@@ -98,10 +100,10 @@ impl Service {
         let blueprint = ports.blueprint(declaration.blueprint_version_id).await?;
         // Admission checks that a namespace is assigned; the reconciler waits until it is ready.
         let assignment = ports.assignment(project).await?;
-        self.expect_assigned_here(project, &assignment).await?;
+        self.require_assigned_cluster(project, &assignment).await?;
         let parameters = blueprint.parameter_schema.validate(&declaration.parameters)?;
         let mesh_role = blueprint.mesh_role;
-        let views = ports.views(References::in_declaration(declaration), blueprint).await?;
+        let views = ports.views(References::of_declaration(declaration), blueprint).await?;
 
         let id = self.ports().ids.provisioned_resource_id();
         let by = context.attribution().clone();
@@ -109,7 +111,7 @@ impl Service {
         if let Some(cluster) = assignment.cluster {
             admitted = admitted.on_cluster(cluster);
         }
-        // Renders now. Otherwise only the first pass would notice that nothing can be applied.
+        // Renders now, so that a rendering error refuses the declaration instead of failing the first pass.
         let resource = admitted.change().resource();
         views.xr(resource)?;
         views.provider_config(resource, &self.config().profiles)?;
@@ -120,7 +122,7 @@ impl Service {
     ///
     /// If the cluster does not answer, the declaration is accepted: the row is bound to the assigned cluster, and
     /// only that cluster's replicas claim it.
-    async fn expect_assigned_here(
+    async fn require_assigned_cluster(
         &self,
         project: ProjectId,
         assignment: &NamespaceObservation,
@@ -129,12 +131,12 @@ impl Service {
             return Ok(());
         }
         match self.ports().cluster.read(Cluster::identity).await {
-            Ok(here) => Ok(expect_here(project, assignment, &here)?),
+            Ok(cluster) => Ok(require_same_cluster(project, assignment, &cluster)?),
             Err(_) => Ok(()),
         }
     }
 
-    pub(crate) async fn replay(
+    pub(crate) async fn find_replayed(
         &self,
         context: &RequestContext,
         declaration: &Declaration,
@@ -149,7 +151,7 @@ impl Service {
             Some(stored) if stored.hash == RequestHash::of(declaration) => {
                 Ok(Some(stored.resource))
             }
-            Some(_) => Err(conflict(declaration, Some(request))),
+            Some(_) => Err(request_id_conflict(declaration, Some(request))),
         }
     }
 
@@ -164,7 +166,7 @@ impl Service {
     }
 }
 
-pub(crate) fn conflict(declaration: &Declaration, request: Option<&RequestId>) -> Error {
+pub(crate) fn request_id_conflict(declaration: &Declaration, request: Option<&RequestId>) -> Error {
     match request {
         Some(request) => DomainError::IdempotencyConflict {
             project: declaration.project_id,

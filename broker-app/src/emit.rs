@@ -4,15 +4,14 @@
 //!
 //! At least once, and in order per resource. Events of different resources are delivered concurrently.
 //!
-//! A claim covers one delivery. The relay claims an event only for a free delivery slot, and the claim lasts longer
-//! than its answer, the delivery and the acknowledgement together. So no other replica sends the event meanwhile.
+//! A claim covers one delivery. The relay claims an event only for a free delivery slot, and the claim outlasts the
+//! claim call, the delivery and the acknowledgement together. So no other replica sends the event at the same time.
 //!
 //! # Failures
 //!
-//! Only a rejection of the event itself counts as an attempt. After too many attempts the event becomes a dead letter
-//! and blocks later events of its resource only. Any other failure delays the resource's events without limit.
-//! Failures of several resources in a row are an outage: the whole relay backs off and probes with one event at a
-//! time.
+//! Only a rejection of the event counts as an attempt. After too many attempts the event becomes a dead letter, and only
+//! later events of its resource wait. After any other failure the relay retries without limit. Failures of several
+//! resources in a row are an outage: the whole relay backs off and probes with one event at a time.
 
 mod backoff;
 mod envelope;
@@ -33,8 +32,8 @@ use tokio::time::Instant;
 pub use log_sink::LogEventSink;
 
 use crate::config::{BrokerConfig, ConfigError};
-use crate::deadline::Timed;
-use crate::error::{Error, in_words};
+use crate::deadline::TimedPort;
+use crate::error::{Error, error_message};
 use crate::sweep::ResourceError;
 use crate::telemetry;
 use backoff::event_wait;
@@ -43,8 +42,8 @@ use envelope::envelope;
 /// Delivers events.
 #[derive(Clone)]
 pub struct Relay {
-    outbox: Timed<dyn Outbox>,
-    sink: Timed<dyn EventSink>,
+    outbox: TimedPort<dyn Outbox>,
+    sink: TimedPort<dyn EventSink>,
     config: Arc<BrokerConfig>,
 }
 
@@ -54,11 +53,11 @@ pub struct Relay {
 pub struct RelayReport {
     /// Delivered and acknowledged.
     pub delivered: usize,
-    /// The claim expired before the outcome was stored: another replica delivers the event, possibly again.
+    /// The claim expired before the outcome was stored. Another replica delivers the event, possibly a second time.
     pub lost_claims: usize,
-    /// Not delivered, for a reason other than the event: it waits.
+    /// Not delivered because of the receiver: the relay retries without limit.
     pub delayed: usize,
-    /// Rejected by the receiver: one more attempt, and the event waits.
+    /// Rejected by the receiver: counts as an attempt, and the relay retries.
     pub rejected: usize,
     /// Dead-lettered after too many rejections.
     pub dead_letter: usize,
@@ -66,15 +65,16 @@ pub struct RelayReport {
     pub last_failure: Option<ResourceError>,
 }
 
-enum Settled {
+/// The stored outcome of one delivery.
+enum Outcome {
     Delivered,
     ClaimLost,
-    Delayed { failure: ResourceError, asked_for: Option<Duration> },
+    Delayed { failure: ResourceError, retry_after: Option<Duration> },
     Rejected(ResourceError),
     DeadLetter(ResourceError),
 }
 
-struct Claimed {
+struct ClaimedBatch {
     events: Vec<ClaimedEvent>,
     limit: PageSize,
     /// When the claim was sent, before the store started its timer.
@@ -87,19 +87,19 @@ impl RelayReport {
         self.delivered + self.lost_claims + self.delayed + self.rejected + self.dead_letter > 0
     }
 
-    fn add(&mut self, settled: Settled) {
-        match settled {
-            Settled::Delivered => self.delivered += 1,
-            Settled::ClaimLost => self.lost_claims += 1,
-            Settled::Delayed { failure, .. } => {
+    fn add(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Delivered => self.delivered += 1,
+            Outcome::ClaimLost => self.lost_claims += 1,
+            Outcome::Delayed { failure, .. } => {
                 self.delayed += 1;
                 self.last_failure = Some(failure);
             }
-            Settled::Rejected(failure) => {
+            Outcome::Rejected(failure) => {
                 self.rejected += 1;
                 self.last_failure = Some(failure);
             }
-            Settled::DeadLetter(failure) => {
+            Outcome::DeadLetter(failure) => {
                 self.dead_letter += 1;
                 self.last_failure = Some(failure);
             }
@@ -116,8 +116,8 @@ impl Relay {
     pub fn new(ports: Ports, config: impl Into<Arc<BrokerConfig>>) -> Result<Self, ConfigError> {
         let config = config.into();
         config.validate()?;
-        let outbox = Timed::new(ports.outbox, PortName::Outbox, config.deadlines.store);
-        let sink = Timed::new(ports.sink, PortName::EventSink, config.deadlines.deliver);
+        let outbox = TimedPort::new(ports.outbox, PortName::Outbox, config.deadlines.store);
+        let sink = TimedPort::new(ports.sink, PortName::EventSink, config.deadlines.deliver);
         Ok(Self { outbox, sink, config })
     }
 
@@ -125,55 +125,59 @@ impl Relay {
     ///
     /// # Errors
     ///
-    /// When the outbox does not answer. An event without an acknowledgement is delivered again.
+    /// When the outbox does not answer. An event that was not acknowledged is delivered again.
     #[tracing::instrument(name = "broker.relay", skip_all)]
     pub async fn deliver_batch(&self) -> Result<RelayReport, Error> {
-        let Claimed { events, at, .. } = self.claim(self.config.deliveries_at_once).await?;
-        let all = join_all(events.iter().map(|event| self.settle(event, at))).await;
+        let ClaimedBatch { events, at, .. } = self.claim(self.config.deliveries_at_once).await?;
+        let outcomes = join_all(events.iter().map(|event| self.deliver_claimed(event, at))).await;
         let (mut report, mut failed) = (RelayReport::default(), None);
-        for settled in all {
-            match settled {
-                Ok(settled) => report.add(settled),
+        for outcome in outcomes {
+            match outcome {
+                Ok(outcome) => report.add(outcome),
                 Err(error) => failed = Some(error),
             }
         }
-        telemetry::relayed(&report);
+        telemetry::events_delivered(&report);
         failed.map_or(Ok(report), Err)
     }
 
-    /// Measures the backlog. `now` determines the age of the oldest event.
+    /// Records the metrics of the backlog. The age of the oldest event is relative to `now`.
     pub(crate) async fn measure(&self, now: OffsetDateTime) -> Result<(), Error> {
         let backlog = self.outbox.read(Outbox::backlog).await?;
-        telemetry::backlog(&backlog, now);
+        telemetry::record_backlog(&backlog, now);
         Ok(())
     }
 
-    pub(crate) const fn outbox(&self) -> &Timed<dyn Outbox> {
+    pub(crate) const fn outbox(&self) -> &TimedPort<dyn Outbox> {
         &self.outbox
     }
 
-    async fn claim(&self, limit: PageSize) -> Result<Claimed, Error> {
+    async fn claim(&self, limit: PageSize) -> Result<ClaimedBatch, Error> {
         let at = Instant::now();
         let request = ClaimEvents::new(self.config.worker.clone(), limit, self.config.event_claim);
         let events = self.outbox.write(|it| it.claim_events(&request)).await?;
-        Ok(Claimed { events, limit, at })
+        Ok(ClaimedBatch { events, limit, at })
     }
 
-    async fn settle(&self, event: &ClaimedEvent, claimed_at: Instant) -> Result<Settled, Error> {
+    async fn deliver_claimed(
+        &self,
+        event: &ClaimedEvent,
+        claimed_at: Instant,
+    ) -> Result<Outcome, Error> {
         let BrokerConfig { event_claim, deadlines, .. } = &*self.config;
-        // Invariant: the relay sends nothing under a claim that can expire meanwhile. The constructor checks the
-        // configured times; this check covers a process that was suspended after the store's answer.
+        // Invariant: a claim does not expire while its event is sent. The constructor checks the configured times; this
+        // check covers a process that was suspended after its claim.
         if claimed_at.elapsed() + deadlines.deliver + deadlines.store > *event_claim {
             tracing::warn!(resource = %event.resource, "a claim is about to expire: its event is not sent");
-            return Ok(Settled::ClaimLost);
+            return Ok(Outcome::ClaimLost);
         }
         match self.deliver(event).await {
             Ok(()) => {
                 let claim = &event.claim;
                 let acknowledged = self.outbox.write(|it| it.acknowledge_event(claim)).await;
-                stored(acknowledged, Settled::Delivered)
+                unless_claim_lost(acknowledged, Outcome::Delivered)
             }
-            Err(error) => self.failed(event, &error).await,
+            Err(error) => self.record_failure(event, &error).await,
         }
     }
 
@@ -182,42 +186,45 @@ impl Relay {
         self.sink.write(|it| it.deliver(&envelope)).await
     }
 
-    async fn failed(&self, event: &ClaimedEvent, error: &Error) -> Result<Settled, Error> {
+    async fn record_failure(&self, event: &ClaimedEvent, error: &Error) -> Result<Outcome, Error> {
         let (outbox, claim) = (&self.outbox, &event.claim);
-        let (failure, asked_for) = (ResourceError::of(error), error.retry_after());
-        let wait = event_wait(claim.number, asked_for);
+        let (failure, retry_after) = (ResourceError::from_error(error), error.retry_after());
+        let wait = event_wait(claim.number, retry_after);
         let attempts = event.attempts.saturating_add(u32::from(is_rejection(error)));
         tracing::warn!(
             resource = %event.resource,
             event = %claim.event_id,
             attempts,
-            error = in_words(error),
+            error = error_message(error),
             "an event was not delivered"
         );
         if !is_rejection(error) {
             let unavailable = DeliveryFailure::Unavailable;
             let delayed = outbox.write(|it| it.delay_event(claim, wait, unavailable)).await;
-            return stored(delayed, Settled::Delayed { failure, asked_for });
+            return unless_claim_lost(delayed, Outcome::Delayed { failure, retry_after });
         }
         if attempts < self.config.event_attempts {
             let rejected = DeliveryFailure::Rejected;
             let delayed = outbox.write(|it| it.delay_event(claim, wait, rejected)).await;
-            return stored(delayed, Settled::Rejected(failure));
+            return unless_claim_lost(delayed, Outcome::Rejected(failure));
         }
-        let reason = in_words(error);
+        let reason = error_message(error);
         let dead_lettered = outbox.write(|it| it.dead_letter_event(claim, &reason)).await;
-        stored(dead_lettered, Settled::DeadLetter(failure))
+        unless_claim_lost(dead_lettered, Outcome::DeadLetter(failure))
     }
 }
 
-fn stored(answer: Result<Acknowledged, Error>, settled: Settled) -> Result<Settled, Error> {
-    Ok(match answer? {
-        Acknowledged::Done => settled,
-        Acknowledged::ClaimLost => Settled::ClaimLost,
+fn unless_claim_lost(
+    acknowledged: Result<Acknowledged, Error>,
+    outcome: Outcome,
+) -> Result<Outcome, Error> {
+    Ok(match acknowledged? {
+        Acknowledged::Done => outcome,
+        Acknowledged::ClaimLost => Outcome::ClaimLost,
     })
 }
 
-/// The receiver rejects this event. Any other failure concerns the receiver.
+/// Whether the receiver rejects this event; any other failure is one of the receiver.
 const fn is_rejection(error: &Error) -> bool {
     match error {
         Error::Port { source, .. } => match source.class() {

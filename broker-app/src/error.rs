@@ -1,4 +1,4 @@
-//! What an operation of the application can fail with: the domain refused, the platform's data is unfit, or a port failed.
+//! The errors of the application: the domain refused a request, the platform's data is invalid, or a port failed.
 
 pub use broker_domain::ErrorKind;
 
@@ -7,35 +7,34 @@ use broker_ports::{FailureClass, PortError, PortName};
 
 /// A failure of the application.
 ///
-/// Programs branch on [`Error::reason`], people read the message and its sources.
+/// Programs branch on [`Error::reason`]; people read the message and its sources.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The domain refused it.
+    /// The domain refused the request.
     #[error(transparent)]
     Domain(#[from] DomainError),
-    /// Data of the platform breaks a rule: of the catalog, the inventory or an assignment. The caller's request is not at
-    /// fault.
+    /// Data of the platform is invalid: in the catalog, the inventory or an assignment. The caller's request is valid.
     #[error(transparent)]
     Platform(DomainError),
-    /// A collaborator failed.
+    /// A port failed.
     #[error("the {} failed", .port.as_str().replace('_', " "))]
     Port {
-        /// Which one.
+        /// The port.
         port: PortName,
-        /// How.
+        /// The error of the port.
         #[source]
         source: PortError,
     },
-    /// The lease would have ended before the next effect could be answered.
+    /// The lease would have ended during the next call.
     #[error("the lease ran out before the pass was over")]
     LeaseRanOut,
-    /// A defect of the broker or of its configuration. The caller's request is not at fault.
+    /// A defect of the broker or of its configuration. The caller's request is valid.
     #[error("{0}")]
     Internal(&'static str),
 }
 
-/// Each port has three reasons, spelt out here so that metrics can carry them without allocating.
+/// Each port has three reasons. They are literals, so that metrics need no allocation.
 macro_rules! port_reasons {
     ($($port:ident: $rejected:literal $transient:literal $unknown:literal,)+) => {
         pub(crate) const fn port_reason(port: PortName, class: FailureClass) -> &'static str {
@@ -72,15 +71,15 @@ impl Error {
         match self {
             Self::Domain(refusal) => refusal.reason(),
             Self::Platform(_) => "platform_misconfigured",
-            // A refusal that an adapter recognised says more than "rejected".
-            Self::Port { port, source } => refusal_of(source)
+            // The reason of a domain error is more precise than "rejected".
+            Self::Port { port, source } => domain_refusal(source)
                 .map_or_else(|| port_reason(*port, source.class()), DomainError::reason),
             Self::LeaseRanOut => "lease_ran_out",
             Self::Internal(_) => "internal",
         }
     }
 
-    /// What the domain refused, whether the application or a port noticed it.
+    /// The domain error of a refusal, whether the application or a port detected it.
     ///
     /// ```
     /// use broker_app::Error;
@@ -97,29 +96,29 @@ impl Error {
     pub fn domain(&self) -> Option<&DomainError> {
         match self {
             Self::Domain(refusal) => Some(refusal),
-            Self::Port { source, .. } => refusal_of(source),
+            Self::Port { source, .. } => domain_refusal(source),
             Self::Platform(_) | Self::LeaseRanOut | Self::Internal(_) => None,
         }
     }
 
-    /// What to answer to a caller of the embedding service.
+    /// The kind, for the response of the embedding service.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Domain(refusal) => refusal.kind(),
             Self::Port { source, .. } => {
-                refusal_of(source).map_or_else(|| kind_of(source.class()), DomainError::kind)
+                domain_refusal(source).map_or_else(|| kind_of(source.class()), DomainError::kind)
             }
             Self::LeaseRanOut => ErrorKind::Unavailable,
             Self::Platform(_) | Self::Internal(_) => ErrorKind::Internal,
         }
     }
 
-    /// One line for an end user: what to change, or what to do. It names no server, no table and no collaborator; those
-    /// stand in the error itself, for the log.
+    /// One line for an end user: what to change or what to do. It names no server, table or port; the error itself names
+    /// them, for the log.
     pub fn public_message(&self) -> String {
         let class = match self {
             Self::Domain(refusal) => return in_one_line(refusal),
-            Self::Port { source, .. } => match refusal_of(source) {
+            Self::Port { source, .. } => match domain_refusal(source) {
                 Some(refusal) => return in_one_line(refusal),
                 None => source.class(),
             },
@@ -136,30 +135,30 @@ impl Error {
         .to_owned()
     }
 
-    /// Whether the call was refused for what it asked, and not because a collaborator could not answer.
+    /// Whether the request was refused, and not because a port failed.
     pub fn is_refusal(&self) -> bool {
         self.domain().is_some()
     }
 
-    /// Whether the broker's own footing is at fault (its store or its cluster could not be reached) and not
-    /// the resource: that is what makes a replica unready.
+    /// Whether the store or the cluster did not answer. Such an error concerns no single resource, and makes a replica
+    /// unready.
     pub fn is_infrastructure(&self) -> bool {
         match self {
             Self::Port { port, source } => {
-                let footing = matches!(
+                let is_store_or_cluster = matches!(
                     port,
                     PortName::Repository
                         | PortName::Schedule
                         | PortName::Outbox
                         | PortName::Cluster
                 );
-                footing && source.class() != FailureClass::Rejected
+                is_store_or_cluster && source.class() != FailureClass::Rejected
             }
             Self::Domain(_) | Self::Platform(_) | Self::LeaseRanOut | Self::Internal(_) => false,
         }
     }
 
-    /// How long the other side asked to be left alone.
+    /// The delay before a retry that the other side requested.
     pub const fn retry_after(&self) -> Option<std::time::Duration> {
         match self {
             Self::Port { source, .. } => source.retry_after(),
@@ -168,8 +167,8 @@ impl Error {
     }
 }
 
-/// The domain error that refuses the request. One that only explains corrupt data is none.
-fn refusal_of(source: &PortError) -> Option<&DomainError> {
+/// The domain error that refuses the request; `None` if it only describes corrupt data.
+fn domain_refusal(source: &PortError) -> Option<&DomainError> {
     source.domain().filter(|_| source.is_refusal())
 }
 
@@ -195,17 +194,17 @@ pub fn one_line(error: &dyn std::error::Error) -> String {
     text.replace('\n', " ")
 }
 
-/// A failure in words, for schedules and reports: one line, cut to size.
-pub(crate) fn in_words(error: &Error) -> String {
+/// The error in one line of limited length, for schedules and reports.
+pub(crate) fn error_message(error: &Error) -> String {
     broker_render::scrub(&one_line(error), &[])
 }
 
-/// The same for the schedule, led by why the cluster refused, so that an explanation can tell it later.
-pub(crate) fn for_schedule(error: &Error) -> String {
-    let words = in_words(error);
+/// The error for the schedule. It starts with the kind of refusal, so that an explanation can parse it.
+pub(crate) fn schedule_message(error: &Error) -> String {
+    let words = error_message(error);
     match error {
         Error::Port { source, .. } => match source.refusal() {
-            Some(refusal) => refusal.leading(&words),
+            Some(refusal) => refusal.prefix(&words),
             None => words,
         },
         Error::Domain(_) | Error::Platform(_) | Error::LeaseRanOut | Error::Internal(_) => words,
@@ -222,7 +221,7 @@ mod tests {
     const DEFECT: &str = "the service has a defect; ask the operators of the platform";
 
     #[test]
-    fn a_port_failure_has_a_reason_of_port_and_class() {
+    fn port_failure_has_a_reason_of_port_and_class() {
         for port in PortName::ALL.iter().copied() {
             for class in FailureClass::ALL.iter().copied() {
                 assert_eq!(port_reason(port, class), format!("{port}_{class}"));
@@ -231,34 +230,38 @@ mod tests {
     }
 
     #[test]
-    fn a_recognised_domain_error_is_told_instead() {
+    fn domain_error_of_a_port_determines_the_reason() {
         let source = PortError::from(DomainError::invalid("xr_name", "is empty"));
         let error = Error::Port { port: PortName::Repository, source };
         assert_eq!(error.reason(), "invalid_input");
         assert_eq!(
             one_line(&error),
-            "the repository failed: the domain refused it: xr_name: is empty"
+            "the repository failed: the domain rejected the input: xr_name: is empty"
         );
     }
 
     #[test]
-    fn stored_row_that_drifted_is_a_defect_and_no_refusal() {
-        let drifted = DomainError::invalid("xr_name", "is empty");
-        let source = PortError::rejected("a row breaks the rules").with_source(drifted);
+    fn invalid_stored_row_is_a_defect_not_a_refusal() {
+        let invalid = DomainError::invalid("xr_name", "is empty");
+        let source = PortError::rejected("a row breaks the rules").with_source(invalid);
         let error = Error::Port { port: PortName::Repository, source };
         assert_eq!((error.kind(), error.is_refusal()), (ErrorKind::Internal, false));
-        assert_eq!(error.reason(), "repository_rejected", "no reason of a refusal");
+        assert_eq!(
+            error.reason(),
+            "repository_rejected",
+            "the reason of the port, not of a refusal"
+        );
         assert_eq!(error.public_message(), DEFECT);
         assert!(one_line(&error).ends_with("xr_name: is empty"), "{}", one_line(&error));
     }
 
     #[test]
-    fn fault_of_the_platform_is_a_defect_whose_log_line_names_the_field() {
-        let error = Error::Platform(DomainError::invalid("cloud.endpoint", "is no object"));
+    fn invalid_platform_data_is_a_defect_and_names_the_field() {
+        let error = Error::Platform(DomainError::invalid("cloud.endpoint", "is not an object"));
         assert_eq!((error.kind(), error.is_refusal()), (ErrorKind::Internal, false));
         assert_eq!((error.reason(), error.is_infrastructure()), ("platform_misconfigured", false));
         assert_eq!(error.public_message(), DEFECT);
-        assert_eq!(one_line(&error), "cloud.endpoint: is no object");
+        assert_eq!(one_line(&error), "cloud.endpoint: is not an object");
     }
 
     /// Every variant, in the order of its reasons. The message of a refusal is its own text.
@@ -304,7 +307,7 @@ mod tests {
             (DomainError::ClusterMismatch(id(5)), Conflict, 409, "another management cluster"),
         ];
         let reasons: Vec<_> = rows.iter().map(|(refusal, ..)| refusal.reason()).collect();
-        assert_eq!(reasons, DomainError::REASONS, "a variant has no row");
+        assert_eq!(reasons, DomainError::REASONS, "every variant has a row, in this order");
         for (refusal, kind, status, words) in rows {
             let reason = refusal.reason();
             let error = Error::from(refusal);
@@ -312,12 +315,12 @@ mod tests {
             assert_eq!((error.reason(), error.is_refusal()), (reason, true));
             let message = error.public_message();
             assert!(message.contains(words) && !message.contains('\n'), "{reason}: {message}");
-            assert!(!message.contains("10.0.0.7"), "it quotes its source: {message}");
+            assert!(!message.contains("10.0.0.7"), "the message quotes its source: {message}");
         }
     }
 
     #[test]
-    fn failures_of_ports_have_the_kind_of_their_class() {
+    fn kind_of_a_port_failure_follows_its_class() {
         let kind = |source| Error::Port { port: PortName::Cluster, source }.kind();
         assert_eq!(kind(PortError::transient("x")), ErrorKind::Unavailable);
         assert_eq!(kind(PortError::unknown("x")), ErrorKind::Unavailable);
@@ -333,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn infrastructure_is_the_store_and_the_cluster_when_they_do_not_answer() {
+    fn unanswered_store_or_cluster_is_an_infrastructure_error() {
         let rows = [
             (PortName::Repository, PortError::transient("x"), true),
             (PortName::Cluster, PortError::unknown("x"), true),

@@ -1,8 +1,8 @@
-//! Explain: why a resource is where it is, what blocks it, which party must act, and what to do next.
+//! Explain: what blocks a resource, which party has to act, and the next action.
 //!
-//! [`explain`] is pure. Its input is [`Facts`]; each fact is known or carries the reason why it is not. Its output is
-//! one [`Explanation`]: a [`Verdict`] with a stable code, at most one [`Blocker`], one [`Party`], one [`Remedy`], and
-//! the chain of facts behind them. [`Service::explain`](crate::Service::explain) gathers the facts and calls it.
+//! [`explain`] is pure. Its input is [`Facts`]: each fact is known, or has the reason why it is unknown. Its output is one
+//! [`Explanation`]: a [`Verdict`] with a stable code, at most one [`Blocker`], one [`Party`], one [`Remedy`], and the
+//! facts behind them. [`Service::explain`](crate::Service::explain) gathers the facts and calls it.
 
 mod budgets;
 mod chain;
@@ -29,7 +29,7 @@ pub use verdict::{Party, Verdict};
 
 use judge::Judgement;
 
-/// Why a resource is where it is.
+/// What blocks a resource, and the next action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Explanation {
@@ -79,7 +79,7 @@ pub enum NextAttempt {
     Now,
     /// At this time, by the store's clock.
     At(OffsetDateTime),
-    /// When its objects change, or by the next sweep.
+    /// When its objects change, or after the next sweep.
     OnChange,
     /// Never: it is terminal or paused.
     Never,
@@ -90,7 +90,7 @@ pub enum NextAttempt {
 /// Longest quoted message in bytes; the source has the full text.
 const LONGEST_MESSAGE: usize = 320;
 
-const TRANSITIONS: usize = 5;
+const MAX_TRANSITIONS: usize = 5;
 
 /// Explains one resource. Pure: the same facts give the same explanation.
 pub fn explain(facts: &Facts) -> Explanation {
@@ -108,11 +108,11 @@ pub fn explain(facts: &Facts) -> Explanation {
         budget: Some(budget),
         next_attempt: next_attempt(facts),
         action: remedy,
-        facts: chain::chain(facts),
+        facts: chain::fact_lines(facts),
         transitions: facts
             .transitions
             .known()
-            .map(|all| all.iter().take(TRANSITIONS).copied().collect())
+            .map(|all| all.iter().take(MAX_TRANSITIONS).copied().collect())
             .unwrap_or_default(),
     }
 }
@@ -136,15 +136,16 @@ pub(crate) fn without_row(resource: ProvisionedResourceId, because: &str) -> Exp
 }
 
 fn next_attempt(facts: &Facts) -> NextAttempt {
-    if facts.resource.at_rest() {
+    if facts.resource.is_settled() {
         return NextAttempt::Never;
     }
     match &facts.schedule {
         Fact::Unknown(_) | Fact::Known(None) => NextAttempt::Unknown,
         Fact::Known(Some(entry)) if entry.paused => NextAttempt::Never,
         Fact::Known(Some(entry)) => {
-            let held = entry.lease.as_ref().map(|(_, until)| *until).filter(|it| *it > entry.now);
-            match (held, entry.due_at) {
+            let leased_until =
+                entry.lease.as_ref().map(|(_, until)| *until).filter(|it| *it > entry.now);
+            match (leased_until, entry.due_at) {
                 (Some(until), _) => NextAttempt::At(until),
                 (None, Some(due)) if due > entry.now => NextAttempt::At(due),
                 (None, Some(_)) => NextAttempt::Now,
@@ -155,7 +156,7 @@ fn next_attempt(facts: &Facts) -> NextAttempt {
 }
 
 impl Blocker {
-    /// Reduces the message to one line of bounded length. The adapter has already removed injected values.
+    /// Reduces the message to one line of limited length. The adapter has already removed injected values.
     fn shortened(mut self) -> Self {
         self.message = self.message.map(|message| shortened(&message));
         self

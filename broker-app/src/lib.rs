@@ -1,28 +1,29 @@
-//! The stages of a resource, and what runs them, over the ports: service, pass, sweep, runner and relay.
-//! It names neither `sqlx` nor `kube`, reads no environment, installs no subscriber and no panic hook, and owns
-//! every task that it starts.
+//! The application of the broker over its ports: service, pass, sweep, runner and relay.
 //!
-//! A panic of an adapter is caught and counts as a failed call, but the panic hook of the process runs first, and the
-//! standard hook prints the panic's payload. If an adapter's panic could quote a secret, install a hook that prints the
-//! location only: `std::panic::set_hook(Box::new(|panic| eprintln!("panicked at {:?}", panic.location())))`.
+//! The crate does not depend on `sqlx` or `kube`. It reads no environment variables, installs no subscriber and no panic
+//! hook, and owns every task that it starts.
+//!
+//! The broker catches a panic of an adapter and counts it as a failed call. But the panic hook of the process runs first,
+//! and the standard hook prints the payload. If a payload could contain a secret, install a hook that prints only the
+//! location: `std::panic::set_hook(Box::new(|panic| eprintln!("panicked at {:?}", panic.location())))`.
 //!
 //! | stage | what it does | module |
 //! |---|---|---|
 //! | declare | resolves, validates and stores a declaration | `declare` |
 //! | reconcile | one pass over one resource: observe, decide, act, persist | `reconcile` |
-//! | observe | reads cluster and mesh, and reduces them to facts | [`observe`] |
-//! | decide | what to do next: pure | [`decide`] |
-//! | act | sends what was decided to cluster, issuer and mesh | `act` |
+//! | observe | reads cluster and mesh, and reduces the readings to facts | [`observe`] |
+//! | decide | chooses the next effect; pure | [`decide`] |
+//! | act | performs the effects on cluster, issuer and mesh | `act` |
 //! | persist | stores phase, event and audit line in one transaction | `persist` |
 //! | emit | delivers stored events to the sink | `emit` |
-//! | sweep | finds what needs a pass, what is lost, and orphans | `sweep` |
-//! | runner | keeps a replica at work, and owns its tasks | `runner` |
-//! | service | the methods that callers and operators use | `service` |
-//! | explain | says why a resource is where it is | [`explain`] |
-//! | plan | says what the next pass would do | [`plan`] |
+//! | sweep | finds resources that need a pass, losses and orphans | `sweep` |
+//! | runner | runs the passes, sweeps and relay of a replica | `runner` |
+//! | service | has the methods for callers and operators | `service` |
+//! | explain | explains what blocks a resource | [`explain`] |
+//! | plan | shows the steps of the next pass | [`plan`] |
 //!
 //! Every part takes the same [`ports::Ports`] and the same [`BrokerConfig`]. The crate `broker-embed` wires them together
-//! over Postgres and Kubernetes, and is the one that embedders take. [`METRICS`] lists what is measured.
+//! over Postgres and Kubernetes, and is the crate for embedders. [`METRICS`] lists the metrics.
 
 // The stages of a resource, in order.
 mod declare;
@@ -33,14 +34,14 @@ mod act;
 mod persist;
 mod emit;
 
-// What runs them and what reports on them.
+// The parts that run the stages or report on them.
 mod sweep;
 mod runner;
 mod service;
 pub mod explain;
 pub mod plan;
 
-// Shared by all.
+// Shared by all modules.
 mod config;
 mod deadline;
 mod error;
@@ -59,7 +60,7 @@ pub use reconcile::{PassResult, Reconciler};
 pub use resource::ToJson;
 pub use runner::{BootError, Probe, ProbeFailure, Runner, StartError};
 pub use service::{
-    Absence, Basis, BrakeLosses, BrakeStatus, HoldUp, Service, Status, Unread, WaitOutcome,
+    Absence, Basis, BrakeLosses, BrakeStatus, HoldUp, Service, Status, UnreadResource, WaitOutcome,
 };
 pub use sweep::{Orphan, OrphanState, ResourceError, SweepReport, Sweeper, Work};
 pub use system::{SystemClock, SystemIds};

@@ -44,8 +44,8 @@ impl PassReading {
     }
 }
 
-/// Reads cluster and mesh, but no reference that only an apply needs. A missing reference must not keep a resource
-/// from failing, becoming Ready or being torn down.
+/// Reads cluster and mesh, but no reference that only an apply needs: a resource with a missing reference can still fail,
+/// become Ready or be torn down.
 pub(crate) async fn observe(
     ports: &TimedPorts,
     resource: &ProvisionedResource,
@@ -63,7 +63,7 @@ pub(crate) async fn observe(
     let live = live_xr(resource, xr)?;
     if let Some(xr) = live.as_deref().filter(|_| !RawObservation::needs_composed(resource.phase()))
     {
-        recorded = dropped(ports, resource, &blueprint, xr).await;
+        recorded = read_unreferenced(ports, resource, &blueprint, xr).await;
     }
     let raw = RawObservation {
         cluster,
@@ -72,7 +72,7 @@ pub(crate) async fn observe(
             references: xr.references.clone(),
             references_digest: xr.references_digest,
         }),
-        config_stands: provider_config.is_some(),
+        config_exists: provider_config.is_some(),
         recorded,
         labelled,
         node,
@@ -80,8 +80,8 @@ pub(crate) async fn observe(
     Ok(PassReading { raw, blueprint, xr: target.xr, live, provider_config })
 }
 
-/// Every object of a resource that may exist. A row without a ProviderConfig name has none: the name is recorded
-/// before the first apply.
+/// Every object of a resource that may exist. The row names the ProviderConfig before its first apply, so without a name
+/// none exists.
 pub(crate) fn target(resource: &ProvisionedResource, blueprint: &BlueprintVersionView) -> Target {
     let xr = XrTarget::new(resource.id(), resource.project_id(), Arc::clone(&blueprint.xrd));
     let substrate = resource.substrate();
@@ -90,18 +90,18 @@ pub(crate) fn target(resource: &ProvisionedResource, blueprint: &BlueprintVersio
         .with_recorded(substrate.clone().without_plain_data().composed().clone())
 }
 
-/// The composed kinds that the broker may read.
+/// The composed kinds of the blueprint without plain data, which the broker never reads.
 fn readable_kinds(blueprint: &BlueprintVersionView) -> Arc<[ComposedKind]> {
-    let plain = |it: &ComposedKind| PLAIN_DATA.contains(&(&it.api_version, &it.kind));
-    if blueprint.composed_kinds.iter().any(plain) {
-        return blueprint.composed_kinds.iter().filter(|it| !plain(it)).cloned().collect();
+    let is_plain_data = |it: &ComposedKind| PLAIN_DATA.contains(&(&it.api_version, &it.kind));
+    if blueprint.composed_kinds.iter().any(is_plain_data) {
+        return blueprint.composed_kinds.iter().filter(|it| !is_plain_data(it)).cloned().collect();
     }
     Arc::clone(&blueprint.composed_kinds)
 }
 
-/// Reads objects that a converging composite resource no longer refers to, so that the record stays bounded. It
-/// decides nothing: an unreadable object stays on record for the teardown.
-async fn dropped(
+/// Reads recorded objects that a converging composite resource no longer refers to, so that absent ones leave the
+/// record. After a failed read they stay on record for the teardown.
+async fn read_unreferenced(
     ports: &TimedPorts,
     resource: &ProvisionedResource,
     blueprint: &BlueprintVersionView,
@@ -127,7 +127,7 @@ pub(crate) fn is_listed(object: &ObjectReference, blueprint: &BlueprintVersionVi
     })
 }
 
-/// A direct read of the composite resource only. `None` if there is no row, or if it was never applied.
+/// Reads only the composite resource. `None` if the row does not exist or its composite resource was never applied.
 pub(crate) async fn read_applied(
     ports: &TimedPorts,
     id: ProvisionedResourceId,
@@ -169,8 +169,8 @@ async fn node(
     Ok(NodeObservation::of(resource.mesh_role(), registered))
 }
 
-/// In a teardown, a missing kind means absence: a kind is deleted only after its objects. While converging it is an
-/// error.
+/// In a teardown, a missing kind proves absence: Kubernetes removes a kind only after its objects. While converging, a
+/// missing kind is an error.
 fn live_xr(resource: &ProvisionedResource, xr: XrReading) -> Result<Option<Box<LiveXr>>, Error> {
     match xr {
         XrReading::Present(live) => Ok(Some(live)),

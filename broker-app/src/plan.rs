@@ -1,11 +1,11 @@
-//! Plan: what the next pass would do, and how the API server would answer. It writes nothing.
+//! Plan: the steps of the next pass, and the API server's response to each apply. It writes nothing.
 //!
-//! The steps come from [`crate::decide`], as in a pass. No effect is performed: each is recorded and answered as a
-//! success. The API server gets each manifest as a dry run, which fills in defaults and reports a refusal.
+//! The steps come from [`crate::decide`], as in a pass. A plan performs no effect: it records each one and assumes its
+//! success. It sends each manifest as a dry run, so the API server fills in defaults and reports a refusal.
 
 mod diff;
 mod json;
-mod rehearse;
+mod recorder;
 mod text;
 
 use broker_domain::{
@@ -22,14 +22,14 @@ use crate::error::Error;
 use crate::observe::Gate;
 use crate::observe::observe;
 use crate::service::Service;
-use crate::telemetry::trace;
-use rehearse::Rehearsal;
+use crate::telemetry::traceparent;
+use recorder::PlanRecorder;
 
 /// The steps of the next pass.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Plan {
-    /// The resource; for a declaration, an id that is not stored.
+    /// The resource; for a declaration, a new id that is not stored.
     pub resource: ProvisionedResourceId,
     /// The current phase.
     pub from: Phase,
@@ -92,7 +92,7 @@ pub struct PlannedApply {
     pub manifest: Value,
     /// The changes to the live object, field by field, without secrets.
     pub changes: Vec<FieldChange>,
-    /// The answer of the API server's dry run.
+    /// The API server's response to the dry run.
     pub answer: PlannedAnswer,
 }
 
@@ -110,7 +110,7 @@ pub enum ApplyPurpose {
     Reapply,
 }
 
-/// The API server's answer to a dry run.
+/// The API server's response to a dry run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlannedAnswer {
@@ -125,7 +125,7 @@ pub enum PlannedAnswer {
     },
     /// Another writer changed the object after it was read.
     Conflict,
-    /// There was no answer.
+    /// The API server did not respond.
     Unknown {
         /// The reason.
         because: String,
@@ -133,7 +133,7 @@ pub enum PlannedAnswer {
 }
 
 impl Plan {
-    /// The plan has no step.
+    /// Whether the plan has no step.
     pub fn is_nothing(&self) -> bool {
         self.steps.is_empty()
     }
@@ -159,13 +159,13 @@ impl Plan {
 }
 
 impl Service {
-    /// Plans the next pass over a resource, with the API server's answers.
+    /// Plans the next pass over a resource.
     ///
     /// # Errors
     ///
     /// `provisioned_resource_not_found`; the errors of a pass while it observes, such as a missing reference or a
     /// cluster that does not answer.
-    #[tracing::instrument(name = "broker.plan", skip_all, fields(resource = %id, traceparent = trace(context)))]
+    #[tracing::instrument(name = "broker.plan", skip_all, fields(resource = %id, traceparent = traceparent(context)))]
     pub async fn plan(
         &self,
         context: &RequestContext,
@@ -174,7 +174,7 @@ impl Service {
         let resource = self.get(context, id).await?;
         let entry = self.ports().schedule.read(|it| it.entry(id)).await?;
         let epoch = entry.as_ref().map_or(0, |entry| entry.epoch.get());
-        let mut plan = self.rehearse(resource, epoch.saturating_add(1)).await?;
+        let mut plan = self.plan_pass(resource, epoch.saturating_add(1)).await?;
         if entry.is_some_and(|entry| entry.paused) {
             plan.notes.push("it is paused: no pass runs until it is resumed".to_owned());
         }
@@ -183,45 +183,45 @@ impl Service {
 
     /// Plans the first pass of a declaration. Stores nothing and audits no refusal.
     ///
-    /// A declaration whose request id was accepted before is planned as the stored resource.
+    /// If the request id was accepted before, it plans the stored resource.
     ///
     /// # Errors
     ///
     /// As [`provision`](Self::provision), and as [`plan`](Self::plan).
-    #[tracing::instrument(name = "broker.plan_declaration", skip_all, fields(traceparent = trace(context)))]
+    #[tracing::instrument(name = "broker.plan_declaration", skip_all, fields(traceparent = traceparent(context)))]
     pub async fn plan_declaration(
         &self,
         context: &RequestContext,
         declaration: &Declaration,
     ) -> Result<Plan, Error> {
-        if let Some(first) = self.replay(context, declaration).await? {
+        if let Some(first) = self.find_replayed(context, declaration).await? {
             let mut plan = self.plan(context, first.id()).await?;
             let note = format!("this request was accepted before, as {}", first.id());
             plan.notes.insert(0, note);
             return Ok(plan);
         }
-        let admitted = self.examine(context, declaration).await?;
-        self.rehearse(admitted.change().resource().clone(), 1).await
+        let admitted = self.validate(context, declaration).await?;
+        self.plan_pass(admitted.change().resource().clone(), 1).await
     }
 
-    async fn rehearse(&self, resource: ProvisionedResource, epoch: u64) -> Result<Plan, Error> {
+    async fn plan_pass(&self, resource: ProvisionedResource, epoch: u64) -> Result<Plan, Error> {
         let ports = self.ports();
         let (id, from) = (resource.id(), resource.phase());
-        let mut rehearsal = Rehearsal::new(self, epoch);
+        let mut recorder = PlanRecorder::new(self, epoch);
         let project = resource.project_id();
-        let prepared = rehearsal.drive(PassState::prepare(resource, Mode::Live), None).await?;
+        let prepared = recorder.drive(PassState::prepare(resource, Mode::Live), None).await?;
         let reading = observe(ports, &prepared).await?;
         let (action, to) = next(&reading.facts(&prepared), prepared.phase());
         let resolved =
             reading.resolve(ports, &self.config().profiles, &prepared, (action, to)).await?;
         let acting = PassState::act(prepared, Mode::Live, resolved.observation.clone(), action);
-        let acted = rehearsal.drive(acting, Some(&resolved)).await?;
-        if !rehearsal.is_over() {
+        let acted = recorder.drive(acting, Some(&resolved)).await?;
+        if !recorder.has_ended() {
             let persisting =
                 PassState::persist(acted, Mode::Live, resolved.observation.clone(), to);
-            rehearsal.drive(persisting, Some(&resolved)).await?;
+            recorder.drive(persisting, Some(&resolved)).await?;
         }
-        let (steps, mut notes) = rehearsal.into_steps();
+        let (steps, mut notes) = recorder.into_steps();
         if action == Action::Apply && resolved.observation.gate == Gate::Closed {
             notes.push("the namespace of its Project is not ready: nothing is applied".to_owned());
         }

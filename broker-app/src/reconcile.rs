@@ -1,6 +1,6 @@
 //! One pass over one resource: claim, prepare, observe, decide, act, persist, release.
 
-mod home;
+mod home_cluster;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,18 +19,18 @@ use crate::act::drive;
 use crate::config::BrokerConfig;
 use crate::deadline::TimedPorts;
 use crate::decide::{EarlyExit, Mode, PassState};
-use crate::error::{Error, for_schedule};
+use crate::error::{Error, schedule_message};
 use crate::observe::observe;
 use crate::sweep::Orphans;
 use crate::telemetry;
-use home::Home;
+use home_cluster::HomeCluster;
 
 /// Reconciles resources, one pass at a time.
 #[derive(Clone)]
 pub struct Reconciler {
     ports: TimedPorts,
     config: Arc<BrokerConfig>,
-    home: Home,
+    home: HomeCluster,
 }
 
 /// The result of a pass.
@@ -48,7 +48,7 @@ pub enum PassResult {
     },
     /// It ended early, without an error.
     EndedEarly(EarlyExit),
-    /// No lease: another worker holds it, the resource is paused or terminal, or it does not exist.
+    /// No pass ran: another worker holds the lease, or the resource is paused, terminal or does not exist.
     NotClaimed,
 }
 
@@ -58,8 +58,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) lease: Lease,
     pub(crate) by: Attribution,
     /// When the claim was sent. The pass counts its lease from here, so it never overestimates the time left.
-    asked: Instant,
-    /// The last known version of the row, for the release of the lease.
+    claim_sent_at: Instant,
+    /// The last known version of the row; the release of the lease compares it.
     version: AtomicU64,
     /// A failure that did not stop the pass.
     deferred: Mutex<Option<Error>>,
@@ -76,25 +76,26 @@ impl<E: Into<Error>> From<E> for Abort {
     }
 }
 
-// The delays below are no settings. Each is a hint to the schedule for one row: a watch event or a sweep may come first, and no
-// result depends on them. They follow from Crossplane's and Kubernetes' own reaction times, not from an installation.
+// These delays are not settings: they follow from the reaction times of Crossplane and Kubernetes. A watch event or a
+// sweep may trigger the next pass earlier, and no result depends on them.
 
-/// Delay after a failure that may be rolled back, and after a row that disappeared. Also the first back-off of a pass that
-/// ended early: the state has changed, and the other writer needs time to finish.
-const SOON: Duration = Duration::from_millis(200);
+/// Delay after a failure that may be rolled back, and after a row that was purged. Also the first back-off of a pass that
+/// ended early: the other writer needs time to finish.
+const SHORT_DELAY: Duration = Duration::from_millis(200);
 
-/// First poll of a draining Node: most leave at once.
-const AT_ONCE: Duration = Duration::from_millis(10);
+/// First poll of a draining Node: most Nodes leave at once.
+const FIRST_DRAIN_POLL: Duration = Duration::from_millis(10);
 
 /// Longest poll interval of a draining Node.
-const SELDOM: Duration = Duration::from_secs(30);
+const LONGEST_DRAIN_POLL: Duration = Duration::from_secs(30);
 
-/// Delay after a deletion: remaining objects may be of a kind without a watch.
-const LATER: Duration = Duration::from_secs(2);
+/// Delay after a deletion: no watch may report the remaining objects.
+const DELETION_DELAY: Duration = Duration::from_secs(2);
 
-/// A completed pass, and when the next one is due if no hint is expected.
+/// A completed pass.
 struct CompletedPass {
     result: PassResult,
+    /// The delay of the next pass; `None` if a hint or the sweep triggers it.
     due_in: Option<Duration>,
     /// The pass read the composite resource armed, which ends an accepted loss.
     armed: bool,
@@ -104,14 +105,18 @@ impl Reconciler {
     /// Creates a reconciler over its ports.
     pub fn new(ports: Ports, config: impl Into<Arc<BrokerConfig>>) -> Self {
         let config = config.into();
-        Self { ports: TimedPorts::new(ports, &config.deadlines), config, home: Home::default() }
+        Self {
+            ports: TimedPorts::new(ports, &config.deadlines),
+            config,
+            home: HomeCluster::default(),
+        }
     }
 
     /// A claim request for rows that are bound to this replica's cluster, or to none.
     ///
     /// # Errors
     ///
-    /// As [`Cluster::identity`](broker_ports::Cluster::identity), until the first answer: a replica that does not
+    /// As [`Cluster::identity`](broker_ports::Cluster::identity), until the identity is known: a replica that does not
     /// know its cluster claims nothing.
     pub(crate) async fn claim_request(&self, target: ClaimTarget) -> Result<ClaimRequest, Error> {
         let BrokerConfig { worker, lease, .. } = &*self.config;
@@ -132,7 +137,7 @@ impl Reconciler {
         &self.config
     }
 
-    /// Runs one pass over a resource, due or not, unless another worker holds it.
+    /// Runs one pass over a resource, due or not, unless another worker holds its lease.
     ///
     /// # Errors
     ///
@@ -140,23 +145,23 @@ impl Reconciler {
     pub async fn reconcile(&self, id: ProvisionedResourceId) -> Result<PassResult, Error> {
         if self.config.mode == Mode::DryRun {
             let outcome = self.observe_only(id).await;
-            telemetry::passed(&outcome);
+            telemetry::pass_finished(&outcome);
             return outcome;
         }
         let request = self.claim_request(ClaimTarget::One(id)).await?;
-        let asked = Instant::now();
+        let claim_sent_at = Instant::now();
         let claimed = self.ports.schedule.write(|it| it.claim(&request)).await?;
         let Some(lease) = claimed.into_iter().next() else {
-            telemetry::passed(&Ok(PassResult::NotClaimed));
+            telemetry::pass_finished(&Ok(PassResult::NotClaimed));
             return Ok(PassResult::NotClaimed);
         };
-        self.work(lease, asked).await
+        self.run_claimed(lease, claim_sent_at).await
     }
 
-    /// Observes and decides in a dry run. It takes no lease, which would block a live replica.
+    /// Observes and decides in a dry run. It takes no lease, because a lease would block a live replica.
     async fn observe_only(&self, id: ProvisionedResourceId) -> Result<PassResult, Error> {
         let row = self.ports.repository.read(|it| it.get_by_id(id)).await?;
-        let Some(resource) = row.filter(|row| !row.at_rest()) else {
+        let Some(resource) = row.filter(|row| !row.is_settled()) else {
             return Ok(PassResult::NotClaimed);
         };
         let reading = observe(&self.ports, &resource).await?;
@@ -170,28 +175,36 @@ impl Reconciler {
     pub(crate) async fn follow_hint(&self, id: ProvisionedResourceId) -> Result<PassResult, Error> {
         let passed = self.reconcile(id).await?;
         if passed == PassResult::NotClaimed {
-            Orphans::new(&self.ports, &self.config).hinted(id).await?;
+            Orphans::new(&self.ports, &self.config).follow_hint(id).await?;
         }
         Ok(passed)
     }
 
     /// Runs the pass of a claimed lease, and releases the lease.
-    pub(crate) async fn work(&self, lease: Lease, asked: Instant) -> Result<PassResult, Error> {
-        let outcome = self.hold(lease, asked).await;
-        telemetry::passed(&outcome);
+    pub(crate) async fn run_claimed(
+        &self,
+        lease: Lease,
+        claim_sent_at: Instant,
+    ) -> Result<PassResult, Error> {
+        let outcome = self.run_and_release(lease, claim_sent_at).await;
+        telemetry::pass_finished(&outcome);
         outcome
     }
 
-    async fn hold(&self, lease: Lease, asked: Instant) -> Result<PassResult, Error> {
+    async fn run_and_release(
+        &self,
+        lease: Lease,
+        claim_sent_at: Instant,
+    ) -> Result<PassResult, Error> {
         if lease.takeover {
-            telemetry::taken_over();
+            telemetry::lease_taken_over();
             tracing::warn!(resource = %lease.resource, epoch = %lease.epoch, "a lease was taken over");
         }
         let correlation = format!("pass:{}:{}", lease.resource, lease.epoch);
         let by = Attribution::new(Actor::system(), CorrelationId::new(correlation)?);
         let version = AtomicU64::new(Version::UNSTORED.get());
         let (ports, config, deferred) = (&self.ports, &self.config, Mutex::default());
-        let pass = Pass { ports, config, lease, by, asked, version, deferred };
+        let pass = Pass { ports, config, lease, by, claim_sent_at, version, deferred };
         let outcome = match pass.run().await {
             Ok(completed) => Ok(completed),
             Err(Abort::Ended(exit)) => Ok(CompletedPass {
@@ -201,7 +214,7 @@ impl Reconciler {
             }),
             Err(Abort::Failed(error)) => Err(error),
         };
-        pass.give_back(&outcome).await?;
+        pass.release_lease(&outcome).await?;
         outcome.map(|completed| completed.result)
     }
 }
@@ -211,14 +224,13 @@ impl Reconciler {
 /// Usually `None`: re-deciding unchanged facts is a no-op, and changes arrive as hints (queued while a pass runs) or
 /// through the sweep. This includes a decided phase that a brake or a dry run did not store.
 ///
-/// Two cases have no hint. No watch reports that a Node has left, so the pass polls: each wait is as long as the
-/// phase has lasted, because a drain may take long. A clock skew between replicas only shifts these polls. And a new
-/// failure may have to be rolled back.
+/// Two cases have no hint. First, no watch reports that a Node has left, so passes poll: each wait is as long as the
+/// phase has lasted. Clock skew between replicas only shifts these polls. Second, a new failure may need a rollback.
 fn due_in(action: Action, from: Phase, to: Phase, in_phase: Duration) -> Option<Duration> {
     match action {
-        Action::DeregisterNode => Some(in_phase.clamp(AT_ONCE, SELDOM)),
-        Action::DeleteSubstrate if from != to => Some(LATER),
-        Action::Noop if from != to && to == Phase::Failed => Some(SOON),
+        Action::DeregisterNode => Some(in_phase.clamp(FIRST_DRAIN_POLL, LONGEST_DRAIN_POLL)),
+        Action::DeleteSubstrate if from != to => Some(DELETION_DELAY),
+        Action::Noop if from != to && to == Phase::Failed => Some(SHORT_DELAY),
         Action::Noop | Action::Apply | Action::DeleteSubstrate => None,
     }
 }
@@ -228,10 +240,10 @@ impl Pass<'_> {
     async fn run(&self) -> Result<CompletedPass, Abort> {
         let Pass { ports, config, .. } = self;
         let mode = config.mode;
-        let Some(resource) = self.reread().await? else {
+        let Some(resource) = self.read_row().await? else {
             return Ok(CompletedPass {
                 result: PassResult::NotClaimed,
-                due_in: Some(SOON),
+                due_in: Some(SHORT_DELAY),
                 armed: false,
             });
         };
@@ -240,9 +252,9 @@ impl Pass<'_> {
         let resource = drive(self, PassState::prepare(resource, mode), None).await?; // I/O: rollback request, closing of tokens
         let reading = observe(ports, &resource).await?; // I/O: cluster and mesh, read only
         let (action, to) = next(&reading.facts(&resource), resource.phase()); // pure
-        let resolved = reading.resolve(ports, &config.profiles, &resource, (action, to)).await?; // I/O: what acting needs, read only
+        let resolved = reading.resolve(ports, &config.profiles, &resource, (action, to)).await?; // I/O: input of the act stage, read only
         let acting = PassState::act(resource, mode, resolved.observation.clone(), action);
-        let resource = drive(self, acting, Some(&resolved)).await?; // I/O: the effects that the pure step asks for
+        let resource = drive(self, acting, Some(&resolved)).await?; // I/O: the effects of the act stage
         let persisting = PassState::persist(resource, mode, resolved.observation.clone(), to);
         let resource = drive(self, persisting, Some(&resolved)).await?; // I/O: phase, event and audit line, one transaction
         let in_phase = ports.clock.now() - resource.phase_entered_at();
@@ -250,12 +262,12 @@ impl Pass<'_> {
         if let Some(error) = resolved.unresolved.or_else(|| self.take_deferred()) {
             return Err(Abort::Failed(error));
         }
-        let armed = resolved.observation.stands_armed();
+        let armed = resolved.observation.is_armed();
         Ok(CompletedPass { result: PassResult::Completed { action, from, to }, due_in, armed })
     }
 
     /// Reads the row under the lease; an earlier read may be stale.
-    async fn reread(&self) -> Result<Option<ProvisionedResource>, Error> {
+    async fn read_row(&self) -> Result<Option<ProvisionedResource>, Error> {
         let row = self.ports.repository.read(|it| it.get_by_id(self.lease.resource)).await?;
         if let Some(resource) = &row {
             self.version.store(resource.version().get(), Ordering::Relaxed);
@@ -272,10 +284,10 @@ impl Pass<'_> {
         self.deferred.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The time limit of the next call: no call may run in the margin before the lease ends.
-    pub(crate) fn left(&self) -> Result<Duration, Error> {
+    /// The time limit of the next call: every call has to return before the margin at the end of the lease.
+    pub(crate) fn time_left(&self) -> Result<Duration, Error> {
         let usable = self.config.lease.saturating_sub(self.config.lease_margin);
-        match usable.checked_sub(self.asked.elapsed()) {
+        match usable.checked_sub(self.claim_sent_at.elapsed()) {
             Some(left) if !left.is_zero() => Ok(left),
             Some(_) | None => Err(Error::LeaseRanOut),
         }
@@ -284,16 +296,16 @@ impl Pass<'_> {
     /// Logs and measures a committed phase change.
     pub(crate) fn committed(&self, before: &ProvisionedResource, change: &Change) {
         let resource = change.resource();
-        telemetry::changed(before, resource);
+        telemetry::phase_changed(before, resource);
         self.version.store(resource.version().get(), Ordering::Relaxed);
         if let Some(from) = change.previous_phase().filter(|from| *from != resource.phase()) {
             tracing::info!(resource = %resource.id(), %from, to = %resource.phase(), "the phase changed");
         }
     }
 
-    /// Releases the lease. A failed release is ignored after a failed pass, because the lease expires. After a
-    /// successful pass it is returned, or the store's failure would stay unreported.
-    async fn give_back(&self, outcome: &Result<CompletedPass, Error>) -> Result<(), Error> {
+    /// Releases the lease. After a failed pass, an error of the release is ignored: the lease expires. After a
+    /// successful pass it is returned, because no other call would report the failure of the store.
+    async fn release_lease(&self, outcome: &Result<CompletedPass, Error>) -> Result<(), Error> {
         let version_read = self.version.load(Ordering::Relaxed);
         // A row that could not be read has no version to compare; the schedule still counts the failure.
         let version_read = Version::new(version_read).unwrap_or(Version::UNSTORED);
@@ -302,16 +314,16 @@ impl Pass<'_> {
             Ok(CompletedPass { result: PassResult::EndedEarly(exit), .. }) => PassOutcome::Ended {
                 reason: exit.as_str().to_owned(),
                 message: exit.message().to_owned(),
-                backoff: Backoff::new(SOON, backoff.longest),
+                backoff: Backoff::new(SHORT_DELAY, backoff.longest),
             },
             Ok(CompletedPass { due_in, armed: true, .. }) => {
-                PassOutcome::Stands { due_in: *due_in }
+                PassOutcome::SucceededArmed { due_in: *due_in }
             }
             Ok(CompletedPass { due_in, .. }) => PassOutcome::Succeeded { due_in: *due_in },
-            Err(error) => failed(error, backoff),
+            Err(error) => failed_outcome(error, backoff),
         };
-        let (schedule, reported) = (&self.ports.schedule, &outcome_for_schedule);
-        let released = schedule.write(|it| it.release(&self.lease, version_read, reported)).await;
+        let (schedule, report) = (&self.ports.schedule, &outcome_for_schedule);
+        let released = schedule.write(|it| it.release(&self.lease, version_read, report)).await;
         match (released, outcome) {
             (Err(error), Ok(_)) => Err(error),
             (Ok(_) | Err(_), _) => Ok(()),
@@ -320,10 +332,10 @@ impl Pass<'_> {
 }
 
 /// What a failed pass reports to the schedule.
-pub(crate) fn failed(error: &Error, backoff: Backoff) -> PassOutcome {
+pub(crate) fn failed_outcome(error: &Error, backoff: Backoff) -> PassOutcome {
     PassOutcome::Failed {
         reason: error.reason().to_owned(),
-        message: for_schedule(error),
+        message: schedule_message(error),
         retry_after: error.retry_after(),
         backoff,
     }
@@ -334,27 +346,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pass_without_an_expected_hint_is_rescheduled() {
+    fn next_pass_is_scheduled_only_if_no_hint_will_come() {
         use Phase::{Deprovisioning, Deregistering, Failed, Pending, Provisioning, Ready};
         for (action, from, to, expected, why) in [
             (Action::Noop, Provisioning, Provisioning, None, "a hint reports the next change"),
             (Action::Apply, Pending, Provisioning, None, "unchanged facts need no pass"),
             (Action::Noop, Provisioning, Ready, None, "it is settled"),
-            (Action::Noop, Provisioning, Failed, Some(SOON), "it may have to be rolled back"),
+            (
+                Action::Noop,
+                Provisioning,
+                Failed,
+                Some(SHORT_DELAY),
+                "it may have to be rolled back",
+            ),
             (Action::Noop, Failed, Failed, None, "it is terminal"),
             (
                 Action::DeleteSubstrate,
                 Deregistering,
                 Deprovisioning,
-                Some(LATER),
-                "leftovers may have no watch",
+                Some(DELETION_DELAY),
+                "remaining objects may have no watch",
             ),
             (Action::DeleteSubstrate, Deprovisioning, Deprovisioning, None, "the watch reports it"),
             (
                 Action::DeregisterNode,
                 Deregistering,
                 Deregistering,
-                Some(AT_ONCE),
+                Some(FIRST_DRAIN_POLL),
                 "no watch reports it",
             ),
         ] {
@@ -363,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_drain_is_polled_ever_less_often() {
+    fn slow_drain_is_polled_less_and_less_often() {
         let deregistering = Phase::Deregistering;
         let (mut elapsed, mut polls) = (Duration::ZERO, 0);
         while elapsed < Duration::from_mins(10) {
@@ -371,6 +389,6 @@ mod tests {
             elapsed += wait.unwrap();
             polls += 1;
         }
-        assert_eq!(polls, 32, "13 in the first 41 seconds, and then one in each half minute");
+        assert_eq!(polls, 32, "13 polls in the first 41 seconds, then one every 30 seconds");
     }
 }

@@ -1,4 +1,4 @@
-//! A resource for programs. The keys are listed in `docs/cli.md`; keys are added, never changed or removed.
+//! A resource as JSON. `docs/cli.md` lists the keys; keys are added, never changed or removed.
 
 use broker_domain::{ClusterId, ProvisionedResource};
 use broker_ports::wire;
@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::explain::reference;
 
-/// What can be sent to a program, as [`Explanation`](crate::explain::Explanation) and [`Plan`](crate::plan::Plan) can.
+/// Conversion to a JSON object. [`Explanation`](crate::explain::Explanation) and [`Plan`](crate::plan::Plan) have the same
+/// method.
 pub trait ToJson {
     /// As a JSON object.
     fn to_json(&self) -> Value;
@@ -18,7 +19,7 @@ impl ToJson for ProvisionedResource {
             |failure| json!({"step": failure.step().as_str(), "reason": failure.reason().as_str()}),
         );
         let substrate = self.substrate();
-        // Stored as canonical JSON; what is not would have been refused when the row was read.
+        // Always valid: reading a row refuses parameters that are not canonical JSON.
         let parameters: Value =
             serde_json::from_str(self.parameters().as_json()).unwrap_or_default();
         json!({
@@ -29,7 +30,7 @@ impl ToJson for ProvisionedResource {
             "cloud_credential_id": self.cloud_credential_id().to_string(),
             "phase": self.phase().as_str(),
             "phase_entered_at": wire::rfc3339(self.phase_entered_at()),
-            "at_rest": self.at_rest(),
+            "at_rest": self.is_settled(),
             "failure": failure,
             "mesh_role": self.mesh_role().as_str(),
             "on_failure": self.on_failure().as_str(),

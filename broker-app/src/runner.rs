@@ -1,13 +1,13 @@
 //! The runner: runs passes, sweeps and the relay of one replica until it is stopped, and owns every task that it
 //! starts.
 //!
-//! Work has three sources. Claims return due work: declarations, deletions and retries, at once after a wake-up of
-//! the store. Hints report changes on the cluster. The sweep finds everything else.
+//! Work has three sources. Claims return due work: declarations, deletions and retries. The store wakes the runner up
+//! when work becomes due. Hints report changes on the cluster. The sweep finds everything else.
 
 mod run_loop;
 mod check;
 mod background;
-mod hinted;
+mod hint_backoff;
 mod lanes;
 mod probe;
 mod purge;
@@ -92,11 +92,11 @@ impl Runner {
         self.probe.clone()
     }
 
-    /// Runs the boot sweep, and refuses to start if a dependency of the broker fails.
+    /// Runs the boot sweep. Fails if the store or the cluster does not answer, and in strict mode on any error.
     ///
     /// # Errors
     ///
-    /// [`BootError`].
+    /// [`BootError`] with the cause.
     pub async fn boot(&self) -> Result<(Vec<Work>, SweepReport), BootError> {
         let swept = self.sweeper.sweep().await;
         self.probe.swept(&swept);
@@ -118,25 +118,25 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// [`BootError`]; after the boot it does not fail. It can be called again.
+    /// [`BootError`]; after the boot it does not fail. To retry, call it again.
     pub async fn run(&self, stop: impl Future<Output = ()> + Send) -> Result<(), BootError> {
         telemetry::describe_metrics();
         // The watches start first, because the boot sweep needs their lists anyway.
         let mut watches = JoinSet::new();
-        let cluster = Arc::clone(self.reconciler.ports().cluster.port());
+        let cluster = Arc::clone(self.reconciler.ports().cluster.without_deadline());
         watches.spawn(async move { cluster.watch().await });
-        let ran = Box::pin(self.boot_and_work(stop)).await;
+        let ran = Box::pin(self.boot_and_loop(stop)).await;
         watches.shutdown().await;
         ran
     }
 
-    async fn boot_and_work(&self, stop: impl Future<Output = ()>) -> Result<(), BootError> {
-        // Subscribed before the boot sweep, so that a change after the sweep's read arrives as a hint.
+    async fn boot_and_loop(&self, stop: impl Future<Output = ()>) -> Result<(), BootError> {
+        // Subscribes before the boot sweep, so that a change after the sweep's read arrives as a hint.
         let hints = self.reconciler.ports().cluster.read(Cluster::hints).await.ok();
         let (work, _) = self.boot().await?;
         let mut run_loop = RunLoop::new(self);
         run_loop.enqueue(work);
-        run_loop.until(stop, hints).await;
+        run_loop.run_until(stop, hints).await;
         run_loop.finish(self.config().stop_within).await;
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Service: the facade for embedders, to declare, delete, read and operate resources.
 //!
 //! **The broker does not authorise.** The code that builds a [`RequestContext`] has authorised its actor. The service
-//! only checks the scope: a resource outside of it does not exist for the caller.
+//! only checks the scope: for the caller, a resource outside of the scope does not exist.
 //!
 //! Every call returns at once with the current resource. The reconciler does the work; a declaration or deletion
 //! wakes it up.
@@ -9,7 +9,7 @@
 mod brake;
 mod events;
 mod history;
-mod race;
+mod write_retry;
 mod replace;
 mod retry;
 mod status;
@@ -27,9 +27,9 @@ use crate::config::BrokerConfig;
 use crate::deadline::TimedPorts;
 use crate::error::Error;
 use crate::runner::Probe;
-use crate::telemetry::trace;
+use crate::telemetry::traceparent;
 
-pub use brake::{Absence, BrakeLosses, BrakeStatus, Unread};
+pub use brake::{Absence, BrakeLosses, BrakeStatus, UnreadResource};
 pub use status::{Basis, HoldUp, Status};
 
 /// The broker's API for callers.
@@ -69,9 +69,9 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// `provisioned_resource_not_found` when there is none within the scope, even if another Project has an
+    /// `provisioned_resource_not_found` when the scope has no resource of this id, even if another Project has an
     /// unreadable row of that id; `repository_…`.
-    #[tracing::instrument(name = "broker.get", skip_all, fields(resource = %id, traceparent = trace(context)))]
+    #[tracing::instrument(name = "broker.get", skip_all, fields(resource = %id, traceparent = traceparent(context)))]
     pub async fn get(
         &self,
         context: &RequestContext,
@@ -84,16 +84,16 @@ impl Service {
         get.await?.ok_or_else(|| id.not_found().into())
     }
 
-    /// A page of resources within the scope. `updated_since` is the backstop of a caller that follows events: see
-    /// [`Repository::list`](broker_ports::Repository::list).
+    /// A page of resources within the scope. A caller that follows events uses `updated_since` to find missed changes:
+    /// see [`Repository::list`](broker_ports::Repository::list).
     ///
-    /// [`unreadable`](ListPage::unreadable) has each resource whose row cannot be read, with the error. Show it, or a
-    /// caller takes the resource for deleted.
+    /// [`unreadable`](ListPage::unreadable) has each resource whose row cannot be read, with the error. Show these
+    /// resources too; otherwise they look deleted.
     ///
     /// # Errors
     ///
     /// `assignment_not_found` when the query names a Project outside of the scope; `repository_…`.
-    #[tracing::instrument(name = "broker.list", skip_all, fields(traceparent = trace(context)))]
+    #[tracing::instrument(name = "broker.list", skip_all, fields(traceparent = traceparent(context)))]
     pub async fn list(
         &self,
         context: &RequestContext,
@@ -109,24 +109,24 @@ impl Service {
         self.ports.repository.read(|it| it.list(&query)).await
     }
 
-    /// Accepts the deletion of a resource. Idempotent, also for a Deleted one.
+    /// Requests the deletion of a resource. Idempotent, also for a Deleted one.
     ///
     /// # Errors
     ///
-    /// `provisioned_resource_not_found`; `stale_write` if the resource kept changing; `repository_…`.
-    #[tracing::instrument(name = "broker.deprovision", skip_all, fields(resource = %id, traceparent = trace(context)))]
+    /// `provisioned_resource_not_found`; `stale_write` if other writes won every attempt; `repository_…`.
+    #[tracing::instrument(name = "broker.deprovision", skip_all, fields(resource = %id, traceparent = traceparent(context)))]
     pub async fn deprovision(
         &self,
         context: &RequestContext,
         id: ProvisionedResourceId,
     ) -> Result<ProvisionedResource, Error> {
-        let mut race = self.race(context, self.get(context, id).await?);
+        let mut retry = self.write_retry(context, self.get(context, id).await?);
         loop {
-            let Some(change) = race.resource().request_deletion(self.stamp()) else {
-                return Ok(race.resource().clone());
+            let Some(change) = retry.resource().request_deletion(self.stamp()) else {
+                return Ok(retry.resource().clone());
             };
-            if let Some(leaving) = race.attempt(WriteKind::DeletionIntent, &change).await? {
-                return Ok(leaving);
+            if let Some(written) = retry.attempt(WriteKind::DeletionIntent, &change).await? {
+                return Ok(written);
             }
         }
     }
@@ -135,8 +135,8 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// `provisioned_resource_not_found`, also when it was purged meanwhile; `repository_…`.
-    #[tracing::instrument(name = "broker.wait_for", skip_all, fields(resource = %id, traceparent = trace(context)))]
+    /// `provisioned_resource_not_found`, also when the resource is purged during the wait; `repository_…`.
+    #[tracing::instrument(name = "broker.wait_for", skip_all, fields(resource = %id, traceparent = traceparent(context)))]
     pub async fn wait_for(
         &self,
         context: &RequestContext,
@@ -181,9 +181,9 @@ impl Service {
 
 /// Whether the reconciler alone can bring a resource into a phase, without a deletion request of a caller.
 fn can_still_reach(resource: &ProvisionedResource, phase: Phase) -> bool {
-    if resource.at_rest() {
+    if resource.is_settled() {
         return false;
     }
-    let leaves = resource.phase().is_teardown() || resource.phase() == Phase::Failed;
-    !leaves || phase.is_teardown()
+    let is_leaving = resource.phase().is_teardown() || resource.phase() == Phase::Failed;
+    !is_leaving || phase.is_teardown()
 }

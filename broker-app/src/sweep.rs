@@ -7,7 +7,7 @@ mod triage;
 mod orphan_scan;
 mod snapshot;
 mod losses;
-mod memory;
+mod sorted_by_id;
 mod orphans;
 mod circuit_breaker;
 mod report;
@@ -23,42 +23,42 @@ use futures_util::future::join;
 use tokio::time::Instant;
 
 pub(crate) use losses::is_expected;
-use memory::Memory;
 use orphan_scan::Kinds;
 pub(crate) use orphans::Orphans;
 pub use orphans::{Orphan, OrphanState};
 pub use report::{ResourceError, SweepReport};
 use run::SweepRun;
 pub(crate) use settled::settled;
+use sorted_by_id::Fingerprints;
 
 use crate::config::BrokerConfig;
 use crate::deadline::TimedPorts;
 use crate::error::Error;
 use crate::telemetry;
 
-/// Finds what needs a pass.
+/// Finds the resources that need a pass, and orphans.
 pub struct Sweeper {
     ports: TimedPorts,
     config: Arc<BrokerConfig>,
-    known: Mutex<Known>,
+    memory: Mutex<SweepMemory>,
 }
 
 /// State that one sweep hands to the next.
 #[derive(Default)]
-struct Known {
-    /// Fingerprints of the last sweep's observations.
-    rows: Memory,
-    /// Set when the last sweep ran out of time.
+struct SweepMemory {
+    /// The fingerprint of each row in the last sweep.
+    rows: Fingerprints,
+    /// The last visited row, if the last sweep ran out of time.
     resume_after: Option<ProvisionedResourceId>,
     kinds: Kinds,
 }
 
-/// A resource that needs a pass, and the lane of that pass.
+/// A resource that needs a pass, and the lane for the pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Work {
     /// The resource.
     pub resource: ProvisionedResourceId,
-    /// Its Project, for fair ordering.
+    /// Its Project; the work of different Projects is interleaved.
     pub project: ProjectId,
     /// Its lane.
     pub lane: Lane,
@@ -70,7 +70,7 @@ impl Sweeper {
     /// Creates a sweeper over the reconciler's ports.
     pub fn new(ports: Ports, config: impl Into<Arc<BrokerConfig>>) -> Self {
         let config = config.into();
-        Self { ports: TimedPorts::new(ports, &config.deadlines), config, known: Mutex::default() }
+        Self { ports: TimedPorts::new(ports, &config.deadlines), config, memory: Mutex::default() }
     }
 
     /// Sweeps without a time limit; see [`sweep_within`](Self::sweep_within).
@@ -100,7 +100,7 @@ impl Sweeper {
                 tracing::warn!(%resource, reason, error = message, "a resource could not be swept");
             }
         }
-        telemetry::swept(started.elapsed(), &swept);
+        telemetry::sweep_finished(started.elapsed(), &swept);
         swept
     }
 
@@ -110,10 +110,10 @@ impl Sweeper {
         within: Duration,
     ) -> Result<(Vec<Work>, SweepReport), Error> {
         let cluster = self.ports.cluster.read(Cluster::identity).await?;
-        let known = self.take_known();
-        let mut page = self.page(known.resume_after).await?;
-        let mut run = SweepRun::new(&self.ports, &self.config, cluster, known);
-        let deferred = loop {
+        let memory = self.take_memory();
+        let mut page = self.page(memory.resume_after).await?;
+        let mut run = SweepRun::new(&self.ports, &self.config, cluster, memory);
+        let deferred_after = loop {
             let next = page.next;
             // The store reads the next page while this one is processed.
             let (visited, following) = join(run.visit_page(page), self.page_after(next)).await;
@@ -123,12 +123,12 @@ impl Sweeper {
                 Some(_) | None => break next,
             }
         };
-        run.brake().await?;
-        if deferred.is_none() {
+        run.set_brakes().await?;
+        if deferred_after.is_none() {
             run.scan_for_orphans().await;
         }
-        let (known, work, report) = run.end(deferred);
-        self.remember(known);
+        let (memory, work, report) = run.finish(deferred_after);
+        self.store_memory(memory);
         Ok((work, report))
     }
 
@@ -149,11 +149,11 @@ impl Sweeper {
     }
 
     /// Takes the state of the last sweep. A sweep that fails does not put it back, so the next one starts without it.
-    fn take_known(&self) -> Known {
-        std::mem::take(&mut *self.known.lock().unwrap_or_else(PoisonError::into_inner))
+    fn take_memory(&self) -> SweepMemory {
+        std::mem::take(&mut *self.memory.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn remember(&self, known: Known) {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
+    fn store_memory(&self, memory: SweepMemory) {
+        *self.memory.lock().unwrap_or_else(PoisonError::into_inner) = memory;
     }
 }

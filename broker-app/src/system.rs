@@ -1,4 +1,4 @@
-//! The machine's own clock and ids, for the ports [`Clock`] and [`IdSource`].
+//! The default adapters of the ports [`Clock`] and [`IdSource`].
 
 use broker_domain::{EventId, ProvisionedResourceId};
 use broker_ports::{Clock, IdSource, WorkerId};
@@ -14,10 +14,7 @@ pub struct SystemClock;
 pub struct SystemIds;
 
 impl Clock for SystemClock {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the clock that the Clock port stands for"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is the adapter behind the Clock port")]
     fn now(&self) -> OffsetDateTime {
         OffsetDateTime::now_utc()
     }
@@ -33,20 +30,17 @@ impl IdSource for SystemIds {
     }
 }
 
-/// A name for this replica that no other replica and no other start has.
+/// A name for this replica, unique per replica and per start.
 pub(crate) fn new_worker() -> WorkerId {
     WorkerId::of_replica(new_uuid())
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the source that the IdSource port stands for"
-)]
+#[expect(clippy::disallowed_methods, reason = "this is the adapter behind the IdSource port")]
 fn new_uuid() -> Uuid {
     Uuid::now_v7()
 }
 
-/// A new id of any kind. Only the nil UUID is refused, and that is never minted.
+/// A new id of any kind. The loop ends at once: an id refuses only the nil UUID, which `new_uuid` never returns.
 fn new_id<T: TryFrom<Uuid>>() -> T {
     loop {
         if let Ok(id) = T::try_from(new_uuid()) {
@@ -76,21 +70,21 @@ mod tests {
         }
     }
 
-    struct Replicas;
+    struct SystemIdReplicas;
 
-    impl IdSourceUnderTest for Replicas {
+    impl IdSourceUnderTest for SystemIdReplicas {
         fn replica(&self) -> Arc<dyn IdSource> {
             Arc::new(SystemIds)
         }
     }
 
     #[tokio::test]
-    async fn the_ids_keep_the_contract_of_an_id_source() {
-        id_source_suite().run(async || Replicas).await.assert_passed();
+    async fn system_ids_pass_the_id_source_contract() {
+        id_source_suite().run(async || SystemIdReplicas).await.assert_passed();
     }
 
     #[tokio::test]
-    async fn the_clock_keeps_the_contract_of_a_clock() {
+    async fn system_clock_passes_the_clock_contract() {
         clock_suite().run(async || SystemClock).await.assert_passed();
     }
 }

@@ -1,6 +1,6 @@
 //! The metrics of the broker, in one table.
 //!
-//! All go through the `metrics` facade; the host installs the recorder. Label values come from closed sets: a
+//! They go through the `metrics` facade; the embedder installs the recorder. Label values come from closed sets: a
 //! resource, Project or message never becomes a label. `docs/metrics.md` is generated from [`METRICS`], and a test
 //! compares the table with a running broker.
 
@@ -55,7 +55,7 @@ pub struct Label {
     pub values: fn() -> Vec<&'static str>,
 }
 
-pub(crate) fn trace(context: &RequestContext) -> Option<&str> {
+pub(crate) fn traceparent(context: &RequestContext) -> Option<&str> {
     context.traceparent().map(TraceParent::as_str)
 }
 
@@ -189,7 +189,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: PURGED,
         kind: MetricKind::Counter,
-        labels: &[Label { name: "what", values: purged_things }],
+        labels: &[Label { name: "what", values: purged_kinds }],
         help: "Resources and events purged after their retention.",
         unit: Unit::Count,
     },
@@ -199,17 +199,17 @@ pub const METRICS: &[Metric] = &[
 const NO_REASON: &str = "none";
 
 fn phases() -> Vec<&'static str> {
-    let kept = Phase::ALL.iter().filter(|phase| **phase != Phase::Deleted);
-    kept.map(|phase| phase.as_str()).collect()
+    let not_deleted = Phase::ALL.iter().filter(|phase| **phase != Phase::Deleted);
+    not_deleted.map(|phase| phase.as_str()).collect()
 }
 
 fn reasons() -> Vec<&'static str> {
     let ports = PortName::ALL
         .iter()
         .flat_map(|port| FailureClass::ALL.iter().map(|class| port_reason(*port, *class)));
-    let unfit = Error::Platform(DomainError::invalid("", ""));
+    let platform = Error::Platform(DomainError::invalid("", ""));
     let own =
-        [NO_REASON, Error::LeaseRanOut.reason(), Error::Internal("").reason(), unfit.reason()];
+        [NO_REASON, Error::LeaseRanOut.reason(), Error::Internal("").reason(), platform.reason()];
     let exits = EarlyExit::ALL.iter().map(|exit| exit.as_str());
     own.into_iter().chain(exits).chain(DomainError::REASONS).chain(ports).collect()
 }
@@ -252,7 +252,7 @@ fn deliveries() -> Vec<&'static str> {
     vec!["delivered", "claim_lost", "delayed", "rejected", "dead_letter"]
 }
 
-fn purged_things() -> Vec<&'static str> {
+fn purged_kinds() -> Vec<&'static str> {
     vec!["resources", "events"]
 }
 
@@ -267,7 +267,7 @@ pub fn describe_metrics() {
     }
 }
 
-pub(crate) fn passed(outcome: &Result<PassResult, Error>) {
+pub(crate) fn pass_finished(outcome: &Result<PassResult, Error>) {
     let (result, reason) = match outcome {
         Ok(PassResult::Completed { .. }) => ("through", NO_REASON),
         Ok(PassResult::EndedEarly(exit)) => ("ended", exit.as_str()),
@@ -277,28 +277,28 @@ pub(crate) fn passed(outcome: &Result<PassResult, Error>) {
     counter!(PASSES, "result" => result, "reason" => reason).increment(1);
 }
 
-pub(crate) fn panicked() {
+pub(crate) fn pass_panicked() {
     counter!(PASSES, "result" => "panicked", "reason" => NO_REASON).increment(1);
 }
 
-pub(crate) fn permit(permit: Permit) {
+pub(crate) fn permit_requested(permit: Permit) {
     let [granted, braked, over_budget] = PERMIT_ANSWERS;
     let answer = match permit {
         Permit::Granted => granted,
         Permit::Braked => braked,
         Permit::OverBudget => over_budget,
-        // A lost race, which the result of the pass counts.
+        // A lost race: the result of the pass counts it.
         Permit::Stale | Permit::LeaseLost => return,
     };
     counter!(PERMITS, "answer" => answer).increment(1);
 }
 
-pub(crate) fn taken_over() {
+pub(crate) fn lease_taken_over() {
     counter!(TAKEOVERS).increment(1);
 }
 
 /// Records the time in the previous phase, if the phase changed.
-pub(crate) fn changed(before: &ProvisionedResource, after: &ProvisionedResource) {
+pub(crate) fn phase_changed(before: &ProvisionedResource, after: &ProvisionedResource) {
     if before.phase() != after.phase() {
         let spent = after.phase_entered_at() - before.phase_entered_at();
         let phase = before.phase().as_str();
@@ -306,7 +306,7 @@ pub(crate) fn changed(before: &ProvisionedResource, after: &ProvisionedResource)
     }
 }
 
-pub(crate) fn swept(took: Duration, swept: &Result<(Vec<Work>, SweepReport), Error>) {
+pub(crate) fn sweep_finished(took: Duration, swept: &Result<(Vec<Work>, SweepReport), Error>) {
     let result = match swept {
         Ok((_, report)) if report.complete => "complete",
         Ok(_) => "partial",
@@ -316,19 +316,19 @@ pub(crate) fn swept(took: Duration, swept: &Result<(Vec<Work>, SweepReport), Err
     let Ok((_, report)) = swept else { return };
     let found = [report.settled, report.waiting, report.handed_over, report.errors.len()];
     for (name, count) in findings().into_iter().zip(found) {
-        gauge!(SWEPT_ROWS, "found" => name).set(number(count));
+        gauge!(SWEPT_ROWS, "found" => name).set(to_f64(count));
     }
     for error in report.errors.values().chain(report.unlisted_kinds.values()) {
         counter!(SWEEP_ERRORS, "reason" => error.reason).increment(1);
     }
-    gauge!(MISSING).set(number(report.missing));
+    gauge!(MISSING).set(to_f64(report.missing));
     for (what, count) in drifts().into_iter().zip([report.drifted, report.missing_configs]) {
-        gauge!(DRIFT, "what" => what).set(number(count));
+        gauge!(DRIFT, "what" => what).set(to_f64(count));
     }
-    let of_project = report.brakes.iter().filter(|brake| brake.project.is_some()).count();
-    let counts = [report.brakes.len() - of_project, of_project];
+    let project_brakes = report.brakes.iter().filter(|brake| brake.project.is_some()).count();
+    let counts = [report.brakes.len() - project_brakes, project_brakes];
     for (reach, count) in reaches().into_iter().zip(counts) {
-        gauge!(BRAKE, "reach" => reach).set(number(count));
+        gauge!(BRAKE, "reach" => reach).set(to_f64(count));
     }
     if report.complete {
         complete_sweep(report);
@@ -338,15 +338,15 @@ pub(crate) fn swept(took: Duration, swept: &Result<(Vec<Work>, SweepReport), Err
 fn complete_sweep(report: &SweepReport) {
     for phase in Phase::ALL.into_iter().filter(|phase| *phase != Phase::Deleted) {
         let count = report.phases.get(&phase).copied().unwrap_or_default();
-        gauge!(RESOURCES, "phase" => phase.as_str()).set(number(count));
+        gauge!(RESOURCES, "phase" => phase.as_str()).set(to_f64(count));
     }
     for state in OrphanState::ALL {
         let count = report.orphans.iter().filter(|orphan| orphan.state == *state).count();
-        gauge!(ORPHANS, "state" => state.as_str()).set(number(count));
+        gauge!(ORPHANS, "state" => state.as_str()).set(to_f64(count));
     }
 }
 
-pub(crate) fn relayed(report: &RelayReport) {
+pub(crate) fn events_delivered(report: &RelayReport) {
     let RelayReport { delivered, lost_claims, delayed, rejected, dead_letter, .. } = report;
     let counts = [*delivered, *lost_claims, *delayed, *rejected, *dead_letter];
     for (result, count) in deliveries().into_iter().zip(counts).filter(|(_, count)| *count > 0) {
@@ -354,25 +354,25 @@ pub(crate) fn relayed(report: &RelayReport) {
     }
 }
 
-pub(crate) fn backlog(backlog: &Backlog, now: OffsetDateTime) {
+pub(crate) fn record_backlog(backlog: &Backlog, now: OffsetDateTime) {
     let Backlog { depth, dead_letter, oldest, .. } = backlog;
     let counts = [depth.saturating_sub(*dead_letter), *dead_letter];
     for (state, count) in outbox_states().into_iter().zip(counts) {
-        gauge!(OUTBOX_DEPTH, "state" => state).set(number(count));
+        gauge!(OUTBOX_DEPTH, "state" => state).set(to_f64(count));
     }
     let age = oldest.map_or(0.0, |oldest| (now - oldest).as_seconds_f64().max(0.0));
     gauge!(OUTBOX_AGE).set(age);
 }
 
-pub(crate) fn purged(resources: u64, events: u64) {
-    for (what, count) in purged_things().into_iter().zip([resources, events]) {
+pub(crate) fn record_purge(resources: u64, events: u64) {
+    for (what, count) in purged_kinds().into_iter().zip([resources, events]) {
         counter!(PURGED, "what" => what).increment(count);
     }
 }
 
 /// Recorders take floating point numbers, which are exact up to 2^53.
 #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
-fn number(count: impl TryInto<u64>) -> f64 {
+fn to_f64(count: impl TryInto<u64>) -> f64 {
     count.try_into().unwrap_or(u64::MAX) as f64
 }
 

@@ -4,10 +4,9 @@ use std::fmt;
 
 /// The action of one pass.
 ///
-/// Teardown has two actions, not one "delete": the transition function thus enforces *Node first, then
-/// substrate*.
+/// Teardown has two actions, so that [`next`](crate::next()) can order them: first the Node, then the substrate.
 ///
-/// Exhaustive on purpose: a new action is a new major version, and every `match` must handle it.
+/// Exhaustive on purpose: a new action needs a new major version, and every `match` must handle it.
 ///
 /// ```
 /// use broker_domain::Action;
@@ -54,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_names_are_pinned() {
+    fn action_names_equal_the_released_names() {
         let names: Vec<_> = Action::ALL.iter().map(|action| action.as_str()).collect();
         assert_eq!(names, ["Noop", "Apply", "DeregisterNode", "DeleteSubstrate"]);
     }

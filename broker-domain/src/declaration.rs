@@ -6,14 +6,14 @@ use crate::ids::{BlueprintVersionId, CloudCredentialId, ProjectId, ResourceId};
 use crate::request_id::RequestId;
 use crate::roles::OnFailure;
 
-/// A request such as "a node on this cloud from this blueprint".
+/// A Project operator's request for one resource.
 ///
 /// The parameters are unvalidated JSON text; admission checks them against the blueprint's schema. The
 /// blueprint, not the caller, determines whether a Node enrols.
 ///
 /// ```
-/// use broker_domain::{BlueprintVersionId, CloudCredentialId, Declaration, OnFailure, ProjectId, RequestId, ResourceId};
-/// use uuid::Uuid;
+/// use broker_domain::{BlueprintVersionId, CloudCredentialId, Declaration, OnFailure, ProjectId, RequestId,
+/// ResourceId}; use uuid::Uuid;
 ///
 /// let declaration = Declaration::new(
 ///     ProjectId::new(Uuid::from_u128(1))?,
@@ -116,9 +116,9 @@ mod tests {
     use crate::testing::declaration;
 
     #[test]
-    fn debug_shows_no_values() {
-        let shown = format!("{:?}", declaration().with_parameters(r#"{"note":"canary"}"#));
-        assert!(!shown.contains("canary"), "{shown}");
-        assert!(shown.contains("parameters: 17 bytes"), "{shown}");
+    fn debug_omits_parameter_values() {
+        let text = format!("{:?}", declaration().with_parameters(r#"{"note":"canary"}"#));
+        assert!(!text.contains("canary"), "{text}");
+        assert!(text.contains("parameters: 17 bytes"), "{text}");
     }
 }

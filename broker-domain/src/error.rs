@@ -21,7 +21,7 @@ use crate::version::Version;
 ///
 /// let error = ProjectId::new(Uuid::nil()).unwrap_err();
 /// assert_eq!(error.reason(), "invalid_input");
-/// assert_eq!(error.to_string(), "project_id: the nil UUID names nothing; give the id of a project");
+/// assert_eq!(error.to_string(), "project_id: is the nil UUID; give the id of a project");
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -67,7 +67,7 @@ pub enum Error {
     /// A concurrent writer changed the resource first, and the caller stopped retrying.
     #[error("provisioned resource {resource} is no longer at version {expected}")]
     StaleWrite {
-        /// The resource that was to be written.
+        /// The resource of the write.
         resource: ProvisionedResourceId,
         /// The version that the writer had read.
         expected: Version,
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_are_pinned() {
+    fn error_reasons_equal_the_released_reasons() {
         let released = [
             "invalid_input",
             "blueprint_not_found",
@@ -207,8 +207,8 @@ mod tests {
             "resource_not_found",
             "cluster_mismatch",
         ];
-        let given: Vec<_> = every_error().iter().map(Error::reason).collect();
-        assert_eq!(given, released, "each variant gives its own reason");
+        let reasons: Vec<_> = every_error().iter().map(Error::reason).collect();
+        assert_eq!(reasons, released, "each variant has its own reason");
         assert_eq!(Error::REASONS, released, "the list is complete");
     }
 

@@ -19,7 +19,7 @@ use crate::provisioned_resource::ProvisionedResource;
 ///
 /// ```compile_fail,E0451
 /// # use broker_domain::{Event, EventDetail};
-/// fn retell(event: Event) -> EventDetail {
+/// fn copy_detail(event: Event) -> EventDetail {
 ///     Event { detail: EventDetail::Ready, ..event }.detail().clone()
 /// }
 /// ```
@@ -28,7 +28,7 @@ use crate::provisioned_resource::ProvisionedResource;
 ///
 /// ```
 /// # use broker_domain::{Event, EventDetail};
-/// fn retell(event: Event) -> EventDetail {
+/// fn copy_detail(event: Event) -> EventDetail {
 ///     event.detail().clone()
 /// }
 /// ```

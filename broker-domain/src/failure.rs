@@ -106,9 +106,9 @@ impl TryFrom<String> for FailureReason {
         let problem = if text.trim().is_empty() {
             "is blank".to_owned()
         } else if text.len() > Self::MAX_BYTES {
-            format!("is {} bytes long; use at most {}", text.len(), Self::MAX_BYTES)
-        } else if let Some(odd) = text.chars().find(|c| c.is_control()) {
-            format!("holds {odd:?}; it is one line of text")
+            format!("is {} bytes long; use at limit {}", text.len(), Self::MAX_BYTES)
+        } else if let Some(control) = text.chars().find(|c| c.is_control()) {
+            format!("holds {control:?}; use one line of text")
         } else {
             return Ok(Self(text));
         };
@@ -137,18 +137,22 @@ mod tests {
         assert_eq!(FailureReason::from_message(message).as_str(), "no capacity [31m in eu-1");
         let cut =
             FailureReason::from_message(&format!("{} y", "x".repeat(FailureReason::MAX_BYTES - 1)));
-        assert_eq!(cut.as_str().len(), FailureReason::MAX_BYTES - 1, "no space is left at the cut");
+        assert_eq!(
+            cut.as_str().len(),
+            FailureReason::MAX_BYTES - 1,
+            "the cut leaves no trailing space"
+        );
     }
 
     #[test]
     fn invalid_stored_reason_is_rejected() {
-        let most = FailureReason::MAX_BYTES;
-        assert!(FailureReason::try_from("x".repeat(most)).is_ok());
+        let limit = FailureReason::MAX_BYTES;
+        assert!(FailureReason::try_from("x".repeat(limit)).is_ok());
         for (text, problem) in [
             (String::new(), "is blank"),
             ("  ".to_owned(), "is blank"),
-            ("x".repeat(most + 1), "is 1025 bytes long; use at most 1024"),
-            ("a\nb".to_owned(), "holds '\\n'; it is one line of text"),
+            ("x".repeat(limit + 1), "is 1025 bytes long; use at limit 1024"),
+            ("a\nb".to_owned(), "holds '\\n'; use one line of text"),
         ] {
             let error = FailureReason::try_from(text).unwrap_err();
             assert_eq!(error.to_string(), format!("failure_reason: {problem}"));

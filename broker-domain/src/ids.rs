@@ -9,7 +9,7 @@ use crate::error::{Error, NotFound};
 
 /// Declares a newtype over [`Uuid`] that rejects the nil UUID, which would mean "not assigned".
 macro_rules! id {
-    ($(#[$docs:meta])* $name:ident, $field:literal, $thing:literal) => {
+    ($(#[$docs:meta])* $name:ident, $field:literal, $entity:literal) => {
         $(#[$docs])*
         ///
         /// ```
@@ -39,7 +39,7 @@ macro_rules! id {
                 if id.is_nil() {
                     return Err(Error::invalid(
                         $field,
-                        concat!("the nil UUID names nothing; give the id of a ", $thing),
+                        concat!("is the nil UUID; give the id of a ", $entity),
                     ));
                 }
                 Ok(Self(id))
@@ -90,7 +90,7 @@ macro_rules! id {
 }
 
 id! {
-    /// A provisioned resource. Admission mints it as a version 7 UUID; every object name on the cluster
+    /// A provisioned resource. Admission creates it as a version 7 UUID; every object name on the cluster
     /// derives from it (see [`XrName`]).
     ///
     /// ```
@@ -168,7 +168,7 @@ impl NotFound for ResourceId {
     }
 }
 
-/// The lookup that can miss is the Project's assignment to a management cluster.
+/// The lookup is the Project's assignment to a management cluster.
 impl NotFound for ProjectId {
     fn not_found(self) -> Error {
         Error::AssignmentNotFound(self)
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn nil_uuid_is_rejected_with_field_name() {
-        let refusals = [
+        let nil_errors = [
             ("id", ProvisionedResourceId::new(Uuid::nil()).unwrap_err()),
             ("project_id", ProjectId::new(Uuid::nil()).unwrap_err()),
             ("resource_id", ResourceId::new(Uuid::nil()).unwrap_err()),
@@ -241,7 +241,7 @@ mod tests {
             ("bootstrap_token_id", BootstrapTokenId::new(Uuid::nil()).unwrap_err()),
             ("event_id", EventId::new(Uuid::nil()).unwrap_err()),
         ];
-        for (field, error) in refusals {
+        for (field, error) in nil_errors {
             assert_eq!(error.reason(), "invalid_input");
             assert!(error.to_string().starts_with(&format!("{field}: ")), "{error}");
         }

@@ -1,9 +1,10 @@
-//! The Provisioning Broker's domain: the provisioned resource, its phases, and the decision what to do next.
+//! The Provisioning Broker's domain: the provisioned resource, its phases, and the decision
+//! on its next action.
 //!
-//! A Project operator declares "a node on this cloud from this blueprint". Each stage between that
-//! declaration and running substrate, or its teardown, has one noun here:
+//! A Project operator declares "a node on this cloud from this blueprint". Each stage from that declaration to
+//! running substrate, or to its teardown, has one type:
 //!
-//! | stage | noun | module |
+//! | stage | type | module |
 //! |---|---|---|
 //! | declare | [`Declaration`]: the operator's request | `declaration` |
 //! | persist | [`ProvisionedResource`]: the aggregate, and its [`Phase`] | `provisioned_resource`, `phase` |
@@ -36,9 +37,9 @@
 //! ```compile_fail,E0308
 //! # use broker_domain::{ProjectId, ResourceId};
 //! # use uuid::Uuid;
-//! fn charge(project: ProjectId) {}
+//! fn list_resources(project: ProjectId) {}
 //! let id = ResourceId::new(Uuid::from_u128(7))?;
-//! charge(id);
+//! list_resources(id);
 //! # Ok::<(), broker_domain::Error>(())
 //! ```
 //!
@@ -47,14 +48,14 @@
 //! ```
 //! # use broker_domain::{ProjectId, ResourceId};
 //! # use uuid::Uuid;
-//! fn charge(project: ProjectId) {}
+//! fn list_resources(project: ProjectId) {}
 //! let id = ProjectId::new(Uuid::from_u128(7))?;
-//! charge(id);
+//! list_resources(id);
 //! # Ok::<(), broker_domain::Error>(())
 //! ```
 //!
-//! [`Event`] and [`ProvisionedResource`] show two more: events cannot be built by hand, and phases cannot be
-//! set.
+//! Two more examples: an [`Event`] cannot be built by hand, and the phase of a [`ProvisionedResource`] cannot
+//! be set.
 
 mod action;
 mod declaration;

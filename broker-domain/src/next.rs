@@ -11,8 +11,8 @@ use crate::phase::Phase;
 ///
 /// - While converging, the facts alone determine the phase, so a vanished composite resource is applied
 ///   again. A terminal failure takes precedence: it may coexist with `Ready`.
-/// - [`Phase::Failed`] and [`Phase::Deleted`] are sinks, whatever is observed.
-/// - In teardown, the Node takes precedence over the substrate: nothing is deleted under a live Node.
+/// - [`Phase::Failed`] and [`Phase::Deleted`] are sinks: no observation changes them.
+/// - In teardown, the Node takes precedence over the substrate: the substrate of a live Node is never deleted.
 ///
 /// ```
 /// use broker_domain::{Action, NodeObservation, ObservedXr, Phase, next};
@@ -26,9 +26,9 @@ use crate::phase::Phase;
 /// };
 /// assert_eq!(next(&facts, Phase::Enrolling), (Action::Noop, Phase::Ready));
 ///
-/// // The same facts in teardown: the Node goes first …
+/// // The same facts in teardown: first the Node is deregistered …
 /// assert_eq!(next(&facts, Phase::Deregistering), (Action::DeregisterNode, Phase::Deregistering));
-/// // … then the substrate.
+/// // … then the substrate is deleted.
 /// facts.node = NodeObservation::Unregistered;
 /// assert_eq!(next(&facts, Phase::Deregistering), (Action::DeleteSubstrate, Phase::Deprovisioning));
 /// ```

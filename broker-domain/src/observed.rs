@@ -17,7 +17,7 @@ use crate::roles::MeshRole;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "four facts, and an answer for every combination of them"
+    reason = "four independent facts; every combination is possible"
 )]
 pub struct ObservedXr {
     /// The composite resource exists. `false` requires a direct read with "not found"; absence from a cache
@@ -55,8 +55,8 @@ impl NodeObservation {
     /// Every observation.
     pub const ALL: [Self; 3] = [Self::NotExpected, Self::Unregistered, Self::Registered];
 
-    /// Interprets the mesh's answer about the resource's token; `None` means that there is no token, and
-    /// hence no Node.
+    /// Converts whether the token's Node is registered; `None` if the resource has no token, and hence no
+    /// Node.
     ///
     /// ```
     /// use broker_domain::{MeshRole, NodeObservation};

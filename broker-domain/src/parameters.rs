@@ -27,8 +27,8 @@ impl Parameters {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] when the text is not a JSON object. Checks only the outermost braces, because
-    /// the validator wrote the text.
+    /// [`Error::InvalidInput`] when the text does not begin and end with a brace. The validator checked the
+    /// rest.
     pub fn from_canonical_json(text: impl Into<String>) -> Result<Self, Error> {
         let text = text.into();
         if !text.starts_with('{') || !text.ends_with('}') {
@@ -63,13 +63,13 @@ mod tests {
     #[test]
     fn parameters_accept_only_json_objects() {
         for text in ["", "[]", "null", "{", "}", " {}", "{}\n"] {
-            let error = Parameters::from_canonical_json(text);
-            assert!(error.is_err(), "{text:?}");
+            let result = Parameters::from_canonical_json(text);
+            assert!(result.is_err(), "{text:?}");
         }
     }
 
     #[test]
-    fn debug_shows_no_values() {
+    fn debug_omits_parameter_values() {
         let parameters = Parameters::from_canonical_json(r#"{"note":"canary"}"#).unwrap();
         assert_eq!(format!("{parameters:?}"), "Parameters(17 bytes)");
     }

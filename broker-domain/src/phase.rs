@@ -8,7 +8,7 @@ use crate::error::Error;
 ///
 /// Only [`next`](crate::next()) over live facts, a deletion request, a retry and an abandon change it.
 ///
-/// Exhaustive on purpose: a new phase is a new major version, and every `match` must handle it.
+/// Exhaustive on purpose: a new phase needs a new major version, and every `match` must handle it.
 ///
 /// ```
 /// use broker_domain::Phase;
@@ -27,7 +27,8 @@ pub enum Phase {
     Enrolling,
     /// The substrate is up and the Node, if expected, has enrolled. Sweeps keep observing it.
     Ready,
-    /// The Composition reported a terminal failure. Left by deletion or an operator's retry.
+    /// The Composition reported a terminal failure. A deletion request or an operator's retry
+    /// leaves it.
     Failed,
     /// Deletion was accepted; the Node is deregistered before any substrate is deleted.
     Deregistering,
@@ -88,7 +89,7 @@ impl Phase {
         }
     }
 
-    /// Teardown or its end: Deregistering, Deprovisioning or Deleted.
+    /// In teardown or at its end: Deregistering, Deprovisioning or Deleted.
     pub const fn is_teardown(self) -> bool {
         match self {
             Self::Deregistering | Self::Deprovisioning | Self::Deleted => true,
@@ -150,7 +151,7 @@ mod tests {
     use crate::{ObservedXr, next};
 
     #[test]
-    fn the_names_are_pinned() {
+    fn phase_names_equal_the_released_names() {
         assert_eq!(
             Phase::ALL.map(Phase::as_str),
             [
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_phase_is_rejected_in_rows_and_pending_on_the_wire() {
+    fn unknown_phase_is_an_error_in_rows_and_pending_on_the_wire() {
         for text in ["", "ready", "READY", " Ready", "Hibernating"] {
             assert_eq!(Phase::from_wire(text), Phase::Pending);
             let error = Phase::try_from(text).unwrap_err();
@@ -180,8 +181,8 @@ mod tests {
         }
     }
 
-    /// Invariant: the legal edges are the results of `next`, a deletion request and a retry. Recomputed here,
-    /// so that neither side can drift alone.
+    /// Invariant: the legal edges are the results of `next`, a deletion request and a retry. Computed
+    /// independently of `can_become`.
     #[test]
     fn legal_edges_only() {
         for from in Phase::ALL {

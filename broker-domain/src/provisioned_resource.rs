@@ -64,7 +64,7 @@ use crate::version::Version;
 ///
 /// ```compile_fail,E0616
 /// # use broker_domain::{Phase, ProvisionedResource};
-/// fn revive(resource: &mut ProvisionedResource) {
+/// fn set_phase(resource: &mut ProvisionedResource) {
 ///     resource.phase = Phase::Ready;
 /// }
 /// ```
@@ -73,7 +73,7 @@ use crate::version::Version;
 ///
 /// ```
 /// # use broker_domain::{Phase, ProvisionedResource};
-/// fn revive(resource: &mut ProvisionedResource) {
+/// fn read_phase(resource: &mut ProvisionedResource) {
 ///     let _: Phase = resource.phase();
 /// }
 /// ```
@@ -160,16 +160,16 @@ impl ProvisionedResource {
         Ok(Change::created(resource, stamp))
     }
 
-    /// Builds a resource from a stored row.
+    /// Builds a resource from a stored row, with the checks of [`new`](Self::new).
     ///
     /// ```
     #[doc = include_str!("provisioned_resource/example.md")]
     /// let row: Snapshot = pending.snapshot();
     /// assert_eq!(ProvisionedResource::hydrate(row.clone())?, pending);
     ///
-    /// let drifted = Snapshot { xr_name: "web-1".to_owned(), ..row };
+    /// let corrupt = Snapshot { xr_name: "web-1".to_owned(), ..row };
     /// assert_eq!(
-    ///     ProvisionedResource::hydrate(drifted).unwrap_err().to_string(),
+    ///     ProvisionedResource::hydrate(corrupt).unwrap_err().to_string(),
     ///     "xr_name: \"web-1\" belongs to another resource; it is pr-00000000-0000-0000-0000-000000000005",
     /// );
     /// # Ok::<(), Error>(())
@@ -301,12 +301,12 @@ impl ProvisionedResource {
     ///
     /// ```
     #[doc = include_str!("provisioned_resource/example.md")]
-    /// assert!(!pending.at_rest());
+    /// assert!(!pending.is_settled());
     /// let failed = pending.fail(FailureReason::from_message("quota"), stamp)?.unwrap();
-    /// assert!(failed.resource().at_rest(), "it is retained");
+    /// assert!(failed.resource().is_settled(), "a retained failure is settled");
     /// # Ok::<(), Error>(())
     /// ```
-    pub const fn at_rest(&self) -> bool {
+    pub const fn is_settled(&self) -> bool {
         match self.phase {
             Phase::Deleted => true,
             Phase::Failed => matches!(self.on_failure, OnFailure::Retain),

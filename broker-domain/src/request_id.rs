@@ -7,7 +7,7 @@ use crate::error::Error;
 /// The caller's idempotency key. Stored and shown in messages, so it must not be personal data: `@` and
 /// spaces are rejected.
 ///
-/// A retry with the same id in the same Project gets the first answer; a different declaration under that id
+/// A retry with the same id in the same Project gets the first result; a different declaration under that id
 /// is rejected.
 ///
 /// ```
@@ -37,8 +37,8 @@ impl RequestId {
             "is empty".to_owned()
         } else if text.len() > Self::MAX_BYTES {
             format!("is {} bytes long", text.len())
-        } else if let Some(odd) = text.chars().find(|c| !c.is_ascii_graphic() || *c == '@') {
-            format!("holds {odd:?}")
+        } else if let Some(character) = text.chars().find(|c| !c.is_ascii_graphic() || *c == '@') {
+            format!("holds {character:?}")
         } else {
             return Ok(Self(text));
         };

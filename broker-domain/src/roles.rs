@@ -1,4 +1,4 @@
-//! Two choices that shape a resource's lifecycle: its mesh role and its failure policy.
+//! The mesh role and the failure policy of a resource.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub enum MeshRole {
     /// An agent on the substrate consumes the bootstrap token and enrols as a Node.
     #[default]
     Node,
-    /// A bucket, a database, a network: Ready as soon as Crossplane reports it. No token is ever minted.
+    /// No Node enrols, as for a bucket: Ready as soon as Crossplane reports it. Gets no token.
     Standalone,
 }
 

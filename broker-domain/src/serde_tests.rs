@@ -1,4 +1,4 @@
-//! Tests of the feature `serde`: the spelling equals that of rows, and constructors cannot be bypassed.
+//! Tests of the feature `serde`: names equal those in rows, and deserialization runs the constructors' checks.
 
 use serde::Deserialize;
 use serde::de::value::{Error, StrDeserializer};
@@ -6,7 +6,7 @@ use serde::de::{DeserializeOwned, IntoDeserializer};
 
 use crate::{Action, MeshRole, OnFailure, Phase, ProjectId, ProvisionedResourceId};
 
-fn read<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+fn deserialize<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     let text: StrDeserializer<'_, Error> = text.into_deserializer();
     T::deserialize(text)
 }
@@ -14,25 +14,25 @@ fn read<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
 #[test]
 fn nil_uuid_is_rejected_by_serde() {
     let nil = "00000000-0000-0000-0000-000000000000";
-    assert!(read::<ProjectId>(nil).is_err());
-    assert!(read::<ProvisionedResourceId>(nil).is_err());
-    assert!(read::<ProjectId>("00000000-0000-0000-0000-000000000007").is_ok());
+    assert!(deserialize::<ProjectId>(nil).is_err());
+    assert!(deserialize::<ProvisionedResourceId>(nil).is_err());
+    assert!(deserialize::<ProjectId>("00000000-0000-0000-0000-000000000007").is_ok());
 }
 
 #[test]
 fn serde_names_equal_row_names() {
     for phase in Phase::ALL {
-        assert_eq!(read::<Phase>(phase.as_str()).unwrap(), phase);
+        assert_eq!(deserialize::<Phase>(phase.as_str()).unwrap(), phase);
     }
     for action in Action::ALL {
-        assert_eq!(read::<Action>(action.as_str()).unwrap(), action);
+        assert_eq!(deserialize::<Action>(action.as_str()).unwrap(), action);
     }
     for role in MeshRole::ALL {
-        assert_eq!(read::<MeshRole>(role.as_str()).unwrap(), role);
+        assert_eq!(deserialize::<MeshRole>(role.as_str()).unwrap(), role);
     }
     for policy in OnFailure::ALL {
-        assert_eq!(read::<OnFailure>(policy.as_str()).unwrap(), policy);
+        assert_eq!(deserialize::<OnFailure>(policy.as_str()).unwrap(), policy);
     }
-    assert!(read::<Phase>("ready").is_err());
+    assert!(deserialize::<Phase>("ready").is_err());
     assert!(Phase::deserialize(StrDeserializer::<Error>::new("Paused")).is_err());
 }

@@ -10,14 +10,14 @@ use crate::substrate::Substrate;
 ///
 /// An adapter fills it from a row and calls
 /// [`ProvisionedResource::hydrate`](crate::ProvisionedResource::hydrate), which checks every field and
-/// combination. To write, it destructures
+/// combination. To write, the adapter destructures
 /// [`ProvisionedResource::snapshot`](crate::ProvisionedResource::snapshot). The struct is exhaustive, so that
 /// a new field breaks every adapter at compile time.
 ///
 /// ```
 /// use broker_domain::{Error, ProvisionedResource, Snapshot};
 ///
-/// fn read(row: Snapshot) -> Result<ProvisionedResource, Error> {
+/// fn resource_of(row: Snapshot) -> Result<ProvisionedResource, Error> {
 ///     ProvisionedResource::hydrate(row)
 /// }
 /// ```

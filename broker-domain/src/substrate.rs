@@ -54,7 +54,7 @@ impl fmt::Display for ClusterId {
     }
 }
 
-/// A digest of a set of composed references. A sweep compares sets by it.
+/// A digest of a set of composed references, so that a sweep compares sets cheaply.
 ///
 /// ```
 /// use broker_domain::ReferencesDigest;
@@ -98,12 +98,12 @@ impl fmt::Debug for ReferencesDigest {
 /// let old = ObjectReference::new("nop.crossplane.io/v1", "NopResource", "a", Some("team-a"))?;
 /// let new = ObjectReference::new("nop.crossplane.io/v1", "NopResource", "b", Some("team-a"))?;
 ///
-/// let seen = Substrate::default().observed([old.clone()], ReferencesDigest::new([1; 32]));
-/// let seen = seen.observed([new.clone()], ReferencesDigest::new([2; 32]));
-/// assert_eq!(seen.composed().len(), 2, "the old one may still exist");
+/// let substrate = Substrate::default().observed([old.clone()], ReferencesDigest::new([1; 32]));
+/// let substrate = substrate.observed([new.clone()], ReferencesDigest::new([2; 32]));
+/// assert_eq!(substrate.composed().len(), 2, "the old one may still exist");
 ///
-/// let seen = seen.without(&[old].into());
-/// assert_eq!(seen.composed(), &[new].into());
+/// let substrate = substrate.without(&[old].into());
+/// assert_eq!(substrate.composed(), &[new].into());
 /// # Ok::<(), broker_domain::Error>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -123,8 +123,8 @@ impl Substrate {
     ///
     /// use broker_domain::{ClusterId, Substrate};
     ///
-    /// let kept = Substrate::hydrate(Some(ClusterId::new("uid")?), None, BTreeSet::new(), None, None)?;
-    /// assert!(kept.is_clear());
+    /// let substrate = Substrate::hydrate(Some(ClusterId::new("uid")?), None, BTreeSet::new(), None, None)?;
+    /// assert!(substrate.is_clear());
     /// # Ok::<(), broker_domain::Error>(())
     /// ```
     ///
@@ -173,9 +173,9 @@ impl Substrate {
     /// use broker_domain::{ObjectReference, Substrate};
     ///
     /// let secret = ObjectReference::new("v1", "Secret", "connection", Some("team-a"))?;
-    /// let known = Substrate::default().found([secret]);
-    /// assert_eq!(known.plain_data().count(), 1);
-    /// assert_eq!(known.without_plain_data().composed().len(), 0);
+    /// let substrate = Substrate::default().with_labelled([secret]);
+    /// assert_eq!(substrate.plain_data().count(), 1);
+    /// assert_eq!(substrate.without_plain_data().composed().len(), 0);
     /// # Ok::<(), broker_domain::Error>(())
     /// ```
     #[must_use]
@@ -211,15 +211,15 @@ impl Substrate {
         self.applied.as_ref()
     }
 
-    /// Records the cluster and the ProviderConfig before the first apply, so that every object which that
-    /// apply leaves behind is known.
+    /// Records the cluster and the ProviderConfig before the first apply, so that every object of that
+    /// apply is on record.
     ///
     /// ```
     /// use broker_domain::{ClusterId, ObjectReference, Substrate};
     ///
     /// let config = ObjectReference::new("x.crossplane.io/v1beta1", "ProviderConfig", "pr-1", Some("team-a"))?;
-    /// let known = Substrate::default().about_to_apply(ClusterId::new("uid")?, config.clone());
-    /// assert_eq!(known.provider_config(), Some(&config));
+    /// let substrate = Substrate::default().about_to_apply(ClusterId::new("uid")?, config.clone());
+    /// assert_eq!(substrate.provider_config(), Some(&config));
     /// # Ok::<(), broker_domain::Error>(())
     /// ```
     #[must_use]
@@ -234,8 +234,8 @@ impl Substrate {
     /// ```
     /// use broker_domain::{ClusterId, Substrate};
     ///
-    /// let seen = Substrate::default().on_cluster(ClusterId::new("uid")?);
-    /// assert_eq!(seen.cluster().unwrap().as_str(), "uid");
+    /// let substrate = Substrate::default().on_cluster(ClusterId::new("uid")?);
+    /// assert_eq!(substrate.cluster().unwrap().as_str(), "uid");
     /// # Ok::<(), broker_domain::Error>(())
     /// ```
     #[must_use]
@@ -263,19 +263,19 @@ impl Substrate {
         self
     }
 
-    /// Adds composed objects found by label, without their composite resource. The digest stays, because they
-    /// reveal nothing about the references.
+    /// Adds composed objects found by label, without their composite resource. The digest stays, because
+    /// labels do not show the references.
     ///
     /// ```
     /// use broker_domain::{ObjectReference, Substrate};
     ///
-    /// let left = ObjectReference::new("nop.crossplane.io/v1", "NopResource", "vm", Some("team-a"))?;
-    /// let known = Substrate::default().found([left]);
-    /// assert!(!known.is_clear() && known.references_digest().is_none());
+    /// let object = ObjectReference::new("nop.crossplane.io/v1", "NopResource", "vm", Some("team-a"))?;
+    /// let substrate = Substrate::default().with_labelled([object]);
+    /// assert!(!substrate.is_clear() && substrate.references_digest().is_none());
     /// # Ok::<(), broker_domain::Error>(())
     /// ```
     #[must_use]
-    pub fn found(mut self, composed: impl IntoIterator<Item = ObjectReference>) -> Self {
+    pub fn with_labelled(mut self, composed: impl IntoIterator<Item = ObjectReference>) -> Self {
         self.composed.extend(composed);
         self
     }
@@ -306,20 +306,20 @@ mod tests {
     fn substrate_is_merged_never_replaced() {
         let cluster = ClusterId::new("uid").unwrap();
         let config = composed("config");
-        let seen = Substrate::default()
+        let substrate = Substrate::default()
             .about_to_apply(cluster.clone(), config.clone())
             .observed([composed("a"), composed("b")], ReferencesDigest::new([1; 32]))
             .observed([composed("c")], ReferencesDigest::new([2; 32]))
             .about_to_apply(cluster, config.clone());
-        assert_eq!(seen.composed(), &[composed("a"), composed("b"), composed("c")].into());
-        assert_eq!(seen.references_digest(), Some(&ReferencesDigest::new([2; 32])));
+        assert_eq!(substrate.composed(), &[composed("a"), composed("b"), composed("c")].into());
+        assert_eq!(substrate.references_digest(), Some(&ReferencesDigest::new([2; 32])));
 
-        let seen = seen.found([composed("d")]);
-        assert_eq!(seen.references_digest(), Some(&ReferencesDigest::new([2; 32])));
-        let left = seen.without(&[composed("b"), config.clone()].into());
-        assert_eq!(left.composed(), &[composed("a"), composed("c"), composed("d")].into());
-        assert_eq!(left.provider_config(), Some(&config), "the name stays on record");
-        assert!(left.cluster().is_some(), "the cluster is remembered for what is left");
+        let substrate = substrate.with_labelled([composed("d")]);
+        assert_eq!(substrate.references_digest(), Some(&ReferencesDigest::new([2; 32])));
+        let remaining = substrate.without(&[composed("b"), config.clone()].into());
+        assert_eq!(remaining.composed(), &[composed("a"), composed("c"), composed("d")].into());
+        assert_eq!(remaining.provider_config(), Some(&config), "the name stays on record");
+        assert!(remaining.cluster().is_some(), "the cluster stays on record");
     }
 
     #[test]

@@ -81,28 +81,28 @@ impl ResourceBuilder {
     }
 
     pub(crate) fn provisioning(self) -> ProvisionedResource {
-        to(&self.with_token(), Phase::Provisioning, 2)
+        advance_to(&self.with_token(), Phase::Provisioning, 2)
     }
 
     pub(crate) fn enrolling(self) -> ProvisionedResource {
-        to(&self.provisioning(), Phase::Enrolling, 3)
+        advance_to(&self.provisioning(), Phase::Enrolling, 3)
     }
 
     pub(crate) fn ready(self) -> ProvisionedResource {
-        to(&self.provisioning(), Phase::Ready, 4)
+        advance_to(&self.provisioning(), Phase::Ready, 4)
     }
 
     pub(crate) fn deregistering(self) -> ProvisionedResource {
-        let leaving = self.ready().request_deletion(stamp(5)).unwrap().into_resource();
-        leaving.record_closed(second(6)).unwrap().unwrap().into_resource()
+        let deleting = self.ready().request_deletion(stamp(5)).unwrap().into_resource();
+        deleting.record_closed(second(6)).unwrap().unwrap().into_resource()
     }
 
     pub(crate) fn deprovisioning(self) -> ProvisionedResource {
-        to(&self.deregistering(), Phase::Deprovisioning, 7)
+        advance_to(&self.deregistering(), Phase::Deprovisioning, 7)
     }
 
     pub(crate) fn deleted(self) -> ProvisionedResource {
-        to(&self.deprovisioning(), Phase::Deleted, 8)
+        advance_to(&self.deprovisioning(), Phase::Deleted, 8)
     }
 
     /// A resource in any phase; a standalone resource skips Enrolling.
@@ -120,6 +120,6 @@ impl ResourceBuilder {
     }
 }
 
-fn to(resource: &ProvisionedResource, phase: Phase, at: i64) -> ProvisionedResource {
+fn advance_to(resource: &ProvisionedResource, phase: Phase, at: i64) -> ProvisionedResource {
     resource.advance(phase, stamp(at)).unwrap().unwrap().into_resource()
 }

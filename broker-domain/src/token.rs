@@ -6,8 +6,8 @@ use crate::error::Error;
 
 /// The ordinal of a resource's token, counted from 1.
 ///
-/// A consumed token is spent. A re-created substrate gets the next ordinal; under the same ordinal, an issuer
-/// replaces only an unconsumed token.
+/// A consumed token cannot be used again: a re-created substrate gets the next ordinal. Under the same ordinal,
+/// an issuer replaces only an unconsumed token.
 ///
 /// ```
 /// use broker_domain::TokenOrdinal;
@@ -61,11 +61,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ordinals_count_from_one() {
+    fn ordinal_outside_of_its_range_is_rejected() {
         assert_eq!(TokenOrdinal::new(1).unwrap(), TokenOrdinal::FIRST);
         assert!(TokenOrdinal::new(TokenOrdinal::MAX).is_ok());
-        for impossible in [0, TokenOrdinal::MAX + 1, u32::MAX] {
-            let error = TokenOrdinal::new(impossible).unwrap_err();
+        for invalid in [0, TokenOrdinal::MAX + 1, u32::MAX] {
+            let error = TokenOrdinal::new(invalid).unwrap_err();
             assert!(error.to_string().starts_with("token_ordinal: is "), "{error}");
         }
     }

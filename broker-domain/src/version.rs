@@ -60,11 +60,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stored_version_starts_at_one() {
+    fn version_outside_of_its_range_is_rejected() {
         assert_eq!(Version::new(1).unwrap(), Version::FIRST);
         assert!(Version::new(Version::MAX).is_ok());
-        for impossible in [0, Version::MAX + 1, u64::MAX] {
-            let error = Version::new(impossible).unwrap_err();
+        for invalid in [0, Version::MAX + 1, u64::MAX] {
+            let error = Version::new(invalid).unwrap_err();
             assert!(error.to_string().starts_with("version: is "), "{error}");
         }
     }

@@ -32,13 +32,15 @@ fn main() {
     let argument = std::env::args().nth(1).unwrap_or_default();
     let case = CASES.iter().find(|(name, _)| *name == argument);
     match case {
-        Some((_, count)) => println!("{}", (live(*count) - live(0)).div_ceil(*count)),
+        Some((_, count)) => {
+            println!("{}", (warm_cache_bytes(*count) - warm_cache_bytes(0)).div_ceil(*count));
+        }
         None => CASES.iter().for_each(|(name, _)| println!("{name}")),
     }
 }
 
 /// Bytes that stay allocated while a cache of `count` resources is warm.
-fn live(count: usize) -> usize {
+fn warm_cache_bytes(count: usize) -> usize {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     runtime.expect("a runtime").block_on(async {
         let before = allocated();
@@ -51,11 +53,11 @@ fn live(count: usize) -> usize {
                 tokio::task::yield_now().await;
             }
             let after = allocated();
-            is_complete(&cache, &xrd, count);
+            assert_complete(&cache, &xrd, count);
             after - before
         };
         tokio::select! {
-            live = warm => live,
+            bytes = warm => bytes,
             () = cache.run(std::future::pending()) => unreachable!("the stop future never completes"),
         }
     })
@@ -70,16 +72,16 @@ fn allocated() -> usize {
     stats.bytes_allocated - stats.bytes_deallocated
 }
 
-/// Guards the figure: an incomplete cache would measure too low.
-fn is_complete(cache: &Cache, xrd: &Arc<Xrd>, count: usize) {
-    let warm = cache.warm(xrd).expect("it is warm");
+/// An incomplete cache would be measured too small.
+fn assert_complete(cache: &Cache, xrd: &Arc<Xrd>, count: usize) {
+    let warm = cache.warm(xrd).expect("the kind is warm");
     for number in 0..count {
         let resource = id(number).parse().expect("an id");
         let project = PROJECT.parse().expect("an id");
         let target = XrTarget::new(resource, project, Arc::clone(xrd));
         assert!(matches!(warm.observe(&target), CachedXr::Present { .. }), "{number} is missing");
     }
-    let configs = warm_configs(cache).expect("they are warm");
+    let configs = warm_configs(cache).expect("the ProviderConfigs are warm");
     assert_eq!(
         configs.owned("example.org/v1beta1", "ProviderConfig", &ResourceIds::default()).len(),
         count
@@ -115,7 +117,7 @@ fn id(number: usize) -> String {
     format!("0198a8e2-5d9f-7c31-8a4e-{number:012x}")
 }
 
-/// A settled composite resource. It has every field that the cache reads of a ProviderConfig, too.
+/// A settled composite resource. It also has every field that the cache reads of a ProviderConfig.
 fn object(number: usize) -> Value {
     let labels = json!({"app.kubernetes.io/managed-by": "plexsphere-provisioning-broker"});
     let id = id(number);

@@ -1,23 +1,23 @@
 //! Observe: a watch cache over every object that carries the broker's label.
 //!
-//! A sweep reads every resource, and nearly all of them are unchanged. The cache answers from memory: it lists each
-//! kind once, follows it with a watch, and keeps about 200 bytes per composite resource and 100 per ProviderConfig.
-//! **It only decides which resources need attention.** Before the broker acts, it reads the object by name. An object
-//! that is missing from the cache may still exist.
+//! A sweep reads every resource, and nearly all of them are unchanged. The cache serves these reads from memory: it
+//! lists each kind once, follows it with a watch, and keeps about 200 bytes per composite resource and 100 per
+//! ProviderConfig. **Its data only decides which resources need a pass.** Before the broker acts, it reads the object
+//! by name. An object that is missing from the cache may still exist.
 //!
 //! - *Tracked kinds.* The cache follows a kind from its first use ([`Cache::warm`], [`Cache::track`]) until it is
 //!   unused for [`CacheOptions::unused_after`] or [`Cache::untrack`] is called. All blueprint versions of one kind
 //!   share one watch.
-//! - *Warm or no answer.* A kind is warm while a watch that started from a complete list was active within
-//!   [`CacheOptions::silence`]. A cold kind has no answer, and the caller lists. [`Cache::warming`] waits for a list
-//!   that is in progress.
+//! - *Warm and cold.* A kind is warm while a watch that started from a complete list was active within
+//!   [`CacheOptions::silence`]. For a cold kind the cache returns `None`, and the caller lists. [`Cache::warming`]
+//!   waits for a list that is in progress.
 //! - *Cluster identity.* The cache reads the cluster's identity before each list and each watch. While every kind is
 //!   warm on one cluster, [`Cache::identity`] returns it.
-//! - *One history.* A watch resumes from its version only if the API server ended it at the requested timeout. After
-//!   any other end the cache lists the kind, because the store may have been restored.
+//! - *No resume after a failure.* A watch resumes from its version only if the API server ended it at the requested
+//!   timeout. After any other end the cache lists the kind, because the store may have been restored.
 //! - *Periodic relist.* After [`CacheOptions::relist_after`] the cache lists each kind, even if its watch works.
-//! - *One future.* All work happens inside [`Cache::run`]; the cache starts no task. Without it the cache stays cold,
-//!   which costs requests only.
+//! - *No background task.* All work happens inside [`Cache::run`]. Without that call the cache stays cold, which only
+//!   costs requests.
 //!
 //! ```
 //! # async fn embed(client: kube::Client, stop: impl Future<Output = ()>) {
@@ -31,7 +31,7 @@
 mod entry;
 mod follow;
 mod index;
-mod kept;
+mod store;
 mod options;
 mod page;
 mod requests;
@@ -53,12 +53,12 @@ use tokio::time::{Instant, sleep};
 
 pub use options::CacheOptions;
 
-use crate::hints::Broadcast;
+use crate::hints::HintBroadcast;
 use entry::Key;
 use follow::follow;
-use kept::Keep;
-use requests::Source;
-use tracked::Tracked;
+use requests::KindEndpoint;
+use store::StoreMode;
+use tracked::TrackedKind;
 
 /// List pages in memory at once, over all kinds.
 const MAX_PAGES_IN_MEMORY: usize = 4;
@@ -68,10 +68,10 @@ const MAX_PAGES_IN_MEMORY: usize = 4;
 pub struct Cache {
     client: Opaque<Client>,
     options: CacheOptions,
-    kinds: Mutex<HashMap<Source, Arc<Tracked>>>,
+    kinds: Mutex<HashMap<KindEndpoint, Arc<TrackedKind>>>,
     /// Notified when the set of kinds changes.
     changed: Notify,
-    hints: Broadcast,
+    hints: HintBroadcast,
     /// One permit per list page in memory.
     pages: Semaphore,
     /// Held by the active [`Cache::run`].
@@ -83,7 +83,7 @@ pub struct Cache {
 /// A warm kind.
 #[derive(Debug)]
 pub struct WarmKind {
-    tracked: Arc<Tracked>,
+    tracked: Arc<TrackedKind>,
 }
 
 impl Cache {
@@ -94,7 +94,7 @@ impl Cache {
             options,
             kinds: Mutex::default(),
             changed: Notify::new(),
-            hints: Broadcast::new(),
+            hints: HintBroadcast::new(),
             pages: Semaphore::new(MAX_PAGES_IN_MEMORY),
             running: tokio::sync::Mutex::default(),
             is_running: AtomicBool::new(false),
@@ -105,16 +105,16 @@ impl Cache {
     /// dropped, every kind becomes cold and every hint stream ends.
     pub async fn run(&self, stop: impl Future<Output = ()>) {
         let mut stop = pin!(stop);
-        let _only_one = tokio::select! {
+        let _run_lock = tokio::select! {
             () = &mut stop => return,
             running = self.running.lock() => running,
         };
         self.is_running.store(true, Ordering::Release);
-        let _end = EndOfRun(self);
+        let _end = EndRunOnDrop(self);
         let mut followers = FuturesUnordered::new();
         loop {
-            for tracked in self.unfollowed() {
-                followers.push(self.follow_while_wanted(tracked));
+            for tracked in self.claim_unfollowed() {
+                followers.push(self.follow_until_untracked(tracked));
             }
             tokio::select! {
                 () = &mut stop => return,
@@ -127,18 +127,18 @@ impl Cache {
 
     /// The composite resources of a kind, if it is warm. Tracks the kind.
     pub fn warm(&self, xrd: &Xrd) -> Option<WarmKind> {
-        self.warm_source(composites(xrd))
+        self.warm_endpoint(composite_endpoint(xrd))
     }
 
     /// The ProviderConfigs of a kind, if it is warm. Tracks the kind.
     pub fn warm_provider_configs(&self, api_version: &str, plural: &str) -> Option<WarmKind> {
-        self.warm_source(provider_configs(api_version, plural))
+        self.warm_endpoint(provider_config_endpoint(api_version, plural))
     }
 
     /// As [`Cache::warm`], but waits for a list in progress while the cache runs and no request has failed. A list by
     /// the caller would repeat the same requests.
     pub async fn warming(&self, xrd: &Xrd) -> Option<WarmKind> {
-        self.warming_source(composites(xrd)).await
+        self.warming_endpoint(composite_endpoint(xrd)).await
     }
 
     /// As [`Cache::warming`], for ProviderConfigs.
@@ -147,7 +147,7 @@ impl Cache {
         api_version: &str,
         plural: &str,
     ) -> Option<WarmKind> {
-        self.warming_source(provider_configs(api_version, plural)).await
+        self.warming_endpoint(provider_config_endpoint(api_version, plural)).await
     }
 
     /// The cluster of all kinds. `None` unless every kind is warm on the same cluster.
@@ -160,17 +160,17 @@ impl Cache {
 
     /// Tracks the composite resources of a kind, so that the kind is warm at its first use.
     pub fn track(&self, xrd: &Xrd) {
-        self.tracked(composites(xrd)).touch();
+        self.tracked_kind(composite_endpoint(xrd)).touch();
     }
 
     /// Tracks the ProviderConfigs of a kind.
     pub fn track_provider_configs(&self, api_version: &str, plural: &str) {
-        self.tracked(provider_configs(api_version, plural)).touch();
+        self.tracked_kind(provider_config_endpoint(api_version, plural)).touch();
     }
 
-    /// Stops following the composite resources of a kind. The next use tracks it again.
+    /// Stops following the composite resources of a kind. The next use tracks the kind again.
     pub fn untrack(&self, xrd: &Xrd) {
-        if let Some(tracked) = self.lock().remove(&composites(xrd)) {
+        if let Some(tracked) = self.lock().remove(&composite_endpoint(xrd)) {
             tracked.stop();
         }
     }
@@ -180,54 +180,54 @@ impl Cache {
         self.hints.listen()
     }
 
-    fn warm_source(&self, source: Source) -> Option<WarmKind> {
-        let tracked = self.tracked(source);
+    fn warm_endpoint(&self, endpoint: KindEndpoint) -> Option<WarmKind> {
+        let tracked = self.tracked_kind(endpoint);
         tracked.touch();
         tracked.is_warm(self.options.silence).then_some(WarmKind { tracked })
     }
 
-    async fn warming_source(&self, source: Source) -> Option<WarmKind> {
+    async fn warming_endpoint(&self, endpoint: KindEndpoint) -> Option<WarmKind> {
         if self.is_running.load(Ordering::Acquire) {
-            self.tracked(source.clone()).decided().await;
+            self.tracked_kind(endpoint.clone()).wait_for_list().await;
         }
-        self.warm_source(source)
+        self.warm_endpoint(endpoint)
     }
 
-    fn tracked(&self, source: Source) -> Arc<Tracked> {
+    fn tracked_kind(&self, endpoint: KindEndpoint) -> Arc<TrackedKind> {
         let mut kinds = self.lock();
-        if let Some(tracked) = kinds.get(&source) {
+        if let Some(tracked) = kinds.get(&endpoint) {
             return Arc::clone(tracked);
         }
-        let tracked = Arc::new(Tracked::new(source.clone()));
-        kinds.insert(source, Arc::clone(&tracked));
+        let tracked = Arc::new(TrackedKind::new(endpoint.clone()));
+        kinds.insert(endpoint, Arc::clone(&tracked));
         self.changed.notify_one();
         tracked
     }
 
-    fn unfollowed(&self) -> Vec<Arc<Tracked>> {
+    fn claim_unfollowed(&self) -> Vec<Arc<TrackedKind>> {
         self.lock().values().filter(|tracked| tracked.claim()).map(Arc::clone).collect()
     }
 
     fn untrack_unused(&self) {
         let Some(limit) = Instant::now().checked_sub(self.options.unused_after) else { return };
         self.lock().retain(|_, tracked| {
-            let unused = tracked.is_unused_since(limit);
-            if unused {
+            let is_unused = tracked.is_unused_since(limit);
+            if is_unused {
                 tracing::debug!(kind = tracked.path(), "the kind is unused; its watch ends");
                 tracked.stop();
             }
-            !unused
+            !is_unused
         });
     }
 
-    async fn follow_while_wanted(&self, tracked: Arc<Tracked>) {
+    async fn follow_until_untracked(&self, tracked: Arc<TrackedKind>) {
         tokio::select! {
             () = follow(&self.client.0, &tracked, &self.options, (&self.hints, &self.pages)) => {}
-            () = tracked.dropped.notified() => {}
+            () = tracked.untracked.notified() => {}
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Source, Arc<Tracked>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<KindEndpoint, Arc<TrackedKind>>> {
         self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -238,9 +238,9 @@ impl WarmKind {
         self.tracked.get(&Key::new(target.resource, target.project, target.xrd.scope()))
     }
 
-    /// Whether the ProviderConfig of a target exists, if this is its kind.
+    /// Whether the ProviderConfig of a target exists; `self` must be its kind.
     pub fn config(&self, target: &XrTarget, scope: ProviderConfigScope) -> ConfigPresence {
-        if self.tracked.has_name(&Key::of_config(target, scope)) {
+        if self.tracked.has_identity(&Key::for_config(target, scope)) {
             ConfigPresence::Present
         } else {
             ConfigPresence::Missing
@@ -254,16 +254,16 @@ impl WarmKind {
     }
 }
 
-/// However a run ends, every kind becomes cold and every hint stream ends.
-struct EndOfRun<'a>(&'a Cache);
+/// Makes every kind cold and ends every hint stream, also when the run is dropped.
+struct EndRunOnDrop<'a>(&'a Cache);
 
-impl Drop for EndOfRun<'_> {
+impl Drop for EndRunOnDrop<'_> {
     fn drop(&mut self) {
         self.0.is_running.store(false, Ordering::Release);
         for tracked in self.0.lock().values() {
             tracked.release();
         }
-        self.0.hints.end();
+        self.0.hints.end_streams();
     }
 }
 
@@ -276,11 +276,11 @@ impl<T> std::fmt::Debug for Opaque<T> {
     }
 }
 
-fn composites(xrd: &Xrd) -> Source {
+fn composite_endpoint(xrd: &Xrd) -> KindEndpoint {
     let path = format!("/apis/{}/{}/{}", xrd.group(), xrd.version(), xrd.plural());
-    Source { path, keep: Keep::Entries(xrd.scope()) }
+    KindEndpoint { path, mode: StoreMode::Xrs(xrd.scope()) }
 }
 
-fn provider_configs(api_version: &str, plural: &str) -> Source {
-    Source { path: format!("/apis/{api_version}/{plural}"), keep: Keep::Names }
+fn provider_config_endpoint(api_version: &str, plural: &str) -> KindEndpoint {
+    KindEndpoint { path: format!("/apis/{api_version}/{plural}"), mode: StoreMode::Identities }
 }

@@ -1,4 +1,4 @@
-//! One request to the API server: sent once, with a deadline, and with every kind of failure told apart.
+//! One request to the API server: sent once, with a deadline, and with a cause for every failure.
 
 use std::error::Error as StdError;
 use std::num::NonZeroU32;
@@ -11,9 +11,9 @@ use kube::Client;
 use kube::client::Body;
 use tokio::time::timeout;
 
-use crate::answer::Answer;
-use crate::body::collect;
+use crate::body::collect_up_to;
 use crate::error::{Cause, Failure, RequestLabel, Verb};
+use crate::response::ApiResponse;
 
 /// Objects per list page, by default.
 const PAGE_SIZE: NonZeroU32 = NonZeroU32::new(500).expect("it is not zero");
@@ -21,14 +21,14 @@ const PAGE_SIZE: NonZeroU32 = NonZeroU32::new(500).expect("it is not zero");
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
     Whole,
-    /// Metadata only: an answer without a spec holds no secret.
+    /// Metadata only: a response without a spec holds no secret.
     Metadata,
 }
 
 impl Detail {
-    /// Accepts the full object, too: an API server without partial metadata sends that.
-    const fn accept(self, list: bool) -> &'static str {
-        match (self, list) {
+    /// Also accepts the full object, which an API server without partial metadata sends.
+    const fn accept_header(self, is_list: bool) -> &'static str {
+        match (self, is_list) {
             (Self::Whole, _) => "application/json",
             (Self::Metadata, false) => {
                 "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
@@ -90,93 +90,96 @@ impl Server {
 
     pub(crate) async fn get(
         &self,
-        asked: &RequestLabel,
+        label: &RequestLabel,
         path: &str,
-        extent: Detail,
-    ) -> Result<Answer, Failure> {
-        let answer = self.get_within(asked, path, extent, usize::MAX).await?;
-        answer.ok_or_else(|| asked.failed(Cause::Unreadable, "the answer exceeds the size limit"))
+        detail: Detail,
+    ) -> Result<ApiResponse, Failure> {
+        let response = self.get_up_to(label, path, detail, usize::MAX).await?;
+        response
+            .ok_or_else(|| label.failure(Cause::Unreadable, "the response exceeds the size limit"))
     }
 
-    /// As [`get`](Self::get), but `None` if the answer has more bytes than `most`.
-    pub(crate) async fn get_within(
+    /// As [`get`](Self::get), but `None` if the response has more than `max_bytes`.
+    pub(crate) async fn get_up_to(
         &self,
-        asked: &RequestLabel,
+        label: &RequestLabel,
         path: &str,
-        extent: Detail,
-        most: usize,
-    ) -> Result<Option<Answer>, Failure> {
-        let is_list = asked.verb() == Verb::List;
-        let request = Request::get(path).header(ACCEPT, extent.accept(is_list));
-        // Boxed: a caller holds the futures of many concurrent reads.
-        Box::pin(self.send(asked, request.body(Body::empty()), most)).await
+        detail: Detail,
+        max_bytes: usize,
+    ) -> Result<Option<ApiResponse>, Failure> {
+        let is_list = label.verb() == Verb::List;
+        let request = Request::get(path).header(ACCEPT, detail.accept_header(is_list));
+        // Boxed: a caller holds many of these futures at once.
+        Box::pin(self.send(label, request.body(Body::empty()), max_bytes)).await
     }
 
     /// Sends a body to a path. The body may hold a secret, so it is never logged.
-    pub(crate) async fn put(
+    pub(crate) async fn send_body(
         &self,
-        asked: &RequestLabel,
+        label: &RequestLabel,
         (method, path): (Method, &str),
         (content_type, body): (&str, Vec<u8>),
-        extent: Detail,
-    ) -> Result<Answer, Failure> {
+        detail: Detail,
+    ) -> Result<ApiResponse, Failure> {
         let request = Request::builder()
             .method(method)
             .uri(path)
-            .header(ACCEPT, extent.accept(false))
+            .header(ACCEPT, detail.accept_header(false))
             .header(CONTENT_TYPE, content_type);
-        let answer = self.send(asked, request.body(Body::from(body)), usize::MAX).await?;
-        answer.ok_or_else(|| asked.failed(Cause::Unreadable, "the answer exceeds the size limit"))
+        let response = self.send(label, request.body(Body::from(body)), usize::MAX).await?;
+        response
+            .ok_or_else(|| label.failure(Cause::Unreadable, "the response exceeds the size limit"))
     }
 
-    /// Sends one request once. `None` if the answer has more bytes than `most`.
+    /// Sends one request once. `None` if the response has more than `max_bytes`.
     async fn send(
         &self,
-        asked: &RequestLabel,
+        label: &RequestLabel,
         request: http::Result<Request<Body>>,
-        most: usize,
-    ) -> Result<Option<Answer>, Failure> {
+        max_bytes: usize,
+    ) -> Result<Option<ApiResponse>, Failure> {
         let request = request.map_err(|error| {
-            asked.failed(Cause::Unaddressable, &format!("the request cannot be built: {error}"))
+            label.failure(Cause::Unaddressable, &format!("the request cannot be built: {error}"))
         })?;
-        let limit = match asked.verb() {
+        let limit = match label.verb() {
             Verb::Apply | Verb::Delete => self.options.write_deadline,
             Verb::Get | Verb::List | Verb::Discover | Verb::DryRun => self.options.read_deadline,
         };
-        let exchange = async {
+        let round_trip = async {
             let (head, body) = self.client.send(request).await?.into_parts();
-            let body = collect(body, most).await?;
-            let answer = body.map(|body| Answer::new(head.status, &head.headers, body));
-            Ok::<_, kube::Error>(answer)
+            let body = collect_up_to(body, max_bytes).await?;
+            let response = body.map(|body| ApiResponse::new(head.status, &head.headers, body));
+            Ok::<_, kube::Error>(response)
         };
-        match timeout(limit, exchange).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(asked.failed(transport(&error), &describe(&error))),
+        match timeout(limit, round_trip).await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(error)) => Err(label.failure(transport_cause(&error), &error_text(&error))),
             Err(_) => {
-                let text = format!("no answer within {limit:?}");
-                Err(asked.failed(Cause::Deadline, &text))
+                let text = format!("no response within {limit:?}");
+                Err(label.failure(Cause::Deadline, &text))
             }
         }
     }
 }
 
 /// Classifies a transport error. `Unreachable` needs proof that nothing was sent.
-fn transport(error: &kube::Error) -> Cause {
+fn transport_cause(error: &kube::Error) -> Cause {
     // Without credentials no request was sent.
     let unauthenticated = matches!(error, kube::Error::Auth(_));
-    let unconnected =
-        || chain(error).filter_map(|error| error.downcast_ref()).any(legacy::Error::is_connect);
+    let unconnected = || {
+        error_chain(error).filter_map(|error| error.downcast_ref()).any(legacy::Error::is_connect)
+    };
     if unauthenticated || unconnected() { Cause::Unreachable } else { Cause::Broken }
 }
 
-/// An error and its sources in one line, without the text that an outer error repeats.
-fn describe(error: &kube::Error) -> String {
+/// An error and its sources in one line. Text that an outer error repeats is left out.
+fn error_text(error: &kube::Error) -> String {
     let mut parts: Vec<String> = Vec::new();
-    for text in chain(error).map(ToString::to_string) {
+    for text in error_chain(error).map(ToString::to_string) {
         match parts.last_mut() {
             Some(outer) if outer.ends_with(&text) => {
-                let kept = outer.len() - text.len();
-                outer.truncate(kept);
+                let kept_length = outer.len() - text.len();
+                outer.truncate(kept_length);
                 *outer = outer.trim_end_matches([':', ' ']).to_owned();
                 parts.push(text);
             }
@@ -187,6 +190,6 @@ fn describe(error: &kube::Error) -> String {
     parts.join(": ")
 }
 
-fn chain(error: &kube::Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+fn error_chain(error: &kube::Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
     std::iter::successors(Some(error as &(dyn StdError + 'static)), |error| (*error).source())
 }

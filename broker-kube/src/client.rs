@@ -6,8 +6,8 @@ use kube::Config;
 
 /// Adapts a configuration: every request is sent once and carries this user agent.
 ///
-/// By default `kube` retries requests that were answered with 429, 503 or 504. An apply that was answered with 504
-/// may have happened, so the broker must read before it sends anything again.
+/// By default `kube` retries after the responses 429, 503 and 504. An apply with response 504 may have happened,
+/// so the broker must read before it sends anything again.
 ///
 /// The HTTP client below `kube` still retries one case: a pooled connection closed before the first byte was written.
 /// That request did not happen, so the retry is safe.

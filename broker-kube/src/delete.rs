@@ -7,18 +7,18 @@ use serde_json::json;
 
 use crate::call::Detail;
 use crate::error::{Cause, RequestLabel, Verb};
-use crate::objects::Objects;
+use crate::objects::ObjectClient;
 
-/// Deletes an object at the endpoint that serves its kind now.
+/// Deletes an object at the endpoint of its kind.
 pub(crate) async fn delete(
-    objects: &Objects,
+    client: &ObjectClient,
     request: &DeleteRequest<'_>,
 ) -> Result<Deleted, PortError> {
     let DeleteRequest { project, target, uid, .. } = *request;
     refuse_foreign_write(project, target)?;
-    let asked = RequestLabel::of(Verb::Delete, target);
+    let label = RequestLabel::for_object(Verb::Delete, target);
     let kind = (target.api_version(), target.kind());
-    let Some(mut served) = objects.kinds().locate(objects.server(), kind).await? else {
+    let Some(mut served_kind) = client.kinds().locate(client.server(), kind).await? else {
         return Ok(Deleted::Gone);
     };
     // Background deletion would remove the object while its composed objects still exist.
@@ -27,33 +27,33 @@ pub(crate) async fn delete(
         "propagationPolicy": "Foreground", "preconditions": {"uid": uid},
     });
     for _ in 0..2 {
-        let Some(path) = served.object(target.namespace(), target.name()) else {
+        let Some(path) = served_kind.object_path(target.namespace(), target.name()) else {
             let text = "the name is incomplete; a namespaced object needs its namespace";
-            return Err(asked.failed(Cause::Unaddressable, text).into());
+            return Err(label.failure(Cause::Unaddressable, text).into());
         };
         let body = ("application/json", options.to_string().into_bytes());
-        let sent = (Method::DELETE, path.as_str());
-        let answer = objects.server().put(&asked, sent, body, Detail::Whole).await?;
-        let Err(refusal) = answer.into_acceptance() else { return Ok(Deleted::Accepted) };
-        let cause = refusal.cause(served.plural());
+        let endpoint = (Method::DELETE, path.as_str());
+        let response = client.server().send_body(&label, endpoint, body, Detail::Whole).await?;
+        let Err(refusal) = response.into_success() else { return Ok(Deleted::Accepted) };
+        let cause = refusal.cause(served_kind.plural());
         if cause == Cause::Vetoed {
             return Ok(Deleted::Vetoed { message: scrub(refusal.message(), &[]) });
         }
-        if cause == Cause::Conflict && refusal.is_other_uid() {
+        if cause == Cause::Conflict && refusal.is_uid_mismatch() {
             return Ok(Deleted::Replaced);
         }
         if matches!(cause, Cause::ObjectAbsent | Cause::NamespaceAbsent) {
             return Ok(Deleted::Gone);
         }
-        // A path that is not served changed nothing, so the request may go to another endpoint.
+        // A request to an unserved path changed nothing, so another endpoint may be tried.
         if cause != Cause::KindAbsent {
-            return Err(refusal.into_failure(&asked, served.plural()).into());
+            return Err(refusal.into_failure(&label, served_kind.plural()).into());
         }
-        match objects.kinds().relocate(objects.server(), kind, &served).await? {
-            Some(elsewhere) => served = elsewhere,
+        match client.kinds().relocate(client.server(), kind, &served_kind).await? {
+            Some(other_kind) => served_kind = other_kind,
             None => return Ok(Deleted::Gone),
         }
     }
     let text = "discovery lists the kind, but the server does not serve it";
-    Err(asked.failed(Cause::Unreadable, text).into())
+    Err(label.failure(Cause::Unreadable, text).into())
 }

@@ -1,7 +1,7 @@
 //! Failures of one request: the cause, and the error class that follows from it.
 //!
-//! Every report of the adapter is a [`Failure`]. So each report names verb, kind, name and namespace, and one place
-//! decides whether a write may have happened.
+//! Every failed request is a [`Failure`], which names verb, kind, name and namespace. [`Cause::class`] alone decides
+//! whether a write may have happened.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,11 +19,11 @@ use broker_render::scrub;
 /// use broker_kube::Cause;
 /// use broker_ports::PortError;
 ///
-/// fn may_we(error: &PortError) -> bool {
+/// fn is_permitted(error: &PortError) -> bool {
 ///     let cause = error.source().and_then(|source| source.downcast_ref());
 ///     !matches!(cause, Some(Cause::Forbidden))
 /// }
-/// # assert!(may_we(&PortError::rejected("for another reason")));
+/// # assert!(is_permitted(&PortError::rejected("of another cause")));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -48,9 +48,9 @@ pub enum Cause {
     #[error("not authenticated")]
     Unauthenticated,
     /// The object violates the schema in these fields.
-    #[error("invalid in {}", fields(.0))]
+    #[error("invalid in {}", field_list(.0))]
     Invalid(Vec<String>),
-    /// Another change came first.
+    /// Another writer changed the object first.
     #[error("in conflict with another change")]
     Conflict,
     /// Admission refused the request, for example a webhook that protects a Usage.
@@ -73,7 +73,7 @@ pub enum Cause {
     #[error("the list has expired")]
     Expired,
     /// The API server, or a proxy in front of it, failed.
-    #[error("the server answered status {0}")]
+    #[error("the server sent status {0}")]
     ServerError(u16),
     /// No connection was established. Nothing was sent.
     #[error("not connected")]
@@ -81,20 +81,20 @@ pub enum Cause {
     /// The connection broke during the request.
     #[error("the connection broke")]
     Broken,
-    /// No answer arrived before the deadline.
-    #[error("no answer before the deadline")]
+    /// No response arrived before the deadline.
+    #[error("no response before the deadline")]
     Deadline,
-    /// The answer cannot be interpreted.
-    #[error("the answer cannot be interpreted")]
+    /// The response cannot be interpreted.
+    #[error("the response cannot be interpreted")]
     Unreadable,
 }
 
-fn fields(fields: &[String]) -> String {
+fn field_list(fields: &[String]) -> String {
     if fields.is_empty() { "an unnamed field".to_owned() } else { fields.join(", ") }
 }
 
 impl Cause {
-    /// The port's refusal reason, for the causes that explain can use.
+    /// The port's refusal reason, for the causes that `explain` reports.
     const fn refusal(&self) -> Option<Refusal> {
         match self {
             Self::KindAbsent => Some(Refusal::KindAbsent),
@@ -136,13 +136,9 @@ impl Cause {
             | Self::Throttled
             | Self::Expired
             | Self::Unreachable => FailureClass::Transient,
-            // The request may have been executed before its answer was lost.
+            // The request may have been executed before its response was lost.
             Self::ServerError(_) | Self::Broken | Self::Deadline | Self::Unreadable => {
-                if verb.changes_something() {
-                    FailureClass::Unknown
-                } else {
-                    FailureClass::Transient
-                }
+                if verb.is_write() { FailureClass::Unknown } else { FailureClass::Transient }
             }
         }
     }
@@ -159,7 +155,7 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    const fn changes_something(self) -> bool {
+    const fn is_write(self) -> bool {
         match self {
             Self::Apply | Self::Delete => true,
             Self::Get | Self::List | Self::Discover | Self::DryRun => false,
@@ -180,60 +176,60 @@ impl fmt::Display for Verb {
     }
 }
 
-/// The readable form of a request: verb, kind, name and namespace.
+/// A request as messages name it: verb, kind, name and namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestLabel {
     verb: Verb,
-    about: String,
+    subject: String,
 }
 
 impl RequestLabel {
-    pub(crate) fn of(verb: Verb, object: &ObjectReference) -> Self {
-        Self { verb, about: object.to_string() }
+    pub(crate) fn for_object(verb: Verb, object: &ObjectReference) -> Self {
+        Self { verb, subject: object.to_string() }
     }
 
     /// All objects of a kind, in one namespace or in all.
-    pub(crate) fn of_all(
+    pub(crate) fn for_kind(
         verb: Verb,
         api_version: &str,
         kind: &str,
         namespace: Option<&str>,
     ) -> Self {
-        let within = namespace.map(|namespace| format!(" in {namespace}")).unwrap_or_default();
-        Self { verb, about: format!("{kind}{within} ({api_version})") }
+        let in_namespace =
+            namespace.map(|namespace| format!(" in {namespace}")).unwrap_or_default();
+        Self { verb, subject: format!("{kind}{in_namespace} ({api_version})") }
     }
 
-    /// A target that is not an object.
-    pub(crate) fn about(verb: Verb, about: impl Into<String>) -> Self {
-        Self { verb, about: about.into() }
+    /// A subject that is not an object, such as a path.
+    pub(crate) fn new(verb: Verb, subject: impl Into<String>) -> Self {
+        Self { verb, subject: subject.into() }
     }
 
     pub(crate) const fn verb(&self) -> Verb {
         self.verb
     }
 
-    /// The failure, with a message that holds no secret.
-    pub(crate) fn failed(&self, cause: Cause, text: &str) -> Failure {
-        self.failed_saying(cause, text, |message| scrub(message, &[]))
+    /// For a text that holds no secret.
+    pub(crate) fn failure(&self, cause: Cause, text: &str) -> Failure {
+        self.failure_with_scrub(cause, text, |message| scrub(message, &[]))
     }
 
-    /// The failure, with a message that may quote the request body.
-    pub(crate) fn failed_saying(
+    /// For a text that may quote the request body.
+    pub(crate) fn failure_with_scrub(
         &self,
         cause: Cause,
         text: &str,
         scrub: impl FnOnce(&str) -> String,
     ) -> Failure {
-        let Self { verb, about } = self;
-        // Scrubs the original text, line breaks included, before it joins the lines.
-        let message = scrub(&format!("{verb} {about}: {text}"));
+        let Self { verb, subject } = self;
+        // Scrubs first: joined lines would hide a secret that contains a line break.
+        let message = scrub(&format!("{verb} {subject}: {text}"));
         let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
         Failure { verb: *verb, cause, message, retry_after: None }
     }
 }
 
-/// A failed request. Unlike [`PortError`] it is `Clone`: the failure of one list is the failure of each of its
-/// objects.
+/// A failed request. Unlike [`PortError`] it is `Clone`: a failed list fails for each of its objects.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Failure {
@@ -271,7 +267,7 @@ impl From<Failure> for PortError {
 }
 
 /// A name from the cluster or the catalog breaks a domain rule. The caller's request is not at fault.
-pub(crate) fn unusable(what: impl fmt::Display, error: Error) -> PortError {
+pub(crate) fn rule_violation(what: impl fmt::Display, error: Error) -> PortError {
     PortError::rejected(format!("{what} breaks the domain's rules")).with_source(error)
 }
 
@@ -282,12 +278,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lost_answer_is_unknown_for_writes_only() {
+    fn lost_response_is_unknown_for_writes_only() {
         use FailureClass::{Rejected, Transient, Unknown};
         let rows = [
-            ("an answer that never arrived", Cause::Deadline, Transient, Unknown),
+            ("a response that never arrived", Cause::Deadline, Transient, Unknown),
             ("a connection that broke", Cause::Broken, Transient, Unknown),
-            ("a truncated answer", Cause::Unreadable, Transient, Unknown),
+            ("a truncated response", Cause::Unreadable, Transient, Unknown),
             ("a gateway timeout", Cause::ServerError(504), Transient, Unknown),
             ("nothing was sent", Cause::Unreachable, Transient, Transient),
             ("the server started nothing", Cause::Throttled, Transient, Transient),
@@ -299,12 +295,12 @@ mod tests {
             ),
             ("a retry cannot help", Cause::Forbidden, Rejected, Rejected),
         ];
-        for (why, cause, reading, writing) in rows {
+        for (why, cause, read_class, write_class) in rows {
             for verb in [Verb::Get, Verb::List, Verb::Discover, Verb::DryRun] {
-                assert_eq!(cause.class(verb), reading, "{why}: {verb}");
+                assert_eq!(cause.class(verb), read_class, "{why}: {verb}");
             }
             for verb in [Verb::Apply, Verb::Delete] {
-                assert_eq!(cause.class(verb), writing, "{why}: {verb}");
+                assert_eq!(cause.class(verb), write_class, "{why}: {verb}");
             }
         }
     }
@@ -314,7 +310,7 @@ mod tests {
         let object =
             ObjectReference::new("example.org/v1", "Machine", "pr-1", Some("home")).unwrap();
         let wait = Duration::from_secs(3);
-        let failure = RequestLabel::of(Verb::Apply, &object).failed_saying(
+        let failure = RequestLabel::for_object(Verb::Apply, &object).failure_with_scrub(
             Cause::Throttled,
             "slow\n down, token",
             |text| text.replace("token", "█"),

@@ -10,20 +10,20 @@ use broker_ports::Hints;
 use futures_util::stream;
 use tokio::sync::broadcast::{self, error::RecvError};
 
-/// Hints that a listener may fall behind: enough for a burst of changes.
+/// Hints that a slow listener may have unread: enough for a burst of changes.
 const BACKLOG: usize = 1024;
 
 #[derive(Debug)]
-pub(crate) struct Broadcast {
+pub(crate) struct HintBroadcast {
     sender: Mutex<broadcast::Sender<ProvisionedResourceId>>,
 }
 
-impl Broadcast {
+impl HintBroadcast {
     pub(crate) fn new() -> Self {
         Self { sender: Mutex::new(broadcast::Sender::new(BACKLOG)) }
     }
 
-    /// Hints after this call, until [`end`](Self::end).
+    /// Hints after this call, until [`end_streams`](Self::end_streams).
     pub(crate) fn listen(&self) -> Hints {
         let receiver = self.lock().subscribe();
         Box::pin(stream::unfold(receiver, |mut receiver| async move {
@@ -38,12 +38,12 @@ impl Broadcast {
     }
 
     pub(crate) fn send(&self, resource: ProvisionedResourceId) {
-        // Fails only without listeners, which is fine.
+        // Fails only without listeners, so the error is ignored.
         let _ = self.lock().send(resource);
     }
 
     /// Ends every stream because the watch ended. A later listener receives the hints of the next run.
-    pub(crate) fn end(&self) {
+    pub(crate) fn end_streams(&self) {
         *self.lock() = broadcast::Sender::new(BACKLOG);
     }
 
@@ -57,11 +57,11 @@ mod tests {
     use futures_util::{FutureExt as _, StreamExt as _};
 
     use super::*;
-    use crate::testing::resource as id;
+    use crate::testing::resource_id as id;
 
     #[test]
-    fn listeners_receive_every_hint_after_they_subscribe() {
-        let hints = Broadcast::new();
+    fn listener_receives_every_hint_after_it_subscribes() {
+        let hints = HintBroadcast::new();
         let mut early = hints.listen();
         hints.send(id(1));
         let mut late = hints.listen();
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn slow_listener_loses_the_oldest_hints() {
-        let hints = Broadcast::new();
+        let hints = HintBroadcast::new();
         let mut slow = hints.listen();
         for number in 0..BACKLOG + 2 {
             hints.send(id(number + 1));
@@ -83,10 +83,10 @@ mod tests {
     }
 
     #[test]
-    fn hints_end_with_the_run_and_restart() {
-        let hints = Broadcast::new();
+    fn streams_end_with_the_run_and_new_ones_continue() {
+        let hints = HintBroadcast::new();
         let mut before = hints.listen();
-        hints.end();
+        hints.end_streams();
         assert_eq!(before.next().now_or_never(), Some(None));
         let mut after = hints.listen();
         hints.send(id(1));

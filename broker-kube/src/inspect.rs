@@ -1,6 +1,6 @@
-//! Observe: the reports that explain one resource, each with its own error.
+//! Observe: the facts that `explain` reports about one resource, each known or with its own error.
 
-mod common;
+mod shared_reads;
 
 use std::collections::BTreeSet;
 
@@ -18,45 +18,49 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::call::Detail;
 use crate::error::Failure;
-use crate::objects::{Lookup, Objects, Selection};
+use crate::objects::{Lookup, ObjectClient, Selection};
 use crate::read::{CONCURRENT_READS, read_labelled, xr_reference};
-use common::Common;
+use shared_reads::SharedReads;
 
 /// Namespace of the events about cluster-scoped objects.
 const CLUSTER_EVENTS: &str = "default";
 
 const CONCURRENT_INSPECTIONS: usize = 4;
 
-pub(crate) async fn inspect(objects: &Objects, target: &Target) -> Result<Inspection, PortError> {
-    objects.kinds().learn(&target.xr.xrd);
-    inspect_with(objects, &Common::default(), target).await
+pub(crate) async fn inspect(
+    client: &ObjectClient,
+    target: &Target,
+) -> Result<Inspection, PortError> {
+    client.kinds().learn(&target.xr.xrd);
+    inspect_with(client, &SharedReads::default(), target).await
 }
 
 pub(crate) async fn inspect_many(
-    objects: &Objects,
+    client: &ObjectClient,
     targets: &[Target],
 ) -> Vec<Result<Inspection, PortError>> {
-    let common = Common::of(objects, targets).await;
-    let each: Vec<_> = targets.iter().map(|it| inspect_with(objects, &common, it)).collect();
-    stream::iter(each).buffered(CONCURRENT_INSPECTIONS).collect().await
+    let shared = SharedReads::read_all(client, targets).await;
+    let inspections: Vec<_> =
+        targets.iter().map(|target| inspect_with(client, &shared, target)).collect();
+    stream::iter(inspections).buffered(CONCURRENT_INSPECTIONS).collect().await
 }
 
 async fn inspect_with(
-    objects: &Objects,
-    common: &Common,
+    client: &ObjectClient,
+    shared: &SharedReads,
     target: &Target,
 ) -> Result<Inspection, PortError> {
     let reference = xr_reference(&target.xr)?;
-    let home = namespace(target.xr.project);
+    let namespace_name = namespace(target.xr.project);
     let (cluster, namespace, xr, labelled) = join4(
-        common.cluster(objects),
-        common.namespace(objects, home.as_str()),
-        common.get(objects, &reference),
-        read_labelled(objects, target),
+        shared.cluster(client),
+        shared.namespace(client, namespace_name.as_str()),
+        shared.get(client, &reference),
+        read_labelled(client, target),
     )
     .await;
-    let live = xr.as_ref().ok().and_then(found);
-    let hidden = live.map(injected).unwrap_or_default();
+    let live = xr.as_ref().ok().and_then(found_object);
+    let secrets = live.map(injected).unwrap_or_default();
     let mut names = target.recorded.clone();
     names.extend(live.map(|live| references(live, target.xr.xrd.scope())).unwrap_or_default());
     // A failed list adds no names. The recorded names are still read directly.
@@ -65,12 +69,12 @@ async fn inspect_with(
     let (provider_config, composed, events) = join3(
         async {
             match &target.provider_config {
-                Some(config) => report(common.get(objects, config).await, &hidden),
+                Some(config) => to_report(shared.get(client, config).await, &secrets),
                 None => Ok(None),
             }
         },
-        report_on_all(objects, names, &hidden),
-        events_about(objects, &reference, &hidden),
+        read_reports(client, names, &secrets),
+        list_events(client, &reference, &secrets),
     )
     .await;
     let mut inspection = Inspection::new();
@@ -81,19 +85,19 @@ async fn inspect_with(
         Err(failure) => Err(failure.clone().into()),
     };
     let scope = target.xr.xrd.scope();
-    let report_on_xr = |xr: Lookup| {
-        xr.object().map(|xr| ObjectReport::of_composite(&xr, scope, &hidden)).transpose()
+    let xr_report = |xr: Lookup| {
+        xr.into_object().map(|xr| ObjectReport::of_composite(&xr, scope, &secrets)).transpose()
     };
-    inspection.xr = xr.map_err(PortError::from).and_then(report_on_xr);
+    inspection.xr = xr.map_err(PortError::from).and_then(xr_report);
     inspection.provider_config = provider_config;
     inspection.composed = composed;
     inspection.events = events;
-    answered(inspection)
+    require_one_fact(inspection)
 }
 
-/// An inspection without any answer is a failure. A rejection counts as an answer.
-fn answered(inspection: Inspection) -> Result<Inspection, PortError> {
-    fn unanswered<T>(fact: &Inspected<T>) -> bool {
+/// Fails if no fact could be read. A rejection counts as a fact.
+fn require_one_fact(inspection: Inspection) -> Result<Inspection, PortError> {
+    fn is_unread<T>(fact: &Inspected<T>) -> bool {
         fact.as_ref().is_err_and(|error| error.class() != FailureClass::Rejected)
     }
     let Inspection {
@@ -106,81 +110,82 @@ fn answered(inspection: Inspection) -> Result<Inspection, PortError> {
         events,
         ..
     } = &inspection;
-    let all_unanswered = unanswered(cluster)
-        && unanswered(namespace)
-        && unanswered(kind_installed)
-        && unanswered(xr)
-        && unanswered(provider_config)
-        && unanswered(events)
-        && composed.iter().all(|(_, fact)| unanswered(fact));
+    let all_unread = is_unread(cluster)
+        && is_unread(namespace)
+        && is_unread(kind_installed)
+        && is_unread(xr)
+        && is_unread(provider_config)
+        && is_unread(events)
+        && composed.iter().all(|(_, fact)| is_unread(fact));
     match inspection.cluster {
-        Err(error) if all_unanswered => Err(error),
+        Err(error) if all_unread => Err(error),
         _ => Ok(inspection),
     }
 }
 
-fn found(lookup: &Lookup) -> Option<&Value> {
+fn found_object(lookup: &Lookup) -> Option<&Value> {
     match lookup {
         Lookup::Found(object) => Some(object),
         Lookup::NoObject | Lookup::NoKind => None,
     }
 }
 
-fn report(
+fn to_report(
     lookup: Result<Lookup, Failure>,
-    hidden: &[SecretString],
+    secrets: &[SecretString],
 ) -> Inspected<Option<ObjectReport>> {
-    lookup?.object().map(|object| ObjectReport::of(&object, hidden)).transpose()
+    lookup?.into_object().map(|object| ObjectReport::of(&object, secrets)).transpose()
 }
 
-async fn report_on(
-    objects: &Objects,
+async fn read_report(
+    client: &ObjectClient,
     reference: &ObjectReference,
-    hidden: &[SecretString],
+    secrets: &[SecretString],
 ) -> Inspected<Option<ObjectReport>> {
-    report(objects.get(reference, Detail::Whole).await, hidden)
+    to_report(client.get(reference, Detail::Whole).await, secrets)
 }
 
-async fn report_on_all(
-    objects: &Objects,
+async fn read_reports(
+    client: &ObjectClient,
     names: BTreeSet<ObjectReference>,
-    hidden: &[SecretString],
+    secrets: &[SecretString],
 ) -> Vec<(ObjectReference, Inspected<Option<ObjectReport>>)> {
-    let report = async |name: ObjectReference| {
-        let report = report_on(objects, &name, hidden).await;
+    let named_report = async |name: ObjectReference| {
+        let report = read_report(client, &name, secrets).await;
         (name, report)
     };
-    let reports: Vec<_> = names.into_iter().map(report).collect();
+    let reports: Vec<_> = names.into_iter().map(named_report).collect();
     stream::iter(reports).buffered(CONCURRENT_READS).collect().await
 }
 
 /// The recent events about an object, newest first.
-async fn events_about(
-    objects: &Objects,
-    about: &ObjectReference,
-    hidden: &[SecretString],
+async fn list_events(
+    client: &ObjectClient,
+    object: &ObjectReference,
+    secrets: &[SecretString],
 ) -> Inspected<Vec<ClusterEvent>> {
-    let selector = format!("regarding.kind={},regarding.name={}", about.kind(), about.name());
+    let selector = format!("regarding.kind={},regarding.name={}", object.kind(), object.name());
     let selection = Selection {
         api_version: "events.k8s.io/v1",
         kind: "Event",
-        namespace: Some(about.namespace().unwrap_or(CLUSTER_EVENTS)),
+        namespace: Some(object.namespace().unwrap_or(CLUSTER_EVENTS)),
         selector: ("fieldSelector", &selector),
     };
-    // Events expire after an hour and repeats are counted, so one page is enough.
-    let page = objects.page(&selection, None, Detail::Whole).await?.unwrap_or_default();
-    let mut events: Vec<_> = page.items.iter().map(|event| read_event(event, hidden)).collect();
+    // Events expire after an hour and a repeated event is one object, so one page suffices.
+    let page = client.page(&selection, None, Detail::Whole).await?.unwrap_or_default();
+    let mut events: Vec<_> = page.items.iter().map(|event| read_event(event, secrets)).collect();
     events.sort_by_key(|event| std::cmp::Reverse(event.at));
     Ok(events)
 }
 
-fn read_event(event: &Value, hidden: &[SecretString]) -> ClusterEvent {
-    let hidden: Vec<_> = hidden.iter().map(ExposeSecret::expose_secret).collect();
+fn read_event(event: &Value, secrets: &[SecretString]) -> ClusterEvent {
+    let secrets: Vec<_> = secrets.iter().map(ExposeSecret::expose_secret).collect();
     let text = |key: &str| event.get(key).and_then(Value::as_str).unwrap_or_default();
-    let scrubbed = |key: &str| scrub(text(key), &hidden);
-    let moment = |path: &str| OffsetDateTime::parse(event.pointer(path)?.as_str()?, &Rfc3339).ok();
+    let scrubbed = |key: &str| scrub(text(key), &secrets);
+    let parse_time =
+        |path: &str| OffsetDateTime::parse(event.pointer(path)?.as_str()?, &Rfc3339).ok();
     let times = ["/series/lastObservedTime", "/deprecatedLastTimestamp", "/eventTime"];
-    let at = times.into_iter().filter_map(moment).max();
+    let at = times.into_iter().filter_map(parse_time).max();
     let event = ClusterEvent::new(at, scrubbed("reason"), scrubbed("note"));
     if text("type") == "Warning" { event.as_warning() } else { event }
 }

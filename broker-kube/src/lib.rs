@@ -1,11 +1,11 @@
-//! Observe and act on Kubernetes: observe, apply, delete and watch on a management cluster.
+//! Observe, apply, delete and watch objects on a management cluster.
 //!
 //! [`KubeCluster`] implements the [`Cluster`](broker_ports::Cluster) port over a [`kube::Client`]. This is the only
 //! library crate that names `kube`. It chooses no Kubernetes version and no TLS stack.
 //!
 //! | what | where |
 //! |---|---|
-//! | one request: deadline, transport, answer | `call`, `answer`, `error` |
+//! | one request: deadline, transport, response | `call`, `response`, `error` |
 //! | endpoints of kinds, reads by name and by page, single-flight | `kinds`, `objects`, `single_flight` |
 //! | the watch cache for sweeps, and the hints | [`cache`], `hints` |
 //! | the required roles | [`rbac`] |
@@ -14,15 +14,16 @@
 //! **No automatic retries.** The adapter sends each request once, and so must its client: build it from
 //! [`client_config`].
 //!
-//! **Secrets stay in.** A manifest with a token is sent as bytes, and the request scrubs the answers to it.
+//! **No secret in a message.** A manifest with a token is sent as bytes, and its token is removed from every message
+//! about the response.
 
-mod answer;
 mod body;
 mod call;
 mod client;
 mod error;
 mod kinds;
 mod objects;
+mod response;
 mod single_flight;
 
 pub mod cache;

@@ -1,7 +1,7 @@
-//! Reads objects by name and by page. Every read of the adapter ends here.
+//! Reads objects by name and by page. Every read of the adapter uses this module.
 //!
 //! **No information is not absence.** A read distinguishes an object that does not exist, a kind that is not served,
-//! and a missing answer.
+//! and a missing response.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -20,7 +20,7 @@ use crate::single_flight::{SingleFlight, SingleFlightByName};
 const PAGE_BYTES: usize = 4 << 20;
 
 /// The API server, its known kinds, and the single-flight reads.
-pub(crate) struct Objects {
+pub(crate) struct ObjectClient {
     server: Server,
     kinds: Kinds,
     /// Objects per page for the next request. Below the configured size while objects are large.
@@ -39,7 +39,7 @@ pub(crate) enum Lookup {
 }
 
 impl Lookup {
-    pub(crate) fn object(self) -> Option<Value> {
+    pub(crate) fn into_object(self) -> Option<Value> {
         match self {
             Self::Found(object) => Some(object),
             Self::NoObject | Self::NoKind => None,
@@ -63,7 +63,7 @@ pub(crate) struct Page {
     pub(crate) next: Option<String>,
 }
 
-impl Objects {
+impl ObjectClient {
     pub(crate) fn new(server: Server) -> Self {
         let (identity, namespaces) = (SingleFlight::default(), SingleFlightByName::default());
         let page_size = AtomicU32::new(server.options().page_size.get());
@@ -82,22 +82,23 @@ impl Objects {
     pub(crate) async fn get(
         &self,
         object: &ObjectReference,
-        extent: Detail,
+        detail: Detail,
     ) -> Result<Lookup, Failure> {
-        let asked = RequestLabel::of(Verb::Get, object);
-        let path = |served: &ServedKind| served.object(object.namespace(), object.name());
+        let label = RequestLabel::for_object(Verb::Get, object);
+        let path =
+            |served_kind: &ServedKind| served_kind.object_path(object.namespace(), object.name());
         let kind = (object.api_version(), object.kind());
-        match self.fetch(&asked, kind, path, (extent, usize::MAX)).await? {
+        match self.fetch(&label, kind, path, (detail, usize::MAX)).await? {
             GetResult::Object(object) => Ok(Lookup::Found(object)),
             GetResult::NoKind => Ok(Lookup::NoKind),
             GetResult::NoObject => Ok(Lookup::NoObject),
             GetResult::TooLarge => {
-                Err(asked.failed(Cause::Unreadable, "the answer exceeds the size limit"))
+                Err(label.failure(Cause::Unreadable, "the response exceeds the size limit"))
             }
         }
     }
 
-    /// The first page, or the page after a continue token. `None` if no version of the kind is served.
+    /// One page: the first, or the one after a continue token. `None` if no version of the kind is served.
     ///
     /// A page has at most [`PAGE_BYTES`]. A larger page is requested again with half as many objects, down to one.
     /// Later pages keep that size; the next list tries twice as many.
@@ -105,10 +106,11 @@ impl Objects {
         &self,
         selection: &Selection<'_>,
         after: Option<&str>,
-        extent: Detail,
+        detail: Detail,
     ) -> Result<Option<Page>, Failure> {
-        let Selection { api_version, kind, namespace, selector: (by, selector) } = *selection;
-        let asked = RequestLabel::of_all(Verb::List, api_version, kind, namespace);
+        let Selection { api_version, kind, namespace, selector: (parameter, selector) } =
+            *selection;
+        let label = RequestLabel::for_kind(Verb::List, api_version, kind, namespace);
         let largest = self.server.options().page_size.get();
         let mut size = self.page_size.load(Ordering::Relaxed);
         if after.is_none() {
@@ -116,35 +118,34 @@ impl Objects {
         }
         let after = after.map(|after| format!("&continue={}", encode(after))).unwrap_or_default();
         loop {
-            let query = format!("?{by}={}&limit={size}{after}", encode(selector));
-            let path =
-                |served: &ServedKind| Some(format!("{}{query}", served.collection(namespace)));
-            let most = if size > 1 { PAGE_BYTES } else { usize::MAX };
-            match self.fetch(&asked, (api_version, kind), path, (extent, most)).await? {
+            let query = format!("?{parameter}={}&limit={size}{after}", encode(selector));
+            let path = |served_kind: &ServedKind| {
+                Some(format!("{}{query}", served_kind.collection_path(namespace)))
+            };
+            let max_bytes = if size > 1 { PAGE_BYTES } else { usize::MAX };
+            match self.fetch(&label, (api_version, kind), path, (detail, max_bytes)).await? {
                 GetResult::Object(list) => {
                     self.page_size.store(size, Ordering::Relaxed);
-                    return read(list, &asked).map(Some);
+                    return parse_page(list, &label).map(Some);
                 }
                 GetResult::TooLarge => size = (size / 2).max(1),
                 GetResult::NoKind => return Ok(None),
-                // A collection always exists, so an API server never answers this.
+                // A collection always exists, so an API server never sends this.
                 GetResult::NoObject => {
-                    return Err(
-                        asked.failed(Cause::Unreadable, "the server answered 404 for a list")
-                    );
+                    return Err(label.failure(Cause::Unreadable, "the server sent 404 for a list"));
                 }
             }
         }
     }
 
-    pub(crate) async fn all(
+    pub(crate) async fn list_all(
         &self,
         selection: &Selection<'_>,
-        extent: Detail,
+        detail: Detail,
     ) -> Result<Vec<Value>, Failure> {
         let mut items = Vec::new();
         let mut after = None;
-        while let Some(page) = self.page(selection, after.as_deref(), extent).await? {
+        while let Some(page) = self.page(selection, after.as_deref(), detail).await? {
             items.extend(page.items);
             after = page.next;
             if after.is_none() {
@@ -157,39 +158,39 @@ impl Objects {
     /// Sends a GET request and, if the path is not served, retries once at the endpoint that discovery reports.
     async fn fetch(
         &self,
-        asked: &RequestLabel,
+        label: &RequestLabel,
         kind: (&str, &str),
         path: impl Fn(&ServedKind) -> Option<String>,
-        (extent, most): (Detail, usize),
+        (detail, max_bytes): (Detail, usize),
     ) -> Result<GetResult, Failure> {
-        let Some(mut served) = self.kinds.locate(&self.server, kind).await? else {
+        let Some(mut served_kind) = self.kinds.locate(&self.server, kind).await? else {
             return Ok(GetResult::NoKind);
         };
         for _ in 0..2 {
-            let Some(path) = path(&served) else {
+            let Some(path) = path(&served_kind) else {
                 let text =
                     "the name is incomplete or invalid; a namespaced object needs its namespace";
-                return Err(asked.failed(Cause::Unaddressable, text));
+                return Err(label.failure(Cause::Unaddressable, text));
             };
-            let answer = self.server.get_within(asked, &path, extent, most).await?;
-            let Some(answer) = answer else { return Ok(GetResult::TooLarge) };
-            let refusal = match answer.into_object(asked)? {
+            let response = self.server.get_up_to(label, &path, detail, max_bytes).await?;
+            let Some(response) = response else { return Ok(GetResult::TooLarge) };
+            let refusal = match response.into_object(label)? {
                 Ok(object) => return Ok(GetResult::Object(object)),
                 Err(refusal) => refusal,
             };
-            let cause = refusal.cause(served.plural());
+            let cause = refusal.cause(served_kind.plural());
             if cause == Cause::ObjectAbsent {
                 return Ok(GetResult::NoObject);
             }
             if cause != Cause::KindAbsent {
-                return Err(refusal.into_failure(asked, served.plural()));
+                return Err(refusal.into_failure(label, served_kind.plural()));
             }
-            match self.kinds.relocate(&self.server, kind, &served).await? {
-                Some(elsewhere) => served = elsewhere,
+            match self.kinds.relocate(&self.server, kind, &served_kind).await? {
+                Some(other_kind) => served_kind = other_kind,
                 None => return Ok(GetResult::NoKind),
             }
         }
-        Err(asked.failed(
+        Err(label.failure(
             Cause::Unreadable,
             "discovery lists the kind, but the server does not serve it",
         ))
@@ -203,7 +204,7 @@ enum GetResult {
     TooLarge,
 }
 
-fn read(list: Value, asked: &RequestLabel) -> Result<Page, Failure> {
+fn parse_page(list: Value, label: &RequestLabel) -> Result<Page, Failure> {
     #[derive(Deserialize)]
     struct List {
         metadata: Metadata,
@@ -219,7 +220,7 @@ fn read(list: Value, asked: &RequestLabel) -> Result<Page, Failure> {
     // Drops the decoding error: it may quote an object.
     let list = List::deserialize(list);
     let List { items, metadata } =
-        list.map_err(|_| asked.failed(Cause::Unreadable, "the answer is not a list"))?;
+        list.map_err(|_| label.failure(Cause::Unreadable, "the response is not a list"))?;
     let items = items.unwrap_or_default();
     Ok(Page { items, next: Some(metadata.next).filter(|next| !next.is_empty()) })
 }
@@ -260,15 +261,15 @@ mod tests {
             (10, vec![4, 4]),
             // A page has room for one and a half objects.
             (PAGE_BYTES * 2 / 3, vec![4, 2, 1, 1, 1, 1, 1, 1, 1]),
-            // A page has room for no object; single objects are accepted anyway.
+            // A page has room for no object; a single object is accepted anyway.
             (2 * PAGE_BYTES, vec![4, 2, 1, 1, 1, 1, 1, 1, 1]),
         ] {
-            let asked = Arc::new(Mutex::new(Vec::new()));
-            let seen = Arc::clone(&asked);
+            let limits = Arc::new(Mutex::new(Vec::new()));
+            let sent_limits = Arc::clone(&limits);
             let service = tower::service_fn(move |request| {
-                let (limit, answer) = serve(&request, bytes);
-                seen.lock().unwrap().push(limit);
-                std::future::ready(Ok::<_, Infallible>(answer))
+                let (limit, response) = serve(&request, bytes);
+                sent_limits.lock().unwrap().push(limit);
+                std::future::ready(Ok::<_, Infallible>(response))
             });
             let minute = Duration::from_mins(1);
             let options =
@@ -280,27 +281,31 @@ mod tests {
                 namespace: None,
                 selector: ("labelSelector", "a"),
             };
-            let all = Objects::new(server).all(&selection, Detail::Whole).await;
+            let all = ObjectClient::new(server).list_all(&selection, Detail::Whole).await;
             let Ok(all) = all else { panic!("{bytes}: the list failed") };
             assert_eq!(all.len(), 7, "{bytes}");
-            assert_eq!(*asked.lock().unwrap(), expected, "{bytes}");
+            assert_eq!(*limits.lock().unwrap(), expected, "{bytes}");
         }
     }
 
     #[test]
-    fn only_a_list_document_is_read_as_a_list() {
-        let asked = RequestLabel::about(Verb::List, "it");
+    fn document_without_items_is_refused_as_a_list() {
+        let label = RequestLabel::new(Verb::List, "things");
         let rows = [
-            ("two", json!({"metadata": {}, "items": [{}, {}]}), Some(2)),
-            ("none", json!({"metadata": {}, "items": []}), Some(0)),
-            ("none, of metadata", json!({"metadata": {}, "items": null}), Some(0)),
-            ("an object", json!({"metadata": {"name": "it"}}), None),
-            ("nothing", json!({}), None),
+            ("two objects", json!({"metadata": {}, "items": [{}, {}]}), Some(2)),
+            ("no object", json!({"metadata": {}, "items": []}), Some(0)),
+            ("null for no object", json!({"metadata": {}, "items": null}), Some(0)),
+            ("an object", json!({"metadata": {"name": "a"}}), None),
+            ("an empty document", json!({}), None),
         ];
         for (why, list, expected) in rows {
-            assert_eq!(read(list, &asked).ok().map(|page| page.items.len()), expected, "{why}");
+            assert_eq!(
+                parse_page(list, &label).ok().map(|page| page.items.len()),
+                expected,
+                "{why}"
+            );
         }
         let next = json!({"metadata": {"continue": "here"}, "items": []});
-        assert_eq!(read(next, &asked).unwrap().next.as_deref(), Some("here"));
+        assert_eq!(parse_page(next, &label).unwrap().next.as_deref(), Some("here"));
     }
 }

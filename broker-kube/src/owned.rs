@@ -1,7 +1,7 @@
-//! Act: the broker's objects on the cluster, page by page, to find orphans.
+//! Observe: the broker's objects on the cluster, page by page, to find orphans.
 //!
-//! A warm kind is one page without a request. It may lag behind the API server as far as its watch does; decision 11
-//! states the bound and why it suffices. A cold kind is listed.
+//! A warm kind is one page without a request. Its data is as old as the last watch event; decision 11 states the
+//! bound and why it suffices. A cold kind is listed.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use crate::cache::{Cache, WarmKind};
 use crate::call::Detail;
-use crate::objects::{Objects, Page, Selection};
-use crate::read::named;
+use crate::objects::{ObjectClient, Page, Selection};
+use crate::read::listed_reference;
 
 /// The start of a page: a kind, and a position in its list.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,54 +34,54 @@ struct OwnedKind {
     xrd: Option<Arc<Xrd>>,
 }
 
-/// One page for at most one list request. A kind without objects is an empty page.
+/// One page, from at most one list request. A kind without objects yields an empty page.
 pub(crate) async fn list_owned(
-    objects: &Objects,
+    client: &ObjectClient,
     cache: &Cache,
     query: &OwnedQuery,
 ) -> Result<OwnedPage, PortError> {
     let OwnedQuery { kinds, after, except, .. } = query;
     for xrd in &kinds.xrds {
-        objects.kinds().learn(xrd);
+        client.kinds().learn(xrd);
     }
-    let kinds = sorted(kinds);
-    let (place, after) = match after {
+    let kinds = sorted_kinds(kinds);
+    let (index, after) = match after {
         None => (0, None),
-        Some(text) => find(&kinds, text)?,
+        Some(text) => parse_cursor(&kinds, text)?,
     };
-    let Some(kind) = kinds.get(place) else { return Ok(OwnedPage::default()) };
+    let Some(kind) = kinds.get(index) else { return Ok(OwnedPage::default()) };
     let (items, next) = match after {
         // A list that started at the API server continues there.
-        Some(after) => list(objects, kind, Some(&after)).await?,
-        None => match kind.warm(objects, cache).await? {
+        Some(after) => list_page(client, kind, Some(&after)).await?,
+        None => match kind.warm_kind(client, cache).await? {
             Some(warm) => (warm.owned(&kind.api_version, &kind.kind, except), None),
-            None => list(objects, kind, None).await?,
+            None => list_page(client, kind, None).await?,
         },
     };
     let next = match next {
         Some(after) => Some((kind, Some(after))),
-        None => kinds.get(place + 1).map(|kind| (kind, None)),
+        None => kinds.get(index + 1).map(|kind| (kind, None)),
     };
     Ok(OwnedPage::new(items, next.map(|(kind, after)| kind.cursor(after))))
 }
 
 /// A page from the API server, and the continue token of the next one.
-async fn list(
-    objects: &Objects,
+async fn list_page(
+    client: &ObjectClient,
     OwnedKind { role, api_version, kind, .. }: &OwnedKind,
     after: Option<&str>,
 ) -> Result<(Vec<OwnedObject>, Option<String>), PortError> {
     let selector = format!("{MANAGED_BY_LABEL}={FIELD_MANAGER}");
     let selection =
         Selection { api_version, kind, namespace: None, selector: ("labelSelector", &selector) };
-    let page = objects.page(&selection, after, Detail::Metadata).await?;
+    let page = client.page(&selection, after, Detail::Metadata).await?;
     let Page { items, next } = page.unwrap_or_default();
-    let items = items.iter().map(|object| owned(&selection, *role, object));
+    let items = items.iter().map(|object| owned_object(&selection, *role, object));
     Ok((items.collect::<Result<_, _>>()?, next))
 }
 
 /// Each kind once, composite resources first. Two versions of a kind list the same objects.
-fn sorted(kinds: &OwnedKinds) -> Vec<OwnedKind> {
+fn sorted_kinds(kinds: &OwnedKinds) -> Vec<OwnedKind> {
     let OwnedKinds { xrds, provider_configs, .. } = kinds;
     let xrds = xrds.iter().map(|xrd| OwnedKind {
         role: OwnedRole::Xr,
@@ -96,7 +96,7 @@ fn sorted(kinds: &OwnedKinds) -> Vec<OwnedKind> {
         xrd: None,
     });
     let mut all: Vec<_> = xrds.chain(configs).collect();
-    all.sort_by(|one, other| one.place().cmp(&other.place()));
+    all.sort_by(|one, other| one.sort_key().cmp(&other.sort_key()));
     all.dedup_by(|later, earlier| later.group() == earlier.group() && later.kind == earlier.kind);
     all
 }
@@ -107,19 +107,23 @@ impl OwnedKind {
     }
 
     /// Sort key that groups the versions of a kind.
-    fn place(&self) -> (OwnedRole, Option<&str>, &str, &str) {
+    fn sort_key(&self) -> (OwnedRole, Option<&str>, &str, &str) {
         (self.role, self.group(), &self.kind, &self.api_version)
     }
 
     /// The warm cache of the kind. The endpoint of a ProviderConfig kind needs discovery once.
-    async fn warm(&self, objects: &Objects, cache: &Cache) -> Result<Option<WarmKind>, PortError> {
+    async fn warm_kind(
+        &self,
+        client: &ObjectClient,
+        cache: &Cache,
+    ) -> Result<Option<WarmKind>, PortError> {
         if let Some(xrd) = &self.xrd {
             return Ok(cache.warming(xrd).await);
         }
         let kind = (self.api_version.as_str(), self.kind.as_str());
-        let served = objects.kinds().locate(objects.server(), kind).await?;
-        let Some(at) = served else { return Ok(None) };
-        Ok(cache.warming_provider_configs(at.api_version(), at.plural()).await)
+        let located = client.kinds().locate(client.server(), kind).await?;
+        let Some(served_kind) = located else { return Ok(None) };
+        Ok(cache.warming_provider_configs(served_kind.api_version(), served_kind.plural()).await)
     }
 
     fn cursor(&self, after: Option<String>) -> String {
@@ -130,21 +134,22 @@ impl OwnedKind {
     }
 }
 
-fn find(kinds: &[OwnedKind], text: &str) -> Result<(usize, Option<String>), PortError> {
-    let stale =
+fn parse_cursor(kinds: &[OwnedKind], text: &str) -> Result<(usize, Option<String>), PortError> {
+    let invalid_cursor =
         || PortError::rejected("the cursor is not valid for this list; start from the first page");
-    let Cursor { api_version, kind, after } = serde_json::from_str(text).map_err(|_| stale())?;
-    let is_it = |at: &OwnedKind| at.api_version == api_version && at.kind == kind;
-    Ok((kinds.iter().position(is_it).ok_or_else(stale)?, after))
+    let Cursor { api_version, kind, after } =
+        serde_json::from_str(text).map_err(|_| invalid_cursor())?;
+    let is_same = |owned: &OwnedKind| owned.api_version == api_version && owned.kind == kind;
+    Ok((kinds.iter().position(is_same).ok_or_else(invalid_cursor)?, after))
 }
 
-fn owned(
+fn owned_object(
     selection: &Selection<'_>,
     role: OwnedRole,
     object: &Value,
 ) -> Result<OwnedObject, PortError> {
     let uid = ObjectVersion::of(object)?.uid;
-    let owned = OwnedObject::new(named(selection, object)?, uid, role);
+    let owned = OwnedObject::new(listed_reference(selection, object)?, uid, role);
     let deleting = object.pointer("/metadata/deletionTimestamp").is_some();
     Ok(if deleting { owned.being_deleted() } else { owned })
 }
@@ -165,15 +170,15 @@ mod tests {
             vec![xrd("Machine", "v2"), xrd("Bucket", "v1"), xrd("Machine", "v1")],
             vec![config("b.example.org"), config("a.example.org"), config("b.example.org")],
         );
-        let all: Vec<_> = sorted(&kinds).iter().map(|it| it.cursor(None)).collect();
-        let at = |api_version: &str, kind: &str| {
+        let all: Vec<_> = sorted_kinds(&kinds).iter().map(|kind| kind.cursor(None)).collect();
+        let cursor = |api_version: &str, kind: &str| {
             format!(r#"{{"api_version":"{api_version}","kind":"{kind}","after":null}}"#)
         };
         let expected = [
-            at("example.org/v1", "Bucket"),
-            at("example.org/v1", "Machine"),
-            at("a.example.org/v1beta1", "ProviderConfig"),
-            at("b.example.org/v1beta1", "ProviderConfig"),
+            cursor("example.org/v1", "Bucket"),
+            cursor("example.org/v1", "Machine"),
+            cursor("a.example.org/v1beta1", "ProviderConfig"),
+            cursor("b.example.org/v1beta1", "ProviderConfig"),
         ];
         assert_eq!(all, expected);
     }

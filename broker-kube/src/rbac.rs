@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | `plexsphere-provisioning-broker-reader` | a `ClusterRoleBinding` | get, list and watch on composite resources and ProviderConfigs, get and list on composed objects, list on events, get on namespaces |
 //! | `plexsphere-provisioning-broker-writer` | a `RoleBinding` in each Project's namespace | create, patch and delete on composite resources and ProviderConfigs |
-//! | `plexsphere-provisioning-broker-cluster-writer` | an optional `ClusterRoleBinding` | the same on cluster-scoped kinds |
+//! | `plexsphere-provisioning-broker-cluster-writer` | an optional `ClusterRoleBinding` | create, patch and delete on cluster-scoped kinds |
 //!
 //! The third role exists only if the catalog has cluster-scoped kinds. Its binding lets the broker write objects
 //! outside every Project namespace; the broker itself only writes objects named `pr-<id>`.
@@ -37,7 +37,7 @@ pub fn rbac<'a>(
     blueprints: impl IntoIterator<Item = &'a Blueprint>,
     profiles: &ProviderProfiles,
 ) -> String {
-    let mut kinds = Kinds::default();
+    let mut kinds = GrantedKinds::default();
     for blueprint in blueprints {
         kinds.add(blueprint, profiles);
     }
@@ -45,7 +45,7 @@ pub fn rbac<'a>(
 }
 
 #[derive(Default)]
-struct Kinds {
+struct GrantedKinds {
     /// Namespaced composite resources and ProviderConfigs.
     namespaced: Resources,
     /// Cluster-scoped composite resources and ProviderConfigs.
@@ -55,20 +55,20 @@ struct Kinds {
     with_plain_data: BTreeSet<String>,
 }
 
-impl Kinds {
+impl GrantedKinds {
     fn add(&mut self, blueprint: &Blueprint, profiles: &ProviderProfiles) {
         let xrd = &blueprint.xrd;
-        let own =
+        let resources =
             if xrd.scope().is_namespaced() { &mut self.namespaced } else { &mut self.cluster };
-        insert(own, xrd.group(), xrd.plural());
+        insert(resources, xrd.group(), xrd.plural());
         // A validated blueprint has only valid provider names.
         for provider in blueprint.provider_kinds.iter().flat_map(Provider::new) {
             let profile = profiles.of(&provider);
-            let own = match profile.scope() {
+            let resources = match profile.scope() {
                 ProviderConfigScope::Namespaced => &mut self.namespaced,
                 ProviderConfigScope::Cluster => &mut self.cluster,
             };
-            insert(own, profile.group(), &plural(&profile.api_version(), profile.kind()));
+            insert(resources, profile.group(), &plural(&profile.api_version(), profile.kind()));
         }
         for ComposedKind { api_version, kind } in &blueprint.composed_kinds {
             if PLAIN_DATA.contains(&(api_version, kind)) {
@@ -80,7 +80,7 @@ impl Kinds {
     }
 
     fn render(&self) -> String {
-        let mut text = String::from(HEAD);
+        let mut text = String::from(HEADER);
         for slug in &self.with_plain_data {
             let _ = writeln!(
                 text,
@@ -91,30 +91,30 @@ impl Kinds {
         for (group, plurals) in &self.cluster {
             watched.entry(group.clone()).or_default().extend(plurals.iter().cloned());
         }
-        // Grants a kind once that is composed and watched, such as a nested composite resource.
-        let composed = without(&self.composed, &watched);
-        let of = |group: &str, plural: &str| {
+        // A kind may be both composed and watched, such as a nested composite resource: grants it once.
+        let composed = difference(&self.composed, &watched);
+        let single = |group: &str, plural: &str| {
             Resources::from([(group.to_owned(), [plural.to_owned()].into())])
         };
-        role(
+        write_role(
             &mut text,
             "reader",
             "Bind it with a ClusterRoleBinding: the broker watches all Projects at once.",
             &[
                 (&watched, "get, list, watch"),
                 (&composed, "get, list"),
-                (&of("events.k8s.io", "events"), "list"),
-                (&of("", "namespaces"), "get"),
+                (&single("events.k8s.io", "events"), "list"),
+                (&single("", "namespaces"), "get"),
             ],
         );
-        role(
+        write_role(
             &mut text,
             "writer",
             "Bind it with a RoleBinding in the namespace of each Project, and nowhere else.",
             &[(&self.namespaced, "create, patch, delete")],
         );
         if !self.cluster.is_empty() {
-            role(
+            write_role(
                 &mut text,
                 "cluster-writer",
                 "Optional. Bind it with a ClusterRoleBinding to provision cluster-scoped kinds.",
@@ -125,15 +125,15 @@ impl Kinds {
     }
 }
 
-const HEAD: &str = "\
+const HEADER: &str = "\
 # What the Provisioning Broker may do on its management cluster. Generated from the blueprint catalog by
 # `provisioning-broker rbac`; regenerate it when the catalog changes.
 ";
 
-fn role(text: &mut String, name: &str, how: &str, rules: &[(&Resources, &str)]) {
+fn write_role(text: &mut String, name: &str, binding_note: &str, rules: &[(&Resources, &str)]) {
     let _ = write!(
         text,
-        "---\n# {how}\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  \
+        "---\n# {binding_note}\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  \
          name: plexsphere-provisioning-broker-{name}\n"
     );
     let rules: Vec<_> = rules
@@ -154,13 +154,13 @@ fn insert(resources: &mut Resources, group: &str, plural: &str) {
     resources.entry(group.to_owned()).or_default().insert(plural.to_owned());
 }
 
-fn without(resources: &Resources, others: &Resources) -> Resources {
-    let left = resources.iter().map(|(group, plurals)| {
+fn difference(resources: &Resources, others: &Resources) -> Resources {
+    let remaining = resources.iter().map(|(group, plurals)| {
         let known = others.get(group);
-        let new = |plural: &&String| known.is_none_or(|known| !known.contains(*plural));
-        (group.clone(), plurals.iter().filter(new).cloned().collect::<BTreeSet<_>>())
+        let is_new = |plural: &&String| known.is_none_or(|known| !known.contains(*plural));
+        (group.clone(), plurals.iter().filter(is_new).cloned().collect::<BTreeSet<_>>())
     });
-    left.filter(|(_, plurals)| !plurals.is_empty()).collect()
+    remaining.filter(|(_, plurals)| !plurals.is_empty()).collect()
 }
 
 fn group(api_version: &str) -> &str {
@@ -221,10 +221,10 @@ mod tests {
     }
 
     #[test]
-    fn namespaced_catalog_has_a_reader_and_a_writer() {
+    fn namespaced_catalog_yields_reader_and_writer() {
         let profiles = ProviderProfiles::default();
         let roles = rbac([&small(), &large()], &profiles);
-        assert_eq!(roles, format!("{HEAD}{}", include_str!("rbac/namespaced.yaml")));
+        assert_eq!(roles, format!("{HEADER}{}", include_str!("rbac/namespaced.yaml")));
         assert_eq!(
             roles,
             rbac([&large(), &small(), &large()], &profiles),
@@ -233,14 +233,14 @@ mod tests {
     }
 
     #[test]
-    fn cluster_scoped_writes_need_the_optional_role() {
-        let estate = blueprint("Estate", "Cluster", "aws", "");
+    fn cluster_scoped_kinds_are_written_by_the_optional_role() {
+        let cluster_scoped = blueprint("Estate", "Cluster", "aws", "");
         let aws = Provider::new("aws").unwrap();
         let profile = ProviderProfile::of(&aws)
             .with_kind("ClusterProviderConfig")
             .unwrap()
             .with_scope(ProviderConfigScope::Cluster);
-        let roles = rbac([&estate], &ProviderProfiles::default().with(aws, profile));
+        let roles = rbac([&cluster_scoped], &ProviderProfiles::default().with(aws, profile));
         let (rest, optional) = roles.split_once("---\n# Optional.").unwrap();
         let (reader, writer) = rest.rsplit_once("---\n").unwrap();
         for plural in ["  - estates\n", "  - clusterproviderconfigs\n"] {
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn composed_secrets_get_no_right() {
+    fn composed_secrets_are_not_granted() {
         let data =
             r#"{"apiVersion": "v1", "kind": "Secret"}, {"apiVersion": "v1", "kind": "ConfigMap"}"#;
         let leaky = blueprint("Leaky", "Namespaced", "hcloud", data);

@@ -1,4 +1,4 @@
-//! Test fixtures of several modules: ids, objects and an XRD.
+//! Shared test fixtures: ids, objects and an XRD.
 
 use broker_domain::ProvisionedResourceId;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ pub(crate) fn id(number: usize) -> String {
     format!("0198a8e2-5d9f-7c31-8a4e-{number:012x}")
 }
 
-pub(crate) fn resource(number: usize) -> ProvisionedResourceId {
+pub(crate) fn resource_id(number: usize) -> ProvisionedResourceId {
     id(number).parse().unwrap()
 }
 

@@ -1,4 +1,4 @@
-//! The audit on Postgres: append-only, except that the text of people can be blanked.
+//! The audit on Postgres: append-only, except that free text can be blanked.
 
 use async_trait::async_trait;
 use broker_domain::{Error, Phase, ProjectId, ProvisionedResourceId, Version};
@@ -10,10 +10,10 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::error::{Classified, drifted};
+use crate::error::{ClassifyError, invalid_row};
 use crate::sql::{Statement, columns, params};
 use crate::store::PgStore;
-use crate::values::unsigned;
+use crate::values::to_u64;
 
 params! {
     struct RecordValues<'a> {
@@ -81,7 +81,7 @@ macro_rules! audit_columns {
     };
 }
 
-pub(crate) const RECORD: Statement<RecordValues<'_>, SequenceRow> = Statement::new(
+pub(crate) const RECORD_AUDIT: Statement<RecordValues<'_>, SequenceRow> = Statement::new(
     "audit.record",
     "INSERT INTO plexsphere.provisioned_resource_audit
     (project_id, provisioned_resource_id, action, actor, correlation_id, previous_phase, new_phase,
@@ -90,7 +90,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 RETURNING sequence",
 );
 
-pub(crate) const HISTORY: Statement<HistoryValues, AuditRow> = Statement::new(
+pub(crate) const READ_HISTORY: Statement<HistoryValues, AuditRow> = Statement::new(
     "repository.history",
     concat!(
         "SELECT ",
@@ -99,7 +99,7 @@ pub(crate) const HISTORY: Statement<HistoryValues, AuditRow> = Statement::new(
     ),
 );
 
-pub(crate) const TRAIL: Statement<(), AuditRow> = Statement::new(
+pub(crate) const READ_AUDIT_TRAIL: Statement<(), AuditRow> = Statement::new(
     "audit.trail",
     concat!(
         "SELECT ",
@@ -109,7 +109,7 @@ pub(crate) const TRAIL: Statement<(), AuditRow> = Statement::new(
 );
 
 /// The audit line of a scrub copies Project and phase from the last line: the resource may be purged.
-pub(crate) const SCRUB: Statement<ScrubValues<'_>, ScrubRow> = Statement::new(
+pub(crate) const SCRUB_AUDIT: Statement<ScrubValues<'_>, ScrubRow> = Statement::new(
     "repository.scrub_audit",
     "WITH known AS (
     SELECT project_id, new_phase FROM plexsphere.provisioned_resource_audit
@@ -131,7 +131,7 @@ SELECT count(*) AS blanked FROM blanked",
 impl AuditSink for PgStore {
     #[tracing::instrument(name = "db.provisioned_resource_audit.record", skip_all, fields(action = %entry.action))]
     async fn record(&self, entry: &AuditEntry) -> Result<(), PortError> {
-        record(&mut *self.connection().await?, entry).await.committing()
+        record(&mut *self.connection().await?, entry).await.map_commit_error()
     }
 }
 
@@ -151,21 +151,21 @@ pub(crate) async fn record(
         failed_step: entry.failed_step.map(Phase::as_str),
         event_data: entry.event_data.as_deref(),
     };
-    let SequenceRow { sequence } = RECORD.one(connection, values).await?;
+    let SequenceRow { sequence } = RECORD_AUDIT.one(connection, values).await?;
     tracing::trace!(sequence, "recorded");
     Ok(())
 }
 
 impl PgStore {
-    /// The whole audit, oldest line first, with and without a resource. For tools that check or export it; it grows
-    /// without bound, so do not read it per request.
+    /// The whole audit, oldest line first, with and without a resource. For tools that check or export the audit. The
+    /// audit grows without bound, so do not read it per request.
     ///
     /// # Errors
     ///
     /// As [`Repository`](broker_ports::Repository).
     pub async fn audit_trail(&self) -> Result<Vec<AuditRecord>, PortError> {
         let mut connection = self.connection().await?;
-        let rows = TRAIL.all(&mut connection, ()).await.harmless()?;
+        let rows = READ_AUDIT_TRAIL.all(&mut connection, ()).await.map_uncommitted_error()?;
         rows.into_iter().map(AuditRow::into_record).collect()
     }
 
@@ -175,11 +175,11 @@ impl PgStore {
     ) -> Result<Vec<AuditRecord>, PortError> {
         let mut connection = self.connection().await?;
         let values = HistoryValues { id: id.as_uuid() };
-        let rows = HISTORY.all(&mut connection, values).await.harmless()?;
+        let rows = READ_HISTORY.all(&mut connection, values).await.map_uncommitted_error()?;
         rows.into_iter().map(AuditRow::into_record).collect()
     }
 
-    pub(crate) async fn clear_audit(
+    pub(crate) async fn blank_event_data(
         &self,
         id: ProvisionedResourceId,
         by: &Attribution,
@@ -191,7 +191,8 @@ impl PgStore {
             correlation_id: by.correlation_id.as_str(),
         };
         let mut connection = self.connection().await?;
-        let ScrubRow { blanked } = SCRUB.one(&mut connection, values).await.committing()?;
+        let ScrubRow { blanked } =
+            SCRUB_AUDIT.one(&mut connection, values).await.map_commit_error()?;
         Ok(blanked.unsigned_abs())
     }
 }
@@ -199,12 +200,12 @@ impl PgStore {
 impl AuditRow {
     fn into_record(self) -> Result<AuditRecord, PortError> {
         let sequence = self.sequence;
-        self.record().map_err(|error| {
-            drifted("provisioned_resource_audit", format_args!("line {sequence}"), error)
+        self.parse().map_err(|error| {
+            invalid_row("provisioned_resource_audit", format_args!("line {sequence}"), error)
         })
     }
 
-    fn record(self) -> Result<AuditRecord, Error> {
+    fn parse(self) -> Result<AuditRecord, Error> {
         let Self {
             sequence,
             at,
@@ -229,10 +230,9 @@ impl AuditRow {
         entry.new_phase = phase(new_phase)?;
         entry.failed_step = phase(failed_step)?;
         entry.event_data = event_data;
-        let count =
-            |field, count: Option<i64>| count.map(|count| unsigned(field, count)).transpose();
+        let count = |field, count: Option<i64>| count.map(|count| to_u64(field, count)).transpose();
         let version = count("version", version)?.map(Version::new).transpose()?;
         let epoch = count("epoch", epoch)?.map(LeaseEpoch::new);
-        Ok(AuditRecord::new(unsigned("sequence", sequence)?, at, version, epoch, entry))
+        Ok(AuditRecord::new(to_u64("sequence", sequence)?, at, version, epoch, entry))
     }
 }

@@ -1,4 +1,4 @@
-//! The blueprint catalog: publishes checked blueprints, all or none.
+//! Publishes the blueprint catalog: all blueprints or none.
 //!
 //! `broker_render::catalog` reads and checks; this module assigns the ids that a declaration names. A published
 //! version is immutable: the same bytes are a no-op, other bytes are refused.
@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use crate::error::{Classified, drifted};
+use crate::error::{ClassifyError, invalid_row};
 use crate::sql::{Statement, columns, params};
 use crate::transaction;
 
 params! {
-    struct PublishBlueprint<'a> {
+    struct PublishBlueprintValues<'a> {
         slug: &'a str,
         version: &'a str,
         display_name: &'a str,
@@ -40,18 +40,19 @@ columns! {
 }
 
 /// Waits for a concurrent insert of the same version.
-pub(crate) const PUBLISH_BLUEPRINT: Statement<PublishBlueprint<'_>, PublishedRow> = Statement::new(
-    "catalog.publish",
-    "INSERT INTO plexsphere.blueprint_versions
+pub(crate) const PUBLISH_BLUEPRINT: Statement<PublishBlueprintValues<'_>, PublishedRow> =
+    Statement::new(
+        "catalog.publish",
+        "INSERT INTO plexsphere.blueprint_versions
         (slug, version, display_name, description, provider_kinds, injection_strategy, mesh_role,
          parameter_schema, composed_kinds, metadata, xrd, composition)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8::text::json, $9::text::jsonb, $10, $11, $12)
     ON CONFLICT (slug, version) DO NOTHING
     RETURNING id",
-);
+    );
 
 params! {
-    struct CompareBlueprint<'a> {
+    struct CompareBlueprintValues<'a> {
         slug: &'a str,
         version: &'a str,
         metadata: &'a [u8],
@@ -70,29 +71,30 @@ columns! {
 }
 
 /// A separate statement, so that its snapshot contains the row that the insert waited for.
-pub(crate) const COMPARE_BLUEPRINT: Statement<CompareBlueprint<'_>, ComparedRow> = Statement::new(
-    "catalog.compare",
-    "SELECT id, metadata = $3 AS same_metadata, xrd = $4 AS same_xrd,
+pub(crate) const COMPARE_BLUEPRINT: Statement<CompareBlueprintValues<'_>, ComparedRow> =
+    Statement::new(
+        "catalog.compare",
+        "SELECT id, metadata = $3 AS same_metadata, xrd = $4 AS same_xrd,
         composition = $5 AS same_composition
     FROM plexsphere.blueprint_versions
     WHERE slug = $1 AND version = $2",
-);
+    );
 
 params! {
-    struct LockCatalog {
+    struct LockCatalogValues {
         key: i64,
     }
 }
 
-/// Held until the transaction ends: two contradicting imports must not both find no conflict.
-pub(crate) const LOCK_CATALOG: Statement<LockCatalog, ()> =
+/// Held until the transaction ends, so that two contradicting imports cannot both succeed.
+pub(crate) const LOCK_CATALOG: Statement<LockCatalogValues, ()> =
     Statement::new("catalog.lock", "SELECT FROM (SELECT pg_advisory_xact_lock($1)) AS locked");
 
 /// The advisory lock of all imports into a database.
-const LOCK: i64 = 0x7072_6f76_6361_7461;
+const IMPORT_LOCK: i64 = 0x7072_6f76_6361_7461;
 
 columns! {
-    struct DefinedRow {
+    struct DefinitionRow {
         slug: String,
         version: String,
         xrd: Vec<u8>,
@@ -100,7 +102,7 @@ columns! {
     }
 }
 
-pub(crate) const READ_DEFINITIONS: Statement<(), DefinedRow> = Statement::new(
+pub(crate) const READ_DEFINITIONS: Statement<(), DefinitionRow> = Statement::new(
     "catalog.definitions",
     "SELECT slug, version, xrd, composition FROM plexsphere.blueprint_versions ORDER BY slug, version",
 );
@@ -141,15 +143,15 @@ pub struct BlueprintVersion {
     pub version: String,
 }
 
-/// Why nothing was published.
+/// Why an import published nothing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
     /// A blueprint has errors. Holds all of them, one line each.
-    #[error("{}", lines(.0))]
+    #[error("{}", join_lines(.0))]
     Unfit(Vec<Problem>),
     /// Two blueprints have the same name.
-    #[error("{slug}: is given twice; a catalog has one directory of a name")]
+    #[error("{slug}: occurs twice; a catalog has one directory per name")]
     Twice {
         /// The duplicated name.
         slug: String,
@@ -172,7 +174,7 @@ pub enum ImportError {
     Store(#[from] PortError),
 }
 
-fn lines(problems: &[Problem]) -> String {
+fn join_lines(problems: &[Problem]) -> String {
     problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
@@ -201,16 +203,19 @@ fn lines(problems: &[Problem]) -> String {
 pub async fn import(pool: &PgPool, blueprints: &[Source<'_>]) -> Result<Imported, ImportError> {
     let drafts = check(blueprints)?;
     let mut imported = Imported { published: Vec::new(), unchanged: Vec::new() };
-    let mut transaction = transaction::begin(pool).await.harmless()?;
-    LOCK_CATALOG.optional(&mut transaction, LockCatalog { key: LOCK }).await.harmless()?;
-    agree_with_published(&mut transaction, &drafts).await?;
+    let mut transaction = transaction::begin(pool).await.map_uncommitted_error()?;
+    LOCK_CATALOG
+        .optional(&mut transaction, LockCatalogValues { key: IMPORT_LOCK })
+        .await
+        .map_uncommitted_error()?;
+    check_against_published(&mut transaction, &drafts).await?;
     for draft in &drafts {
         match publish(&mut transaction, draft).await? {
-            (id, Outcome::New) => imported.published.push(draft.version(id)),
-            (id, Outcome::Same) => imported.unchanged.push(draft.version(id)),
+            (id, PublishResult::Published) => imported.published.push(draft.version(id)),
+            (id, PublishResult::Unchanged) => imported.unchanged.push(draft.version(id)),
         }
     }
-    transaction.commit().await.committing()?;
+    transaction.commit().await.map_commit_error()?;
     Ok(imported)
 }
 
@@ -233,7 +238,7 @@ fn check<'a>(sources: &[Source<'a>]) -> Result<Vec<Draft<'a>>, ImportError> {
     for &Source { slug, files } in sources {
         let (blueprint, problems) = catalog::check(slug, files);
         drafts.extend(blueprint.map(|blueprint| Draft { blueprint, files }));
-        errors.extend(problems.into_iter().filter(|found| found.severity == Severity::Error));
+        errors.extend(problems.into_iter().filter(|problem| problem.severity == Severity::Error));
     }
     if !errors.is_empty() {
         return Err(ImportError::Unfit(errors));
@@ -244,30 +249,30 @@ fn check<'a>(sources: &[Source<'a>]) -> Result<Vec<Draft<'a>>, ImportError> {
     if !errors.is_empty() {
         return Err(ImportError::Unfit(errors));
     }
-    drafts.sort_by(|one, other| one.blueprint.slug.cmp(&other.blueprint.slug));
-    let same_name = |pair: &&[Draft<'_>]| pair[0].blueprint.slug == pair[1].blueprint.slug;
-    if let Some(twice) = drafts.windows(2).find(same_name) {
-        return Err(ImportError::Twice { slug: twice[0].blueprint.slug.clone() });
+    drafts.sort_by(|left, right| left.blueprint.slug.cmp(&right.blueprint.slug));
+    let has_same_slug = |pair: &&[Draft<'_>]| pair[0].blueprint.slug == pair[1].blueprint.slug;
+    if let Some(duplicate) = drafts.windows(2).find(has_same_slug) {
+        return Err(ImportError::Twice { slug: duplicate[0].blueprint.slug.clone() });
     }
     Ok(drafts)
 }
 
 /// Compares kinds and Compositions with every other published version. A draft whose own version is published is
 /// compared byte by byte on publication.
-async fn agree_with_published(
+async fn check_against_published(
     connection: &mut PgConnection,
     drafts: &[Draft<'_>],
 ) -> Result<(), ImportError> {
     let mut definitions = Definitions::default();
-    for row in READ_DEFINITIONS.all(connection, ()).await.harmless()? {
-        let DefinedRow { slug, version, xrd, composition } = row;
+    for row in READ_DEFINITIONS.all(connection, ()).await.map_uncommitted_error()? {
+        let DefinitionRow { slug, version, xrd, composition } = row;
         let is_draft = |draft: &Draft<'_>| {
             (&draft.blueprint.slug, &draft.blueprint.version) == (&slug, &version)
         };
         if drafts.iter().any(is_draft) {
             continue;
         }
-        // An unreadable version has no user, so it cannot contradict a draft.
+        // No resource can use an unreadable version, so it cannot contradict a draft.
         if let Err(error) = definitions.add_published(&slug, &xrd, &composition) {
             tracing::warn!(%slug, %version, %error, "a published blueprint version cannot be read");
         }
@@ -278,18 +283,18 @@ async fn agree_with_published(
     if errors.is_empty() { Ok(()) } else { Err(ImportError::Unfit(errors)) }
 }
 
-enum Outcome {
-    New,
-    Same,
+enum PublishResult {
+    Published,
+    Unchanged,
 }
 
 async fn publish(
     connection: &mut PgConnection,
     draft: &Draft<'_>,
-) -> Result<(BlueprintVersionId, Outcome), ImportError> {
+) -> Result<(BlueprintVersionId, PublishResult), ImportError> {
     let Draft { blueprint, files: Files { metadata, xrd, composition } } = draft;
     let (slug, version) = (blueprint.slug.as_str(), blueprint.version.as_str());
-    let new = PublishBlueprint {
+    let values = PublishBlueprintValues {
         slug,
         version,
         display_name: &blueprint.display_name,
@@ -304,20 +309,20 @@ async fn publish(
         composition,
     };
     if let Some(PublishedRow { id }) =
-        PUBLISH_BLUEPRINT.optional(connection, new).await.harmless()?
+        PUBLISH_BLUEPRINT.optional(connection, values).await.map_uncommitted_error()?
     {
-        return Ok((id_of(id)?, Outcome::New));
+        return Ok((parse_version_id(id)?, PublishResult::Published));
     }
-    let known = CompareBlueprint { slug, version, metadata, xrd, composition };
+    let values = CompareBlueprintValues { slug, version, metadata, xrd, composition };
     let ComparedRow { id, same_metadata, same_xrd, same_composition } =
-        COMPARE_BLUEPRINT.one(connection, known).await.harmless()?;
+        COMPARE_BLUEPRINT.one(connection, values).await.map_uncommitted_error()?;
     let files = [
         (File::Metadata, same_metadata),
         (File::Xrd, same_xrd),
         (File::Composition, same_composition),
     ];
     match files.into_iter().find(|(_, same)| !same) {
-        None => Ok((id_of(id)?, Outcome::Same)),
+        None => Ok((parse_version_id(id)?, PublishResult::Unchanged)),
         Some((file, _)) => {
             let (slug, version) = (slug.to_owned(), version.to_owned());
             Err(ImportError::Drifted { slug, version, file })
@@ -325,13 +330,13 @@ async fn publish(
     }
 }
 
-fn id_of(id: Uuid) -> Result<BlueprintVersionId, PortError> {
-    BlueprintVersionId::new(id).map_err(|error| drifted("blueprint_versions", id, error))
+fn parse_version_id(id: Uuid) -> Result<BlueprintVersionId, PortError> {
+    BlueprintVersionId::new(id).map_err(|error| invalid_row("blueprint_versions", id, error))
 }
 
 fn parameter_schema(metadata: &[u8]) -> Result<String, PortError> {
     let document: Value = serde_json::from_slice(metadata).map_err(|error| {
-        PortError::rejected("metadata.json cannot be parsed again").with_source(error)
+        PortError::rejected("metadata.json cannot be parsed").with_source(error)
     })?;
     Ok(document["parameterSchema"].to_string())
 }

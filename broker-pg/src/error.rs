@@ -8,8 +8,8 @@ use broker_ports::{FailureClass, PortError};
 
 /// A server error without the values that caused it.
 ///
-/// A server adds the offending row or key to some errors. Those values must not reach a log, so only the names of the
-/// violated rule are kept.
+/// A server adds the offending row or key to some errors. Those values must not reach a log, so this error keeps only
+/// the names of constraint and table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatabaseError {
     sqlstate: String,
@@ -33,7 +33,7 @@ impl DatabaseError {
         self.table.as_deref()
     }
 
-    fn of(error: &dyn sqlx::error::DatabaseError) -> Self {
+    fn new(error: &dyn sqlx::error::DatabaseError) -> Self {
         Self {
             sqlstate: error.code().unwrap_or_default().into_owned(),
             constraint: error.constraint().map(str::to_owned),
@@ -57,40 +57,40 @@ impl fmt::Display for DatabaseError {
 
 impl std::error::Error for DatabaseError {}
 
-/// What a lost answer means for its statement.
+/// What a lost response means for its statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lost {
+pub(crate) enum LostResponse {
     /// Nothing was committed: the statement was not sent, only reads, or runs in an open transaction.
     Harmless,
     /// The statement may have been committed.
     MayHaveHappened,
 }
 
-pub(crate) trait Classified<T> {
+pub(crate) trait ClassifyError<T> {
     /// For an operation that cannot have committed: acquiring a connection, a read, or a statement in an open
     /// transaction.
-    fn harmless(self) -> Result<T, PortError>;
+    fn map_uncommitted_error(self) -> Result<T, PortError>;
 
     /// For a statement that commits by itself, and for a commit.
-    fn committing(self) -> Result<T, PortError>;
+    fn map_commit_error(self) -> Result<T, PortError>;
 }
 
-impl<T> Classified<T> for Result<T, sqlx::Error> {
-    fn harmless(self) -> Result<T, PortError> {
-        self.map_err(|error| classify(error, Lost::Harmless))
+impl<T> ClassifyError<T> for Result<T, sqlx::Error> {
+    fn map_uncommitted_error(self) -> Result<T, PortError> {
+        self.map_err(|error| classify(error, LostResponse::Harmless))
     }
 
-    fn committing(self) -> Result<T, PortError> {
-        self.map_err(|error| classify(error, Lost::MayHaveHappened))
+    fn map_commit_error(self) -> Result<T, PortError> {
+        self.map_err(|error| classify(error, LostResponse::MayHaveHappened))
     }
 }
 
-pub(crate) fn constraint(error: &sqlx::Error) -> Option<&str> {
+pub(crate) fn violated_constraint(error: &sqlx::Error) -> Option<&str> {
     error.as_database_error()?.constraint()
 }
 
 /// A stored row that violates a domain rule. Domain fields have the column names, except `phase`.
-pub(crate) fn drifted(table: &str, id: impl fmt::Display, error: Error) -> PortError {
+pub(crate) fn invalid_row(table: &str, id: impl fmt::Display, error: Error) -> PortError {
     let column = if let Error::InvalidInput { field, .. } = &error {
         format!(".{}", if field == "phase" { "status" } else { field })
     } else {
@@ -102,22 +102,24 @@ pub(crate) fn drifted(table: &str, id: impl fmt::Display, error: Error) -> PortE
 
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "the driver's errors are an open set; what is not told apart here is a lost answer"
+    reason = "the driver's errors are an open set; every other error is a lost response"
 )]
-pub(crate) fn classify(error: sqlx::Error, lost: Lost) -> PortError {
-    let unanswered = || match lost {
-        Lost::Harmless => PortError::transient("the database did not answer"),
-        Lost::MayHaveHappened => PortError::unknown("the database did not confirm the commit"),
+pub(crate) fn classify(error: sqlx::Error, lost_response: LostResponse) -> PortError {
+    let response_lost = || match lost_response {
+        LostResponse::Harmless => PortError::transient("the database did not respond"),
+        LostResponse::MayHaveHappened => {
+            PortError::unknown("the database did not confirm the commit")
+        }
     };
     match error {
         sqlx::Error::Database(error) => {
-            let source = DatabaseError::of(&*error);
+            let source = DatabaseError::new(&*error);
             let error = match class_of(source.sqlstate()) {
-                FailureClass::Rejected => PortError::rejected(refusal(source.sqlstate())),
+                FailureClass::Rejected => PortError::rejected(rejection_message(source.sqlstate())),
                 FailureClass::Transient => {
                     PortError::transient("the database cannot execute the statement now")
                 }
-                FailureClass::Unknown => unanswered(),
+                FailureClass::Unknown => response_lost(),
             };
             error.with_source(source)
         }
@@ -136,15 +138,15 @@ pub(crate) fn classify(error: sqlx::Error, lost: Lost) -> PortError {
         | sqlx::Error::ColumnNotFound(_)
         | sqlx::Error::ColumnDecode { .. }
         | sqlx::Error::Decode(_) => {
-            PortError::rejected("the database answer has an unexpected form").with_source(error)
+            PortError::rejected("the database response has an unexpected form").with_source(error)
         }
-        // A broken connection: the outcome of the statement is unknown.
-        other => unanswered().with_source(other),
+        // The connection broke, so the outcome of the statement is unknown.
+        other => response_lost().with_source(other),
     }
 }
 
 /// The error class of a SQLSTATE. The server rolled the statement back, except when it shuts down: that may happen
-/// between the commit and its answer.
+/// between the commit and its response.
 fn class_of(sqlstate: &str) -> FailureClass {
     match sqlstate {
         // admin_shutdown, crash_shutdown, database_dropped, idle_session_timeout; connection exceptions;
@@ -155,7 +157,7 @@ fn class_of(sqlstate: &str) -> FailureClass {
         "25006" | "25P03" | "25P04" => FailureClass::Transient,
         code => match code.get(..2) {
             // Feature, transaction state, data, constraint, authorisation, catalog and schema names, syntax and
-            // access: a retry gets the same answer.
+            // access: a retry gets the same error.
             Some("0A" | "21" | "22" | "23" | "25" | "28" | "3D" | "3F" | "42") => {
                 FailureClass::Rejected
             }
@@ -165,7 +167,7 @@ fn class_of(sqlstate: &str) -> FailureClass {
     }
 }
 
-fn refusal(sqlstate: &str) -> &'static str {
+fn rejection_message(sqlstate: &str) -> &'static str {
     match sqlstate {
         "42P01" | "42703" | "42883" | "3F000" => {
             "the database has no such table, column or function; bring its schema up to date"
@@ -188,12 +190,12 @@ mod tests {
         for (sqlstate, why, class) in [
             ("23503", "a foreign key has no parent", Rejected),
             ("23505", "a key is taken", Rejected),
-            ("23514", "a CHECK refused", Rejected),
-            ("22P02", "not the text of its type", Rejected),
+            ("23514", "a violated CHECK", Rejected),
+            ("22P02", "malformed text for its type", Rejected),
             ("42P01", "the schema was never migrated", Rejected),
-            ("42501", "no right", Rejected),
+            ("42501", "a missing permission", Rejected),
             ("28P01", "a wrong password", Rejected),
-            ("25P01", "no transaction is open", Rejected),
+            ("25P01", "no open transaction", Rejected),
             ("25006", "a standby", Transient),
             ("40001", "a serialization failure", Transient),
             ("40P01", "a deadlock", Transient),
@@ -213,24 +215,28 @@ mod tests {
     }
 
     #[test]
-    fn lost_answer_is_unknown_only_for_commits() {
+    fn lost_response_is_unknown_only_for_commits() {
         let broken = || sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into());
-        assert_eq!(classify(broken(), Lost::Harmless).class(), FailureClass::Transient);
-        assert_eq!(classify(broken(), Lost::MayHaveHappened).class(), FailureClass::Unknown);
-        for lost in [Lost::Harmless, Lost::MayHaveHappened] {
-            let error = classify(sqlx::Error::PoolTimedOut, lost);
+        assert_eq!(classify(broken(), LostResponse::Harmless).class(), FailureClass::Transient);
+        assert_eq!(
+            classify(broken(), LostResponse::MayHaveHappened).class(),
+            FailureClass::Unknown
+        );
+        for lost_response in [LostResponse::Harmless, LostResponse::MayHaveHappened] {
+            let error = classify(sqlx::Error::PoolTimedOut, lost_response);
             assert_eq!(error.class(), FailureClass::Transient, "nothing was sent: {error}");
         }
     }
 
     #[test]
-    fn drifted_row_names_table_column_and_id() {
-        let error = drifted("provisioned_resources", "7", Error::invalid("phase", "is odd"));
+    fn invalid_row_names_table_column_and_id() {
+        let error =
+            invalid_row("provisioned_resources", "7", Error::invalid("phase", "is unknown"));
         assert_eq!(
             error.to_string(),
             "plexsphere.provisioned_resources.status of 7 breaks the domain's rules"
         );
         assert_eq!(error.class(), FailureClass::Rejected);
-        assert_eq!(error.domain().map(ToString::to_string).as_deref(), Some("phase: is odd"));
+        assert_eq!(error.domain().map(ToString::to_string).as_deref(), Some("phase: is unknown"));
     }
 }

@@ -5,12 +5,12 @@ use broker_domain::{ProjectId, ResourceId};
 use broker_ports::{LabelTagResolver, PortError, ResourceView};
 use uuid::Uuid;
 
-use crate::error::Classified;
+use crate::error::ClassifyError;
 use crate::resolvers::PgPlatform;
 use crate::sql::{Statement, columns, params};
 
 params! {
-    struct LabelsOfOne {
+    struct LabelsOfOneValues {
         project: Uuid,
         resource: Uuid,
     }
@@ -24,7 +24,7 @@ columns! {
 }
 
 params! {
-    struct LabelsOfMany {
+    struct LabelsOfManyValues {
         projects: Vec<Uuid>,
         resources: Vec<Uuid>,
     }
@@ -40,12 +40,10 @@ columns! {
 
 /// No row means that the Project has no such Resource. A Resource without labels is one row of nulls.
 ///
-/// Inheritance precedes propagation: a non-propagating label of the Resource also hides the Project's label with that
-/// key.
+/// A label of the Resource hides the Project's label with that key, even if the Resource's label does not propagate.
 ///
-/// Separate from the batch statement, which Postgres plans at each call: the plan depends on the list length, and
-/// planning takes longer than the query.
-pub(crate) const RESOLVE_LABELS: Statement<LabelsOfOne, LabelRow> = Statement::new(
+/// Separate from the batch statement: Postgres plans that one at each call, and planning takes longer than this query.
+pub(crate) const RESOLVE_LABELS: Statement<LabelsOfOneValues, LabelRow> = Statement::new(
     "label_tag_resolver.resolve",
     "SELECT effective.key, effective.value
     FROM plexsphere.resources AS resource
@@ -66,7 +64,7 @@ pub(crate) const RESOLVE_LABELS: Statement<LabelsOfOne, LabelRow> = Statement::n
 );
 
 /// The batch form. `place` is the position of the requested Resource, starting at one.
-pub(crate) const RESOLVE_LABELS_OF_MANY: Statement<LabelsOfMany, PlacedLabelRow> = Statement::new(
+pub(crate) const RESOLVE_LABELS_OF_MANY: Statement<LabelsOfManyValues, PlacedLabelRow> = Statement::new(
     "label_tag_resolver.resolve_many",
     "WITH found AS MATERIALIZED (
         SELECT asked.place, resource.id AS resource_id, resource.project_id
@@ -100,13 +98,13 @@ impl LabelTagResolver for PgPlatform {
         resource: ResourceId,
     ) -> Result<Option<ResourceView>, PortError> {
         let mut connection = self.connection().await?;
-        let asked = LabelsOfOne { project: project.as_uuid(), resource: resource.as_uuid() };
-        let rows = RESOLVE_LABELS.all(&mut connection, asked).await.harmless()?;
-        let mut found = None;
+        let values = LabelsOfOneValues { project: project.as_uuid(), resource: resource.as_uuid() };
+        let rows = RESOLVE_LABELS.all(&mut connection, values).await.map_uncommitted_error()?;
+        let mut view = None;
         for LabelRow { key, value } in rows {
-            found.get_or_insert_with(ResourceView::default).labels.extend(key.zip(value));
+            view.get_or_insert_with(ResourceView::default).labels.extend(key.zip(value));
         }
-        Ok(found)
+        Ok(view)
     }
 
     #[tracing::instrument(name = "db.resource_labels.resolve_many", skip_all, fields(resources = resources.len()))]
@@ -115,18 +113,19 @@ impl LabelTagResolver for PgPlatform {
         resources: &[(ProjectId, ResourceId)],
     ) -> Result<Vec<Result<Option<ResourceView>, PortError>>, PortError> {
         let mut connection = self.connection().await?;
-        let asked = LabelsOfMany {
+        let values = LabelsOfManyValues {
             projects: resources.iter().map(|(project, _)| project.as_uuid()).collect(),
             resources: resources.iter().map(|(_, resource)| resource.as_uuid()).collect(),
         };
-        let rows = RESOLVE_LABELS_OF_MANY.all(&mut connection, asked).await.harmless()?;
-        let mut found = vec![None; resources.len()];
+        let rows =
+            RESOLVE_LABELS_OF_MANY.all(&mut connection, values).await.map_uncommitted_error()?;
+        let mut views = vec![None; resources.len()];
         for PlacedLabelRow { place, key, value } in rows {
-            let place = usize::try_from(place - 1).ok();
-            if let Some(view) = place.and_then(|place| found.get_mut(place)) {
+            let index = usize::try_from(place - 1).ok();
+            if let Some(view) = index.and_then(|index| views.get_mut(index)) {
                 view.get_or_insert_with(ResourceView::default).labels.extend(key.zip(value));
             }
         }
-        Ok(found.into_iter().map(Ok).collect())
+        Ok(views.into_iter().map(Ok).collect())
     }
 }

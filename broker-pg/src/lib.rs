@@ -3,15 +3,15 @@
 //! This is the only library crate that may name `sqlx`. It takes a pool and reads no environment. Everything that it
 //! owns is in the schema `plexsphere`, and every statement qualifies its names.
 //!
-//! | you want | take |
+//! | for | use |
 //! |---|---|
 //! | the broker's store: repository, schedule, outbox, audit | [`PgStore`] |
-//! | to declare inside your own transaction | [`create_in`] |
-//! | its schema | [`migrate`] |
-//! | pool options that survive a database that stops answering | [`resilient`] |
+//! | a declaration inside your own transaction | [`create_in`] |
+//! | the schema | [`migrate`] |
+//! | pool options for a database that may stop responding | [`resilient`] |
 //! | resolvers, assignments and labels over the reference tables | [`PgPlatform`] |
 //! | bootstrap tokens, and the mesh ports over them | [`PgTokenIssuer`], [`PgMesh`] |
-//! | to publish a blueprint catalog | [`catalog`] |
+//! | publishing a blueprint catalog | [`catalog`] |
 //!
 //! # Features
 //!

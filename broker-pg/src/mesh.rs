@@ -18,12 +18,12 @@ pub(crate) use agents::{ENROL_NODE, JOIN_MESH, LEAVE_MESH, NODE_EXISTS, TOKEN_ST
 pub use agents::{EnrolError, JoinError};
 pub use chained::ChainedNodeDeregistrar;
 
-use crate::error::{Classified, drifted};
+use crate::error::{ClassifyError, invalid_row};
 use crate::sql::{Statement, columns, params};
 use crate::transaction;
 
 params! {
-    struct ReadConsumers {
+    struct ReadConsumersValues {
         tokens: Vec<Uuid>,
     }
 }
@@ -35,7 +35,7 @@ columns! {
     }
 }
 
-pub(crate) const READ_CONSUMERS: Statement<ReadConsumers, ConsumerRow> = Statement::new(
+pub(crate) const READ_CONSUMERS: Statement<ReadConsumersValues, ConsumerRow> = Statement::new(
     "token_reader.consumers",
     "SELECT node.id AS node, node.deregistered_at IS NOT NULL AS deregistered
     FROM unnest($1::uuid[]) WITH ORDINALITY AS question (token, position)
@@ -45,7 +45,7 @@ pub(crate) const READ_CONSUMERS: Statement<ReadConsumers, ConsumerRow> = Stateme
 );
 
 params! {
-    struct OfNode {
+    struct NodeIdValues {
         node: Uuid,
     }
 }
@@ -56,7 +56,7 @@ columns! {
     }
 }
 
-pub(crate) const LIVE_PEER: Statement<OfNode, PeerRow> = Statement::new(
+pub(crate) const FIND_LIVE_PEER: Statement<NodeIdValues, PeerRow> = Statement::new(
     "peer_resolver.live_peer",
     "SELECT id FROM plexsphere.peers WHERE node_id = $1 AND left_at IS NULL",
 );
@@ -67,27 +67,27 @@ columns! {
     }
 }
 
-/// A joining Peer locks its Node, too.
-pub(crate) const LOCK_NODE: Statement<OfNode, NodeRow> = Statement::new(
+/// Serializes with a joining Peer, which also locks its Node.
+pub(crate) const LOCK_NODE: Statement<NodeIdValues, NodeRow> = Statement::new(
     "peer_commander.retire.lock",
     "SELECT id FROM plexsphere.nodes WHERE id = $1 FOR UPDATE",
 );
 
 params! {
-    struct RetireNode {
+    struct RetireNodeValues {
         node: Uuid,
         peer: Option<Uuid>,
     }
 }
 
 columns! {
-    struct FoundRow {
+    struct OtherPeerRow {
         another: bool,
     }
 }
 
 /// Requires the Node lock. A separate statement: it must see a Peer that joined while the lock was awaited.
-pub(crate) const RETIRE_NODE: Statement<RetireNode, FoundRow> = Statement::new(
+pub(crate) const RETIRE_NODE: Statement<RetireNodeValues, OtherPeerRow> = Statement::new(
     "peer_commander.retire",
     "WITH found AS (
         SELECT EXISTS (
@@ -123,13 +123,13 @@ impl PgMesh {
 
     /// The port through which the broker drains Nodes.
     pub fn deregistrar(&self) -> ChainedNodeDeregistrar {
-        let seams = Arc::new(self.clone());
-        ChainedNodeDeregistrar::new(Arc::clone(&seams) as _, Arc::clone(&seams) as _, seams)
+        let ports = Arc::new(self.clone());
+        ChainedNodeDeregistrar::new(Arc::clone(&ports) as _, Arc::clone(&ports) as _, ports)
     }
 
-    /// Nothing was sent on a new connection, so a failure is harmless.
+    /// A failure means that no statement was sent.
     async fn connection(&self) -> Result<PoolConnection<Postgres>, PortError> {
-        self.pool.acquire().await.harmless()
+        self.pool.acquire().await.map_uncommitted_error()
     }
 }
 
@@ -137,7 +137,7 @@ impl ConsumerRow {
     fn into_consumer(self) -> Result<Option<Consumer>, PortError> {
         let Self { node, deregistered } = self;
         let Some(id) = node else { return Ok(None) };
-        let node = NodeId::new(id).map_err(|error| drifted("nodes", id, error))?;
+        let node = NodeId::new(id).map_err(|error| invalid_row("nodes", id, error))?;
         Ok(Some(if deregistered {
             Consumer::deregistered(node)
         } else {
@@ -149,7 +149,7 @@ impl ConsumerRow {
 impl PeerRow {
     fn into_peer(self) -> Result<PeerId, PortError> {
         let Self { id } = self;
-        PeerId::new(id).map_err(|error| drifted("peers", id, error))
+        PeerId::new(id).map_err(|error| invalid_row("peers", id, error))
     }
 }
 
@@ -161,9 +161,9 @@ impl TokenReader for PgMesh {
         tokens: &[BootstrapTokenId],
     ) -> Result<Vec<Option<Consumer>>, PortError> {
         let mut connection = self.connection().await?;
-        let asked =
-            ReadConsumers { tokens: tokens.iter().map(BootstrapTokenId::as_uuid).collect() };
-        let rows = READ_CONSUMERS.all(&mut connection, asked).await.harmless()?;
+        let values =
+            ReadConsumersValues { tokens: tokens.iter().map(BootstrapTokenId::as_uuid).collect() };
+        let rows = READ_CONSUMERS.all(&mut connection, values).await.map_uncommitted_error()?;
         rows.into_iter().map(ConsumerRow::into_consumer).collect()
     }
 }
@@ -173,10 +173,10 @@ impl PeerResolver for PgMesh {
     #[tracing::instrument(name = "db.peer.live", skip_all, fields(%node))]
     async fn live_peer(&self, node: NodeId) -> Result<Option<PeerId>, PortError> {
         let mut connection = self.connection().await?;
-        let row = LIVE_PEER
-            .optional(&mut connection, OfNode { node: node.as_uuid() })
+        let row = FIND_LIVE_PEER
+            .optional(&mut connection, NodeIdValues { node: node.as_uuid() })
             .await
-            .harmless()?;
+            .map_uncommitted_error()?;
         row.map(PeerRow::into_peer).transpose()
     }
 }
@@ -185,15 +185,18 @@ impl PeerResolver for PgMesh {
 impl PeerCommander for PgMesh {
     #[tracing::instrument(name = "db.node.retire", skip_all, fields(%node))]
     async fn retire(&self, node: NodeId, peer: Option<PeerId>) -> Result<Retired, PortError> {
-        let mut transaction = transaction::begin(&self.pool).await.harmless()?;
-        let locked = LOCK_NODE.optional(&mut transaction, OfNode { node: node.as_uuid() }).await;
-        if locked.harmless()?.is_none() {
+        let mut transaction = transaction::begin(&self.pool).await.map_uncommitted_error()?;
+        let node_row =
+            LOCK_NODE.optional(&mut transaction, NodeIdValues { node: node.as_uuid() }).await;
+        if node_row.map_uncommitted_error()?.is_none() {
             transaction.roll_back().await;
-            return Err(PortError::rejected(format!("there is no node {node}")));
+            return Err(PortError::rejected(format!("node {node} does not exist")));
         }
-        let asked = RetireNode { node: node.as_uuid(), peer: peer.map(|peer| peer.as_uuid()) };
-        let FoundRow { another } = RETIRE_NODE.one(&mut transaction, asked).await.harmless()?;
-        transaction.commit().await.committing()?;
+        let values =
+            RetireNodeValues { node: node.as_uuid(), peer: peer.map(|peer| peer.as_uuid()) };
+        let OtherPeerRow { another } =
+            RETIRE_NODE.one(&mut transaction, values).await.map_uncommitted_error()?;
+        transaction.commit().await.map_commit_error()?;
         Ok(if another { Retired::PeerAppeared } else { Retired::Done })
     }
 }
@@ -203,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nil_id_of_a_row_is_drift_and_no_refusal() {
+    fn nil_id_in_a_row_is_not_a_refusal() {
         let consumer = ConsumerRow { node: Some(Uuid::nil()), deregistered: false };
         let peer = PeerRow { id: Uuid::nil() };
         for (table, error) in [

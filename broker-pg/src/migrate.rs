@@ -1,8 +1,8 @@
 //! The schema and its history: from an empty database to the tables of this release.
 //!
-//! There are two sets. The broker's own set matches the code. The reference set creates minimal platform tables that
-//! the broker refers to (Projects, blueprints, credentials, tokens, Nodes), for databases without a platform. It runs
-//! first.
+//! Two sets of migrations exist. The broker's set matches the code. The reference set creates minimal platform tables
+//! that the broker refers to (Projects, blueprints, credentials, tokens, Nodes), for databases without a platform. The
+//! reference set runs first.
 //!
 //! ```no_run
 //! # async fn start(pool: sqlx::PgPool) -> Result<(), broker_pg::migrate::MigrateError> {
@@ -18,7 +18,7 @@
 //! A migration has one or more steps. Most are transactions that change the catalog only. Steps that may run twice
 //! change the rows of large tables in batches and build indexes concurrently. Each finished step is recorded, so an
 //! interrupted run resumes at its next step. Any number of processes may start at once: one migrates, the others
-//! wait. No step waits longer than five seconds for a lock that readers or writers queue behind; the error names the
+//! wait. A step waits at most five seconds for a lock that readers or writers queue behind; the error names the
 //! lock and the session that held it.
 //!
 //! The record is a table in the schema `plexsphere`; the host's own migration tables are never read. Migrations only
@@ -77,7 +77,7 @@ pub async fn status(pool: &PgPool) -> Result<Vec<MigrationStatus>, MigrateError>
     run::status(pool, &BROKER_SET).await
 }
 
-/// Refuses a database whose schema this release cannot use. Call it at startup, with a timeout. The schema of a later
+/// Returns an error if this release cannot use the schema. Call it at startup, with a timeout. The schema of a later
 /// release passes if its migrations allow this release.
 ///
 /// # Errors

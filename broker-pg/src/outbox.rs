@@ -23,7 +23,7 @@ impl Outbox for PgStore {
 
     #[tracing::instrument(name = "db.provisioning_outbox.acknowledge", skip_all, fields(event = %claim.event_id))]
     async fn acknowledge_event(&self, claim: &EventClaim) -> Result<Acknowledged, PortError> {
-        self.remove_delivered(claim).await
+        self.settle_event(claim).await
     }
 
     #[tracing::instrument(name = "db.provisioning_outbox.delay", skip_all, fields(event = %claim.event_id))]
@@ -49,10 +49,10 @@ impl Outbox for PgStore {
     async fn redrive_events(
         &self,
         id: ProvisionedResourceId,
-        how: Redrive,
+        redrive: Redrive,
         by: &Attribution,
     ) -> Result<Option<DeadLetter>, PortError> {
-        self.redrive_dead_letter(id, how, by).await
+        self.redrive_dead_letter(id, redrive, by).await
     }
 
     #[tracing::instrument(name = "db.provisioning_outbox.purge", skip_all)]
@@ -62,15 +62,15 @@ impl Outbox for PgStore {
 
     #[tracing::instrument(name = "db.provisioning_outbox.backlog", skip_all)]
     async fn backlog(&self) -> Result<Backlog, PortError> {
-        self.count_waiting().await
+        self.count_backlog().await
     }
 
     #[tracing::instrument(name = "db.provisioning_outbox.dead_letter_events", skip_all)]
     async fn dead_letter_events(
         &self,
-        of: EventsOf,
+        scope: EventsOf,
         limit: PageSize,
     ) -> Result<Vec<ResourceDeadLetter>, PortError> {
-        self.select_dead_letter(of, limit).await
+        self.select_dead_letters(scope, limit).await
     }
 }

@@ -1,4 +1,4 @@
-//! Pool options. The pool belongs to the embedder; the binary uses these options.
+//! Pool options. The embedder owns the pool; the binary uses these options.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ const TEST_AFTER_IDLE: Duration = Duration::from_secs(1);
 /// Timeout of a connection test.
 const TEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Options for a pool that survives a database that stops answering without closing its connections.
+/// Pool options for a database that may stop responding without closing its connections.
 ///
-/// - A returned connection is tested within two seconds and discarded if it does not answer. The driver tests it,
+/// - A returned connection is tested within two seconds and discarded if it does not respond. The driver tests it,
 ///   too, but without a timeout, and the connection keeps its slot meanwhile. After a network that dropped packets,
 ///   statements that were cancelled by their deadlines would occupy the whole pool.
 /// - Before use, a connection is tested only after more than a second of idle time, also within two seconds. The
 ///   driver's default tests each time, which doubles the round trips; a pass sends about twenty statements. A
 ///   statement on a dead connection fails and is retried like any other outage.
 ///
-/// The driver's test on return still follows this one. A connection that dies between the two, within one round trip,
+/// The driver's own test still follows this one. A connection that dies between the two, within one round trip,
 /// keeps its slot until the operating system closes it.
 ///
 /// ```
@@ -37,18 +37,18 @@ pub fn resilient(options: PgPoolOptions) -> PgPoolOptions {
         .before_acquire(|connection, metadata| {
             Box::pin(async move {
                 if metadata.idle_for > TEST_AFTER_IDLE {
-                    test(connection).await?;
+                    test_connection(connection).await?;
                 }
                 Ok(true)
             })
         })
         .after_release(|connection, _| {
-            Box::pin(async move { test(connection).await.map(|()| true) })
+            Box::pin(async move { test_connection(connection).await.map(|()| true) })
         })
 }
 
-/// On an error the pool drops the connection without a protocol goodbye, which could hang as well.
-async fn test(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+/// On an error the pool drops the connection without a protocol-level close, which could also hang.
+async fn test_connection(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     timeout(TEST_TIMEOUT, connection.ping()).await.unwrap_or_else(|_| {
         let message = "the connection test timed out";
         Err(sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, message)))

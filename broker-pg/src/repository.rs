@@ -83,7 +83,7 @@ impl Repository for PgStore {
         id: ProvisionedResourceId,
         by: &Attribution,
     ) -> Result<u64, PortError> {
-        self.clear_audit(id, by).await
+        self.blank_event_data(id, by).await
     }
 
     #[tracing::instrument(name = "db.provisioned_resource.purge_deleted", skip_all)]
@@ -91,6 +91,6 @@ impl Repository for PgStore {
         &self,
         request: &PurgeRequest,
     ) -> Result<Vec<ProvisionedResourceId>, PortError> {
-        self.delete_old(request).await
+        self.delete_purgeable(request).await
     }
 }

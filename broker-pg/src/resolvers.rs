@@ -1,4 +1,4 @@
-//! Declare: the platform contexts' data, read from their tables.
+//! Declare: reads the data of the platform contexts from their tables.
 //!
 //! One statement per call. Only blueprint versions are cached, because a published version never changes. The minimal
 //! platform tables are in `reference/`.
@@ -17,7 +17,7 @@ pub(crate) use blueprint::RESOLVE_BLUEPRINT;
 pub(crate) use cloud::RESOLVE_CLOUD;
 pub(crate) use credential::RESOLVE_CREDENTIAL;
 
-use crate::error::Classified;
+use crate::error::ClassifyError;
 use blueprint::BlueprintCache;
 
 /// Catalog, inventory, credentials, assignments and labels from the platform's tables. It implements all five
@@ -35,6 +35,6 @@ impl PgPlatform {
     }
 
     pub(crate) async fn connection(&self) -> Result<PoolConnection<Postgres>, PortError> {
-        self.pool.acquire().await.harmless()
+        self.pool.acquire().await.map_uncommitted_error()
     }
 }

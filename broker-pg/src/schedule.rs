@@ -18,10 +18,10 @@ use broker_ports::{
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::error::{Classified, drifted};
+use crate::error::{ClassifyError, invalid_row};
 use crate::sql::{Statement, columns, params};
 use crate::store::PgStore;
-use crate::values::{microseconds, unsigned, unsigned_int};
+use crate::values::{microseconds, to_u32, to_u64};
 
 params! {
     struct ScheduleValues {
@@ -80,7 +80,7 @@ pub(crate) const SET_DUE: Statement<ScheduleValues, FoundRow> = Statement::new(
 SELECT (SELECT count(*) FROM changed) + 0 * (SELECT count(*) FROM woken) AS found",
 );
 
-pub(crate) const ENTRY: Statement<EntryValues, EntryRow> = Statement::new(
+pub(crate) const READ_ENTRY: Statement<EntryValues, EntryRow> = Statement::new(
     "schedule.entry",
     "SELECT due_at, attempts, last_reason, last_error, paused, lease_owner, lease_epoch, lease_until,
     clock_timestamp() AS now
@@ -141,7 +141,7 @@ impl Schedule for PgStore {
         };
         let values = ScheduleValues { id: id.as_uuid(), wait_microseconds, wake };
         let mut connection = self.connection().await?;
-        let FoundRow { found } = SET_DUE.one(&mut connection, values).await.committing()?;
+        let FoundRow { found } = SET_DUE.one(&mut connection, values).await.map_commit_error()?;
         Ok(found > 0)
     }
 
@@ -149,9 +149,10 @@ impl Schedule for PgStore {
     async fn entry(&self, id: ProvisionedResourceId) -> Result<Option<ScheduleEntry>, PortError> {
         let mut connection = self.connection().await?;
         let values = EntryValues { id: id.as_uuid() };
-        let row = ENTRY.optional(&mut connection, values).await.harmless()?;
+        let row = READ_ENTRY.optional(&mut connection, values).await.map_uncommitted_error()?;
         row.map(|row| {
-            row.into_entry().map_err(|error| drifted("provisioned_resource_schedule", id, error))
+            row.into_entry()
+                .map_err(|error| invalid_row("provisioned_resource_schedule", id, error))
         })
         .transpose()
     }
@@ -172,13 +173,14 @@ impl Schedule for PgStore {
             correlation_id: by.correlation_id.as_str(),
         };
         let mut connection = self.connection().await?;
-        let FoundRow { found } = SET_PAUSED.one(&mut connection, values).await.committing()?;
+        let FoundRow { found } =
+            SET_PAUSED.one(&mut connection, values).await.map_commit_error()?;
         Ok(found > 0)
     }
 
     #[tracing::instrument(name = "db.provisioning_brake.read", skip_all, fields(%cluster))]
     async fn brakes(&self, cluster: &ClusterId) -> Result<Vec<Brake>, PortError> {
-        self.brakes_of(cluster).await
+        self.select_brakes(cluster).await
     }
 
     #[tracing::instrument(name = "db.provisioning_brake.set", skip_all, fields(%cluster))]
@@ -188,12 +190,12 @@ impl Schedule for PgStore {
         brake: &Brake,
         by: &Attribution,
     ) -> Result<(), PortError> {
-        self.put_brake(cluster, brake, by).await
+        self.insert_brake(cluster, brake, by).await
     }
 
     #[tracing::instrument(name = "db.provisioning_brake.release", skip_all, fields(cluster = %release.cluster))]
     async fn release_brake(&self, release: &BrakeRelease) -> Result<bool, PortError> {
-        self.lift_brake(release).await
+        self.delete_brake(release).await
     }
 
     #[tracing::instrument(name = "db.provisioning_permits.take", skip_all, fields(resource = %request.lease.resource))]
@@ -203,7 +205,7 @@ impl Schedule for PgStore {
 
     #[tracing::instrument(name = "db.provisioning_permits.accepted", skip_all, fields(%cluster))]
     async fn accepted_losses(&self, cluster: &ClusterId) -> Result<BTreeSet<Loss>, PortError> {
-        self.losses_accepted(cluster).await
+        self.select_accepted_losses(cluster).await
     }
 
     #[tracing::instrument(name = "db.provisioned_resource_schedule.wakeups", skip_all)]
@@ -227,10 +229,10 @@ impl EntryRow {
         } = self;
         let mut entry = ScheduleEntry::new(now, now);
         entry.due_at = due_at;
-        entry.attempts = unsigned_int("attempts", attempts)?;
+        entry.attempts = to_u32("attempts", attempts)?;
         entry.last_error = last_reason.zip(last_error);
         entry.paused = paused;
-        entry.epoch = LeaseEpoch::new(unsigned("lease_epoch", lease_epoch)?);
+        entry.epoch = LeaseEpoch::new(to_u64("lease_epoch", lease_epoch)?);
         entry.lease = lease_owner.map(WorkerId::new).transpose()?.zip(lease_until);
         Ok(entry)
     }

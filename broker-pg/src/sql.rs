@@ -23,11 +23,11 @@ pub(crate) trait Columns: for<'r> FromRow<'r, PgRow> + Send + Unpin {
     fn columns() -> Vec<(&'static str, PgTypeInfo)>;
 }
 
-/// A statement with parameters `T` and rows `G`.
-pub(crate) struct Statement<T, G> {
+/// A statement with parameters `P` and rows `R`.
+pub(crate) struct Statement<P, R> {
     name: &'static str,
     sql: &'static str,
-    marker: PhantomData<fn(T) -> G>,
+    marker: PhantomData<fn(P) -> R>,
 }
 
 /// A statement for review and tests: its name, its text, and the database types of its parameters and columns.
@@ -39,12 +39,12 @@ pub struct StatementDescription {
     /// The SQL text.
     pub sql: &'static str,
     /// The types of `$1`, `$2` and so on.
-    pub takes: Vec<String>,
+    pub parameters: Vec<String>,
     /// The names and types of its columns.
-    pub gives: Vec<(String, String)>,
+    pub columns: Vec<(String, String)>,
 }
 
-impl<T: Params<Kind = T>, G: Columns> Statement<T, G> {
+impl<P: Params<Kind = P>, R: Columns> Statement<P, R> {
     pub(crate) const fn new(name: &'static str, sql: &'static str) -> Self {
         Self { name, sql, marker: PhantomData }
     }
@@ -52,31 +52,31 @@ impl<T: Params<Kind = T>, G: Columns> Statement<T, G> {
     pub(crate) async fn optional(
         &self,
         connection: &mut PgConnection,
-        values: impl Params<Kind = T>,
-    ) -> Result<Option<G>, sqlx::Error> {
+        values: impl Params<Kind = P>,
+    ) -> Result<Option<R>, sqlx::Error> {
         self.query(values)?.fetch_optional(connection).await
     }
 
     pub(crate) async fn all(
         &self,
         connection: &mut PgConnection,
-        values: impl Params<Kind = T>,
-    ) -> Result<Vec<G>, sqlx::Error> {
+        values: impl Params<Kind = P>,
+    ) -> Result<Vec<R>, sqlx::Error> {
         self.query(values)?.fetch_all(connection).await
     }
 
     pub(crate) async fn one(
         &self,
         connection: &mut PgConnection,
-        values: impl Params<Kind = T>,
-    ) -> Result<G, sqlx::Error> {
+        values: impl Params<Kind = P>,
+    ) -> Result<R, sqlx::Error> {
         self.query(values)?.fetch_one(connection).await
     }
 
     fn query(
         &self,
-        values: impl Params<Kind = T>,
-    ) -> Result<QueryAs<'static, Postgres, G, PgArguments>, sqlx::Error> {
+        values: impl Params<Kind = P>,
+    ) -> Result<QueryAs<'static, Postgres, R, PgArguments>, sqlx::Error> {
         let arguments = values.arguments().map_err(sqlx::Error::Encode)?;
         Ok(sqlx::query_as_with(self.sql, arguments))
     }
@@ -85,10 +85,10 @@ impl<T: Params<Kind = T>, G: Columns> Statement<T, G> {
         StatementDescription {
             name: self.name,
             sql: self.sql,
-            takes: T::types().iter().map(|taken| taken.name().to_owned()).collect(),
-            gives: G::columns()
+            parameters: P::types().iter().map(|parameter| parameter.name().to_owned()).collect(),
+            columns: R::columns()
                 .iter()
-                .map(|(name, given)| ((*name).to_owned(), given.name().to_owned()))
+                .map(|(name, column)| ((*name).to_owned(), column.name().to_owned()))
                 .collect(),
         }
     }

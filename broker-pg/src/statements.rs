@@ -1,29 +1,29 @@
 //! All statements in one place, for review and for the test that compares them with the schema.
 
 use crate::assignments::READ_ASSIGNMENT;
-use crate::audit::{HISTORY, RECORD, SCRUB, TRAIL};
+use crate::audit::{READ_AUDIT_TRAIL, READ_HISTORY, RECORD_AUDIT, SCRUB_AUDIT};
 use crate::catalog::{COMPARE_BLUEPRINT, LOCK_CATALOG, PUBLISH_BLUEPRINT, READ_DEFINITIONS};
 use crate::labels::{RESOLVE_LABELS, RESOLVE_LABELS_OF_MANY};
 use crate::mesh::{
-    ENROL_NODE, JOIN_MESH, LEAVE_MESH, LIVE_PEER, LOCK_NODE, NODE_EXISTS, READ_CONSUMERS,
+    ENROL_NODE, FIND_LIVE_PEER, JOIN_MESH, LEAVE_MESH, LOCK_NODE, NODE_EXISTS, READ_CONSUMERS,
     RETIRE_NODE, TOKEN_STATE_BY_DIGEST,
 };
 use crate::outbox::statements::{
-    ACKNOWLEDGE_EVENT, BACKLOG, CLAIM_EVENTS, DEAD_LETTER_EVENT, DEAD_LETTERS_OF_ALL,
-    DEAD_LETTERS_OF_ONE, DEAD_LETTERS_OF_PROJECT, DELAY_EVENT, PURGE_EVENTS, REDRIVE_EVENTS,
+    ACKNOWLEDGE_EVENT, CLAIM_EVENTS, DEAD_LETTER_EVENT, DEAD_LETTERS_OF_ALL, DEAD_LETTERS_OF_ONE,
+    DEAD_LETTERS_OF_PROJECT, DELAY_EVENT, PURGE_EVENTS, READ_BACKLOG, REDRIVE_EVENTS,
 };
-use crate::repository::create::CREATE;
-use crate::repository::list::{LISTS, WATERMARK};
-use crate::repository::purge::PURGE;
+use crate::repository::create::CREATE_RESOURCE;
+use crate::repository::list::{LIST_STATEMENTS, READ_WATERMARK};
+use crate::repository::purge::PURGE_RESOURCES;
 use crate::repository::read::{GET_BY_ID, GET_BY_REQUEST, GET_IN_PROJECT};
-use crate::repository::sweep::{NOW, SWEEP, SWEEP_OF_PROJECT};
-use crate::repository::write::WRITE;
+use crate::repository::sweep::{READ_NOW, SWEEP_PAGE, SWEEP_PAGE_OF_PROJECT};
+use crate::repository::write::WRITE_RESOURCE;
 use crate::resolvers::{RESOLVE_BLUEPRINT, RESOLVE_CLOUD, RESOLVE_CREDENTIAL};
 use crate::schedule::brake::{READ_BRAKES, RELEASE_BRAKE, SET_BRAKE};
 use crate::schedule::claim::{CLAIM_DUE, CLAIM_ONE};
 use crate::schedule::permit::{ACCEPTED_LOSSES, LOCK_BUDGET, TAKE_PERMIT};
-use crate::schedule::release::RELEASE;
-use crate::schedule::{ENTRY, SET_DUE, SET_PAUSED};
+use crate::schedule::release::RELEASE_LEASE;
+use crate::schedule::{READ_ENTRY, SET_DUE, SET_PAUSED};
 use crate::sql::{Statement, StatementDescription};
 use crate::token_issuer::{
     ADMIT_EPOCH, CLOSE_LEDGER, INVALIDATE_TOKENS, ISSUE_FIRST, ISSUE_TOKEN, TOKEN_STATE,
@@ -37,23 +37,23 @@ use crate::token_issuer::{
 /// ```
 pub fn statements() -> Vec<StatementDescription> {
     let mut all = vec![
-        CREATE.describe(),
+        CREATE_RESOURCE.describe(),
         GET_BY_ID.describe(),
         GET_IN_PROJECT.describe(),
         GET_BY_REQUEST.describe(),
-        WATERMARK.describe(),
-        SWEEP.describe(),
-        SWEEP_OF_PROJECT.describe(),
-        NOW.describe(),
-        WRITE.describe(),
-        HISTORY.describe(),
-        SCRUB.describe(),
-        PURGE.describe(),
+        READ_WATERMARK.describe(),
+        SWEEP_PAGE.describe(),
+        SWEEP_PAGE_OF_PROJECT.describe(),
+        READ_NOW.describe(),
+        WRITE_RESOURCE.describe(),
+        READ_HISTORY.describe(),
+        SCRUB_AUDIT.describe(),
+        PURGE_RESOURCES.describe(),
         CLAIM_DUE.describe(),
         CLAIM_ONE.describe(),
-        RELEASE.describe(),
+        RELEASE_LEASE.describe(),
         SET_DUE.describe(),
-        ENTRY.describe(),
+        READ_ENTRY.describe(),
         SET_PAUSED.describe(),
         READ_BRAKES.describe(),
         SET_BRAKE.describe(),
@@ -67,19 +67,19 @@ pub fn statements() -> Vec<StatementDescription> {
         DEAD_LETTER_EVENT.describe(),
         REDRIVE_EVENTS.describe(),
         PURGE_EVENTS.describe(),
-        BACKLOG.describe(),
+        READ_BACKLOG.describe(),
         DEAD_LETTERS_OF_ONE.describe(),
         DEAD_LETTERS_OF_PROJECT.describe(),
         DEAD_LETTERS_OF_ALL.describe(),
-        RECORD.describe(),
-        TRAIL.describe(),
+        RECORD_AUDIT.describe(),
+        READ_AUDIT_TRAIL.describe(),
     ];
-    all.extend(of_platform());
-    all.extend(LISTS.iter().flatten().flatten().map(Statement::describe));
+    all.extend(platform_statements());
+    all.extend(LIST_STATEMENTS.iter().flatten().flatten().map(Statement::describe));
     all
 }
 
-fn of_platform() -> [StatementDescription; 25] {
+fn platform_statements() -> [StatementDescription; 25] {
     [
         RESOLVE_BLUEPRINT.describe(),
         RESOLVE_CLOUD.describe(),
@@ -94,7 +94,7 @@ fn of_platform() -> [StatementDescription; 25] {
         INVALIDATE_TOKENS.describe(),
         TOKEN_STATE.describe(),
         READ_CONSUMERS.describe(),
-        LIVE_PEER.describe(),
+        FIND_LIVE_PEER.describe(),
         LOCK_NODE.describe(),
         RETIRE_NODE.describe(),
         ENROL_NODE.describe(),

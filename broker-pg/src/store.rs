@@ -4,7 +4,7 @@ use broker_ports::PortError;
 use sqlx::pool::PoolConnection;
 use sqlx::{PgPool, Postgres};
 
-use crate::error::Classified;
+use crate::error::ClassifyError;
 
 /// The broker's store on Postgres. Clones share its pool.
 ///
@@ -39,8 +39,8 @@ impl PgStore {
         Self { pool }
     }
 
-    /// Nothing was sent on a new connection, so a failure is harmless.
+    /// A failure means that no statement was sent.
     pub(crate) async fn connection(&self) -> Result<PoolConnection<Postgres>, PortError> {
-        self.pool.acquire().await.harmless()
+        self.pool.acquire().await.map_uncommitted_error()
     }
 }

@@ -1,11 +1,11 @@
 //! Act: bootstrap tokens, of which at most one per resource can be consumed.
 //!
 //! Each resource has a ledger row. Issue, close and an agent's consumption lock it before they read the tokens in a
-//! separate statement. A statement sees only commits before its start, so one that waited for the lock would decide
-//! on stale tokens. Only the statement that creates the ledger needs no second one: without a ledger there is no
-//! token.
+//! separate statement. A statement sees only commits before its start, so a single statement that waited for the lock
+//! would decide on stale tokens. The statement that creates the ledger needs no second one: a resource without a ledger
+//! has no token.
 //!
-//! A plaintext exists only in the result of an issue. The table and every statement hold its digest.
+//! The plaintext exists only in the result of an issue. The table and every statement hold its digest.
 
 mod plaintext;
 
@@ -23,13 +23,13 @@ use uuid::Uuid;
 
 pub(crate) use plaintext::digest;
 
-use crate::error::{Classified, drifted};
+use crate::error::{ClassifyError, invalid_row};
 use crate::sql::{Statement, columns, params};
 use crate::transaction;
 
 params! {
     #[derive(Clone)]
-    struct IssueFirst {
+    struct IssueFirstValues {
         resource: Uuid,
         epoch: i64,
         ordinal: i32,
@@ -38,8 +38,8 @@ params! {
     }
 }
 
-/// Issues the first token of a resource. No row if a ledger exists.
-pub(crate) const ISSUE_FIRST: Statement<IssueFirst, IssuedRow> = Statement::new(
+/// Issues the first token of a resource. Returns no row if a ledger exists.
+pub(crate) const ISSUE_FIRST: Statement<IssueFirstValues, IssuedRow> = Statement::new(
     "token_issuer.issue.first",
     "WITH opened AS (
         INSERT INTO plexsphere.bootstrap_token_ledgers (provisioned_resource_id, highest_epoch)
@@ -55,7 +55,7 @@ pub(crate) const ISSUE_FIRST: Statement<IssueFirst, IssuedRow> = Statement::new(
 );
 
 params! {
-    struct AdmitEpoch {
+    struct AdmitEpochValues {
         resource: Uuid,
         epoch: i64,
     }
@@ -69,7 +69,7 @@ columns! {
 }
 
 /// Locks the ledger, creates it if needed, and records the epoch.
-pub(crate) const ADMIT_EPOCH: Statement<AdmitEpoch, LedgerRow> = Statement::new(
+pub(crate) const ADMIT_EPOCH: Statement<AdmitEpochValues, LedgerRow> = Statement::new(
     "token_issuer.issue.admit",
     "INSERT INTO plexsphere.bootstrap_token_ledgers AS ledger (provisioned_resource_id, highest_epoch)
     VALUES ($1, $2)
@@ -79,7 +79,7 @@ pub(crate) const ADMIT_EPOCH: Statement<AdmitEpoch, LedgerRow> = Statement::new(
 );
 
 params! {
-    struct IssueToken {
+    struct IssueTokenValues {
         resource: Uuid,
         ordinal: i32,
         sha256: Vec<u8>,
@@ -96,7 +96,7 @@ columns! {
 
 /// Requires the ledger lock. The count orders the insert after the update: the index that allows one open token per
 /// resource is checked immediately.
-pub(crate) const ISSUE_TOKEN: Statement<IssueToken, IssuedRow> = Statement::new(
+pub(crate) const ISSUE_TOKEN: Statement<IssueTokenValues, IssuedRow> = Statement::new(
     "token_issuer.issue",
     "WITH consumed AS (
         SELECT id FROM plexsphere.bootstrap_tokens
@@ -118,12 +118,12 @@ pub(crate) const ISSUE_TOKEN: Statement<IssueToken, IssuedRow> = Statement::new(
 );
 
 params! {
-    struct OfResource {
+    struct ResourceIdValues {
         resource: Uuid,
     }
 }
 
-pub(crate) const CLOSE_LEDGER: Statement<OfResource, ()> = Statement::new(
+pub(crate) const CLOSE_LEDGER: Statement<ResourceIdValues, ()> = Statement::new(
     "token_issuer.close",
     "INSERT INTO plexsphere.bootstrap_token_ledgers AS ledger (provisioned_resource_id, closed_at)
     VALUES ($1, clock_timestamp())
@@ -132,14 +132,14 @@ pub(crate) const CLOSE_LEDGER: Statement<OfResource, ()> = Statement::new(
 );
 
 /// Requires the ledger lock.
-pub(crate) const INVALIDATE_TOKENS: Statement<OfResource, ()> = Statement::new(
+pub(crate) const INVALIDATE_TOKENS: Statement<ResourceIdValues, ()> = Statement::new(
     "token_issuer.close.invalidate",
     "UPDATE plexsphere.bootstrap_tokens SET invalidated_at = clock_timestamp()
     WHERE provisioned_resource_id = $1 AND consumed_at IS NULL AND invalidated_at IS NULL",
 );
 
 params! {
-    struct StateOfToken {
+    struct TokenIdValues {
         id: Uuid,
     }
 }
@@ -153,7 +153,7 @@ columns! {
     }
 }
 
-pub(crate) const TOKEN_STATE: Statement<StateOfToken, TokenRow> = Statement::new(
+pub(crate) const TOKEN_STATE: Statement<TokenIdValues, TokenRow> = Statement::new(
     "token_issuer.state",
     "SELECT consumed_at, invalidated_at, expires_at, expires_at <= clock_timestamp() AS expired
     FROM plexsphere.bootstrap_tokens
@@ -161,7 +161,7 @@ pub(crate) const TOKEN_STATE: Statement<StateOfToken, TokenRow> = Statement::new
 );
 
 /// One minute to one day.
-const WINDOW: TtlWindow = TtlWindow::new(Duration::from_mins(1), Duration::from_hours(24));
+const TTL_WINDOW: TtlWindow = TtlWindow::new(Duration::from_mins(1), Duration::from_hours(24));
 
 /// Issues tokens from the platform's tables. The database's clock decides expiry.
 #[derive(Clone)]
@@ -175,29 +175,29 @@ impl PgTokenIssuer {
         Self { pool }
     }
 
-    async fn issue_first(&self, asked: IssueFirst) -> Result<Option<IssuedRow>, PortError> {
-        let mut connection = self.pool.acquire().await.harmless()?;
-        ISSUE_FIRST.optional(&mut connection, asked).await.committing()
+    async fn issue_first(&self, values: IssueFirstValues) -> Result<Option<IssuedRow>, PortError> {
+        let mut connection = self.pool.acquire().await.map_uncommitted_error()?;
+        ISSUE_FIRST.optional(&mut connection, values).await.map_commit_error()
     }
 
     /// Issues a token of a resource with a ledger.
     async fn issue_next(
         &self,
         request: &IssueRequest,
-        asked: IssueFirst,
+        values: IssueFirstValues,
     ) -> Result<IssuedRow, PortError> {
-        let IssueFirst { resource, epoch, ordinal, sha256, ttl_seconds } = asked;
-        let mut transaction = transaction::begin(&self.pool).await.harmless()?;
-        let asked = AdmitEpoch { resource, epoch };
-        let ledger = ADMIT_EPOCH.one(&mut transaction, asked).await.harmless()?;
+        let IssueFirstValues { resource, epoch, ordinal, sha256, ttl_seconds } = values;
+        let mut transaction = transaction::begin(&self.pool).await.map_uncommitted_error()?;
+        let values = AdmitEpochValues { resource, epoch };
+        let ledger = ADMIT_EPOCH.one(&mut transaction, values).await.map_uncommitted_error()?;
         // Rolls back, so that a refusal leaves neither an epoch nor a ledger.
-        if let Err(refused) = admitted(&ledger, request) {
+        if let Err(refusal) = check_epoch(&ledger, request) {
             transaction.roll_back().await;
-            return Err(refused);
+            return Err(refusal);
         }
-        let asked = IssueToken { resource, ordinal, sha256, ttl_seconds };
-        let issued = ISSUE_TOKEN.one(&mut transaction, asked).await.harmless()?;
-        transaction.commit().await.committing()?;
+        let values = IssueTokenValues { resource, ordinal, sha256, ttl_seconds };
+        let issued = ISSUE_TOKEN.one(&mut transaction, values).await.map_uncommitted_error()?;
+        transaction.commit().await.map_commit_error()?;
         Ok(issued)
     }
 }
@@ -213,7 +213,7 @@ impl IssuedRow {
     fn into_parts(self) -> Result<(BootstrapTokenId, bool), PortError> {
         let Self { id, consumed } = self;
         let token = BootstrapTokenId::new(id);
-        Ok((token.map_err(|error| drifted("bootstrap_tokens", id, error))?, consumed))
+        Ok((token.map_err(|error| invalid_row("bootstrap_tokens", id, error))?, consumed))
     }
 }
 
@@ -234,22 +234,22 @@ impl TokenIssuer for PgTokenIssuer {
     #[tracing::instrument(name = "db.bootstrap_token.issue", skip_all, fields(resource = %request.resource))]
     async fn issue(&self, request: &IssueRequest) -> Result<Issue, PortError> {
         let IssueRequest { resource, ordinal, epoch, ttl, .. } = *request;
-        if !WINDOW.allows(ttl) {
-            let TtlWindow { min, max, .. } = WINDOW;
+        if !TTL_WINDOW.allows(ttl) {
+            let TtlWindow { min, max, .. } = TTL_WINDOW;
             return Err(PortError::rejected(format!("ttl is {ttl:?}; use {min:?} to {max:?}")));
         }
-        let plaintext = plaintext::random()?;
+        let plaintext = plaintext::random_plaintext()?;
 
-        let asked = IssueFirst {
+        let values = IssueFirstValues {
             resource: resource.as_uuid(),
-            epoch: fits("epoch", epoch.get())?,
-            ordinal: fits("ordinal", ordinal.get().into())?,
+            epoch: to_column_type("epoch", epoch.get())?,
+            ordinal: to_column_type("ordinal", ordinal.get().into())?,
             sha256: digest(&plaintext),
             ttl_seconds: ttl.as_secs_f64(),
         };
-        let row = match self.issue_first(asked.clone()).await? {
+        let row = match self.issue_first(values.clone()).await? {
             Some(first) => first,
-            None => self.issue_next(request, asked).await?,
+            None => self.issue_next(request, values).await?,
         };
         let (id, consumed) = row.into_parts()?;
         if consumed {
@@ -260,28 +260,28 @@ impl TokenIssuer for PgTokenIssuer {
 
     #[tracing::instrument(name = "db.bootstrap_token.close", skip_all, fields(%resource))]
     async fn close(&self, resource: ProvisionedResourceId) -> Result<(), PortError> {
-        let of_resource = || OfResource { resource: resource.as_uuid() };
-        let mut transaction = transaction::begin(&self.pool).await.harmless()?;
-        CLOSE_LEDGER.all(&mut transaction, of_resource()).await.harmless()?;
-        INVALIDATE_TOKENS.all(&mut transaction, of_resource()).await.harmless()?;
-        transaction.commit().await.committing()
+        let values = || ResourceIdValues { resource: resource.as_uuid() };
+        let mut transaction = transaction::begin(&self.pool).await.map_uncommitted_error()?;
+        CLOSE_LEDGER.all(&mut transaction, values()).await.map_uncommitted_error()?;
+        INVALIDATE_TOKENS.all(&mut transaction, values()).await.map_uncommitted_error()?;
+        transaction.commit().await.map_commit_error()
     }
 
     #[tracing::instrument(name = "db.bootstrap_token.state", skip_all, fields(%token))]
     async fn state(&self, token: BootstrapTokenId) -> Result<Option<TokenState>, PortError> {
-        let mut connection = self.pool.acquire().await.harmless()?;
-        let asked = StateOfToken { id: token.as_uuid() };
-        let row = TOKEN_STATE.optional(&mut connection, asked).await.harmless()?;
+        let mut connection = self.pool.acquire().await.map_uncommitted_error()?;
+        let values = TokenIdValues { id: token.as_uuid() };
+        let row = TOKEN_STATE.optional(&mut connection, values).await.map_uncommitted_error()?;
         Ok(row.map(TokenState::from))
     }
 
     async fn ttl_window(&self) -> Result<TtlWindow, PortError> {
-        Ok(WINDOW)
+        Ok(TTL_WINDOW)
     }
 }
 
 /// Whether the locked ledger admits the request's epoch.
-fn admitted(ledger: &LedgerRow, request: &IssueRequest) -> Result<(), PortError> {
+fn check_epoch(ledger: &LedgerRow, request: &IssueRequest) -> Result<(), PortError> {
     let LedgerRow { closed, highest_epoch } = *ledger;
     let IssueRequest { resource, epoch, .. } = *request;
     if closed {
@@ -289,13 +289,13 @@ fn admitted(ledger: &LedgerRow, request: &IssueRequest) -> Result<(), PortError>
     }
     if u64::try_from(highest_epoch).is_ok_and(|highest| highest > epoch.get()) {
         return Err(PortError::rejected(format!(
-            "epoch {epoch} is over; epoch {highest_epoch} has asked for a token of {resource}"
+            "epoch {epoch} is stale; epoch {highest_epoch} has requested a token of {resource}"
         )));
     }
     Ok(())
 }
 
-fn fits<C: TryFrom<u64>>(name: &str, number: u64) -> Result<C, PortError> {
+fn to_column_type<C: TryFrom<u64>>(name: &str, number: u64) -> Result<C, PortError> {
     C::try_from(number).map_err(|_| {
         PortError::rejected(format!("{name} is {number}, which exceeds its column type"))
     })
@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nil_token_id_is_drift_and_no_refusal() {
+    fn nil_token_id_in_a_row_is_not_a_refusal() {
         let error = IssuedRow { id: Uuid::nil(), consumed: false }.into_parts().unwrap_err();
         assert!(!error.is_refusal() && error.domain().is_some(), "{error:?}");
         assert!(error.to_string().starts_with("plexsphere.bootstrap_tokens"), "{error}");

@@ -1,8 +1,8 @@
-//! Transactions that lock first and read afterwards, and that are safe to drop at any time.
+//! Transactions that are safe to drop at any time.
 //!
 //! The driver's own transaction is not cancellation-safe. If it is dropped during its `BEGIN`, its connection returns
-//! to the pool without a rollback. The next user's statements are then never committed, although they succeed. This
-//! type closes its connection when it is dropped before its end.
+//! to the pool without a rollback. The next user's statements are then never committed, although they succeed.
+//! [`Transaction`] closes its connection if it is dropped before commit or rollback.
 
 use std::ops::{Deref, DerefMut};
 
@@ -14,8 +14,8 @@ pub(crate) struct Transaction {
     ended: bool,
 }
 
-/// Starts a transaction at `READ COMMITTED`, whatever the host's default is: after a lock wait, a statement must see
-/// current rows.
+/// Starts a transaction at `READ COMMITTED`, whatever the host's default is, because a statement must see current rows
+/// after a lock wait.
 pub(crate) async fn begin(pool: &PgPool) -> Result<Transaction, sqlx::Error> {
     let mut transaction = Transaction { connection: pool.acquire().await?, ended: false };
     transaction.execute("BEGIN ISOLATION LEVEL READ COMMITTED").await?;

@@ -1,8 +1,8 @@
 //! Observe: counts the instructions to decode API server responses. `cargo xtask bench observe` runs it under
 //! callgrind.
 //!
-//! With a case name and a number, it prepares the case once and runs it that many times. The difference between two
-//! numbers is the cost without preparation. `--list` prints the cases; any other arguments run each case once.
+//! Arguments: a case name and a repetition count run that case; `--list` prints the case names; anything else runs each
+//! case once. The cost of a case is the difference between two repetition counts, which cancels its setup.
 
 #![expect(clippy::expect_used, reason = "a benchmark without its fixture has no result")]
 
@@ -37,7 +37,7 @@ fn main() {
     }
 }
 
-/// Bytes to a document: the lower bound for any decoding.
+/// Parses bytes to a JSON value: the lower bound for any decoding.
 fn read_the_json(times: usize) {
     let bytes = composite().to_string().into_bytes();
     for _ in 0..times {
@@ -45,7 +45,7 @@ fn read_the_json(times: usize) {
     }
 }
 
-/// Bytes to the complete reading of a pass.
+/// Decodes bytes to the composite resource of a reading.
 fn decode_a_reading(times: usize) {
     let bytes = composite().to_string().into_bytes();
     for _ in 0..times {
@@ -54,7 +54,7 @@ fn decode_a_reading(times: usize) {
     }
 }
 
-/// Bytes to the cached view, digests included.
+/// Decodes bytes to the cached view, digests included.
 fn decode_the_cached_view(times: usize) {
     let bytes = composite().to_string().into_bytes();
     for _ in 0..times {
@@ -135,17 +135,17 @@ fn metadata() -> Value {
     })
 }
 
-/// About as long as a cloud-init document with an agent in it.
+/// Text of the length of a cloud-init document.
 fn user_data() -> String {
     format!("#cloud-config\n{}", "runcmd: [\"a line like any other\"]\n".repeat(40))
 }
 
-/// In the notation of `managedFields`.
+/// Converts an object to the notation of `managedFields`.
 fn fields(value: &Value) -> Value {
     let fields = value.as_object().into_iter().flatten();
-    fields.map(|(key, value)| (format!("f:{key}"), fields_of(value))).collect()
+    fields.map(|(key, value)| (format!("f:{key}"), nested_fields(value))).collect()
 }
 
-fn fields_of(value: &Value) -> Value {
+fn nested_fields(value: &Value) -> Value {
     if value.is_object() { fields(value) } else { json!({}) }
 }

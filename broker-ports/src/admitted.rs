@@ -1,4 +1,4 @@
-//! Declare: a declaration that was resolved and validated and is not stored yet.
+//! Declare: a validated declaration that is not stored yet.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,10 +25,10 @@ use crate::context::Attribution;
 /// # use broker_domain::{Declaration, Error, MeshRole, Parameters, ProvisionedResourceId, Stamp};
 /// # use broker_ports::{Admitted, Attribution};
 /// fn admit(
-///     id: ProvisionedResourceId, declaration: &Declaration, stamp: Stamp, by: Attribution,
+///     id: ProvisionedResourceId, declaration: &Declaration, stamp: Stamp, attribution: Attribution,
 /// ) -> Result<Admitted, Error> {
-///     let unseen = Parameters::from_canonical_json(declaration.parameters.clone())?;
-///     Admitted::new(id, declaration, MeshRole::Node, unseen, stamp, by)
+///     let unvalidated = Parameters::from_canonical_json(declaration.parameters.clone())?;
+///     Admitted::new(id, declaration, MeshRole::Node, unvalidated, stamp, attribution)
 /// }
 /// ```
 ///
@@ -39,11 +39,11 @@ use crate::context::Attribution;
 /// # use broker_ports::{Admitted, Attribution};
 /// # use broker_render::ParameterSchema;
 /// fn admit(
-///     id: ProvisionedResourceId, declaration: &Declaration, stamp: Stamp, by: Attribution,
+///     id: ProvisionedResourceId, declaration: &Declaration, stamp: Stamp, attribution: Attribution,
 ///     schema: &ParameterSchema,
 /// ) -> Result<Admitted, Error> {
 ///     let valid = schema.validate(&declaration.parameters)?;
-///     Admitted::new(id, declaration, MeshRole::Node, valid, stamp, by)
+///     Admitted::new(id, declaration, MeshRole::Node, valid, stamp, attribution)
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,10 +67,10 @@ pub struct Admitted {
 ///     BlueprintVersionId::new(Uuid::from_u128(3))?,
 ///     CloudCredentialId::new(Uuid::from_u128(4))?,
 /// );
-/// let given = declaration.clone().with_parameters(r#"{"a": 1, "b": 2}"#);
-/// let again = declaration.clone().with_parameters(r#"{"b":2,"a":1}"#);
-/// assert_eq!(RequestHash::of(&given), RequestHash::of(&again));
-/// assert_ne!(RequestHash::of(&given), RequestHash::of(&declaration));
+/// let first = declaration.clone().with_parameters(r#"{"a": 1, "b": 2}"#);
+/// let retry = declaration.clone().with_parameters(r#"{"b":2,"a":1}"#);
+/// assert_eq!(RequestHash::of(&first), RequestHash::of(&retry));
+/// assert_ne!(RequestHash::of(&first), RequestHash::of(&declaration));
 /// # Ok::<(), broker_domain::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -114,17 +114,17 @@ impl Admitted {
         self.request.as_ref()
     }
 
-    /// The actor and request that declared it.
+    /// The actor and request of the declaration.
     pub const fn attribution(&self) -> &Attribution {
         &self.attribution
     }
 
-    /// The audit line that the store writes with it.
+    /// The audit line that the store writes with the resource.
     pub fn audit(&self) -> AuditEntry {
         let resource = self.change.resource();
         let mut entry = AuditEntry::new(AuditAction::Declared, self.attribution.clone())
             .in_project(resource.project_id())
-            .about(resource.id());
+            .for_resource(resource.id());
         entry.new_phase = Some(resource.phase());
         entry
     }
@@ -134,10 +134,10 @@ impl RequestHash {
     /// The digest of a declaration.
     pub fn of(declaration: &Declaration) -> Self {
         let parameters = serde_json::from_str::<Value>(&declaration.parameters)
-            .map_or_else(|_| declaration.parameters.clone(), |value| in_order(value).to_string());
+            .map_or_else(|_| declaration.parameters.clone(), |value| sort_keys(value).to_string());
         let mut hasher = Sha256::new();
-        // A format version, then fixed-width fields, a zero-terminated word, and the variable part. So no byte can move
-        // from one field into another.
+        // A format version, then fixed-width fields, a zero-terminated word, and the variable part. So two
+        // different declarations never give the same bytes.
         hasher.update([1]);
         hasher.update(declaration.project_id.as_uuid());
         hasher.update(declaration.resource_id.as_uuid());
@@ -162,14 +162,14 @@ impl RequestHash {
 
 /// Sorts the keys at every depth. A host may enable `serde_json/preserve_order`; without sorting, a retry could then
 /// become a conflict.
-fn in_order(value: Value) -> Value {
+fn sort_keys(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
             let fields: BTreeMap<_, _> =
-                fields.into_iter().map(|(key, value)| (key, in_order(value))).collect();
+                fields.into_iter().map(|(key, value)| (key, sort_keys(value))).collect();
             Value::Object(fields.into_iter().collect())
         }
-        Value::Array(items) => Value::Array(items.into_iter().map(in_order).collect()),
+        Value::Array(items) => Value::Array(items.into_iter().map(sort_keys).collect()),
         other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => other,
     }
 }
@@ -203,12 +203,12 @@ mod tests {
         );
         let hash =
             |parameters: &str| RequestHash::of(&declaration.clone().with_parameters(parameters));
-        let given = hash(r#"{"a": [{"x": 1, "y": {"p": 1, "q": 2}}, 2], "b": null}"#);
-        assert_eq!(given, hash(r#"{"b":null,"a":[{"y":{"q":2,"p":1},"x":1},2]}"#));
+        let hashed = hash(r#"{"a": [{"x": 1, "y": {"p": 1, "q": 2}}, 2], "b": null}"#);
+        assert_eq!(hashed, hash(r#"{"b":null,"a":[{"y":{"q":2,"p":1},"x":1},2]}"#));
         assert_ne!(
-            given,
+            hashed,
             hash(r#"{"b":null,"a":[2,{"y":{"q":2,"p":1},"x":1}]}"#),
-            "a list has one"
+            "the order of a list counts"
         );
     }
 }

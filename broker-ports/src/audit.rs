@@ -78,12 +78,12 @@ impl AuditEntry {
 
     /// Sets the resource.
     #[must_use]
-    pub fn about(mut self, resource: ProvisionedResourceId) -> Self {
+    pub fn for_resource(mut self, resource: ProvisionedResourceId) -> Self {
         self.resource = Some(resource);
         self
     }
 
-    /// Sets both phases to `phase`: the action does not change it.
+    /// Sets both phases to `phase`, because the action does not change the phase.
     #[must_use]
     pub fn in_phase(mut self, phase: Phase) -> Self {
         self.previous_phase = Some(phase);
@@ -135,7 +135,7 @@ audit_actions! {
     TokenRecorded = "token_recorded",
     /// The issuer's confirmation that no token is left was stored.
     TokensClosedRecorded = "tokens_closed_recorded",
-    /// Objects on the cluster were added to, or proven gone and taken from, a resource's substrate.
+    /// Objects on the cluster were added to a resource's substrate, or were proven gone and removed.
     SubstrateRecorded = "substrate_recorded",
     /// An operator abandoned a teardown.
     Abandoned = "abandoned",
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_actions_are_pinned_and_read_back() {
+    fn audit_action_names_equal_the_released_names() {
         let names: Vec<_> = AuditAction::ALL.iter().map(|action| action.as_str()).collect();
         assert_eq!(
             names.join(" "),

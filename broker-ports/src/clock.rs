@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 /// counts leases and due times.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 pub trait Clock: Send + Sync {
-    /// Now.
+    /// The current time.
     fn now(&self) -> OffsetDateTime;
 }
 

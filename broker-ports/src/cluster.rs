@@ -38,7 +38,7 @@ pub type Hints = Pin<Box<dyn Stream<Item = ProvisionedResourceId> + Send>>;
 /// **No information is not absence.** An object is absent only if a direct read of it returned "not found". Forbidden,
 /// a failed discovery and a timeout are errors.
 ///
-/// **Writes stay in their place.** A write targets only an object named `pr-<id>`; if namespaced, only in the Project's
+/// **Confined writes.** A write targets only an object named `pr-<id>`; if namespaced, only in the Project's
 /// own namespace. The adapter rejects any other target before it sends a request ([`refuse_foreign_write`]). The broker
 /// never creates or deletes a namespace. It never deletes a composed object, whose name is longer.
 ///
@@ -70,8 +70,8 @@ pub trait Cluster: Send + Sync {
 
     /// Observes many composite resources: one result each, in their order.
     ///
-    /// **Implementer**: answers from a cache or from paged lists, never with one request per resource. A kind that does
-    /// not exist has no objects. **Caller**: uses the result only for triage and acts on none of it, least of all on
+    /// **Implementer**: reads a cache or paged lists and never sends one request per resource. A kind that does
+    /// not exist has no objects. **Caller**: uses the result only for triage. It never acts on it, in particular not on
     /// [`CachedXr::Absent`].
     ///
     /// # Errors
@@ -105,11 +105,11 @@ pub trait Cluster: Send + Sync {
     /// **Implementer**: sends shared requests once and lists composite resources and ProviderConfigs in pages. The
     /// default calls [`inspect`](Self::inspect) once per target.
     async fn inspect_many(&self, targets: &[Target]) -> Vec<Result<Inspection, PortError>> {
-        let mut answers = Vec::with_capacity(targets.len());
+        let mut results = Vec::with_capacity(targets.len());
         for target in targets {
-            answers.push(self.inspect(target).await);
+            results.push(self.inspect(target).await);
         }
-        answers
+        results
     }
 
     /// Server-side-applies an object, forced, under the broker's field manager and a precondition.
@@ -148,10 +148,10 @@ pub trait Cluster: Send + Sync {
     async fn delete(&self, request: &DeleteRequest<'_>) -> Result<Deleted, PortError>;
 
     /// Lists a page of objects that carry the broker's label, to find orphans. Following [`OwnedPage::next`] visits
-    /// every object that exists throughout exactly once. A kind that does not exist has no objects.
+    /// every object that exists during the whole listing exactly once. A kind that does not exist has no objects.
     ///
-    /// **Implementer**: answers from a cache or from paged lists. It may omit objects of resources that the query
-    /// excepts, and no others. A cache may lag behind the cluster, but the lag must be bounded even if its watch fails.
+    /// **Implementer**: reads a cache or paged lists. It may omit only objects of resources that the query
+    /// excepts. A cache may lag behind the cluster, but the lag must be bounded even if its watch fails.
     /// Every listed object existed under the listed uid. **Caller**: deletes by uid and reads directly whatever a
     /// deletion depends on. A missing object appears in a later listing.
     ///
@@ -172,7 +172,7 @@ pub trait Cluster: Send + Sync {
     /// [`hints`](Self::hints). It never returns; the caller drops it to stop it.
     ///
     /// **Implementer**: every other method also works without it, at a higher cost. An adapter without a cache awaits
-    /// [`pending`](std::future::pending); a decorator forwards the call. **Caller**: the runner runs it during its whole
-    /// life.
+    /// [`pending`](std::future::pending); a decorator forwards the call. **Caller**: the runner polls it until it
+    /// stops.
     async fn watch(&self);
 }

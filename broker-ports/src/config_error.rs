@@ -1,10 +1,10 @@
-//! Throughout: the refusal of a setting that cannot work.
+//! Throughout: the error for an invalid setting.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// A configuration that cannot work: which field, what it is, and what is allowed.
+/// An invalid setting: the field, its value and the allowed values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field} is {value}; {allowed}")]
 #[non_exhaustive]
@@ -13,13 +13,13 @@ pub struct ConfigError {
     pub field: &'static str,
     /// Its value, or `missing`.
     pub value: String,
-    /// What to give instead.
+    /// The allowed values.
     pub allowed: String,
 }
 
 impl ConfigError {
-    /// The least wait between two rounds of a loop. A shorter one keeps a processor busy.
-    pub const LEAST_WAIT: Duration = Duration::from_millis(10);
+    /// The minimum wait between two rounds of a loop; a shorter wait would occupy a processor.
+    pub const MIN_WAIT: Duration = Duration::from_millis(10);
 
     /// A field with a value that is not allowed.
     pub fn new(field: &'static str, value: impl fmt::Display, allowed: impl Into<String>) -> Self {
@@ -31,7 +31,7 @@ impl ConfigError {
         Self::new(field, format_args!("{value:?}"), allowed)
     }
 
-    /// Refuses a time outside of a range. A range that starts at a nanosecond allows all times but zero.
+    /// Rejects a time outside of a range. A range from one nanosecond excludes only zero.
     ///
     /// # Errors
     ///
@@ -41,31 +41,31 @@ impl ConfigError {
         time: Duration,
         allowed: &RangeInclusive<Duration>,
     ) -> Result<(), Self> {
-        let (least, most) = (*allowed.start(), *allowed.end());
+        let (min, max) = (*allowed.start(), *allowed.end());
         let allowed = if allowed.contains(&time) {
             return Ok(());
-        } else if time > most {
-            format!("give at most {most:?}")
-        } else if least.as_nanos() == 1 {
+        } else if time > max {
+            format!("give at most {max:?}")
+        } else if min.as_nanos() == 1 {
             "give more than zero".to_owned()
         } else {
-            format!("give at least {least:?}")
+            format!("give at least {min:?}")
         };
         Err(Self::time(field, time, allowed))
     }
 
-    /// Refuses the bounds of a back-off that does not wait, or whose first wait is longer than its longest.
+    /// Rejects back-off bounds below [`MIN_WAIT`](Self::MIN_WAIT) or above `max`, and a first wait above the longest.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] for the first of the two that cannot work.
+    /// [`ConfigError`] for the first invalid bound.
     pub fn check_waits(
         first: (&'static str, Duration),
         longest: (&'static str, Duration),
-        most: Duration,
+        max: Duration,
     ) -> Result<(), Self> {
         for (field, wait) in [first, longest] {
-            Self::check_time(field, wait, &(Self::LEAST_WAIT..=most))?;
+            Self::check_time(field, wait, &(Self::MIN_WAIT..=max))?;
         }
         if first.1 > longest.1 {
             let allowed = format!("give at most {:?}, which is {}", longest.1, longest.0);

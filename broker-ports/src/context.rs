@@ -33,7 +33,7 @@ pub struct CorrelationId(String);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TraceParent(String);
 
-/// The resources that a caller may read and change. All others do not exist for it.
+/// The resources that a caller may read and change. For the caller, no other resource exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AccessScope {
     /// One Project's.
@@ -44,7 +44,7 @@ pub enum AccessScope {
 
 /// The context of every service call.
 ///
-/// The broker does not authorise. The code that builds this has decided that the actor may act within the scope.
+/// The broker does not authorise. The embedder that builds this context has authorised the actor for the scope.
 ///
 /// ```
 /// use broker_domain::ProjectId;
@@ -79,13 +79,13 @@ pub struct Attribution {
 
 const MAX_BYTES: usize = 128;
 
-fn visible(field: &str, text: String, allowed: &str) -> Result<String, Error> {
+fn check_visible(field: &str, text: String, allowed: &str) -> Result<String, Error> {
     let problem = if text.is_empty() {
         "is empty".to_owned()
     } else if text.len() > MAX_BYTES {
         format!("is {} bytes long", text.len())
-    } else if let Some(odd) = text.chars().find(|c| !c.is_ascii_graphic() || *c == '@') {
-        format!("holds {odd:?}")
+    } else if let Some(character) = text.chars().find(|c| !c.is_ascii_graphic() || *c == '@') {
+        format!("holds {character:?}")
     } else {
         return Ok(text);
     };
@@ -101,7 +101,7 @@ impl Actor {
     /// that is not visible ASCII.
     pub fn new(id: impl Into<String>) -> Result<Self, Error> {
         let allowed = "an opaque id of 1 to 128 visible ASCII characters without @";
-        visible("actor", id.into(), allowed).map(Self)
+        check_visible("actor", id.into(), allowed).map(Self)
     }
 
     /// The broker itself.
@@ -123,7 +123,7 @@ impl CorrelationId {
     /// [`Error::InvalidInput`] when it is empty, longer than 128 bytes, or holds `@`, a space or anything
     /// that is not visible ASCII.
     pub fn new(id: impl Into<String>) -> Result<Self, Error> {
-        visible("correlation_id", id.into(), "1 to 128 visible ASCII characters without @")
+        check_visible("correlation_id", id.into(), "1 to 128 visible ASCII characters without @")
             .map(Self)
     }
 
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn personal_data_is_no_actor_and_no_correlation_id() {
+    fn personal_data_is_rejected_as_actor_and_correlation_id() {
         for text in ["", "jane@example.org", "Jane Doe", "jané", "a\tb", &"x".repeat(129)] {
             assert!(Actor::new(text).is_err(), "{text:?}");
             assert!(CorrelationId::new(text).is_err(), "{text:?}");
@@ -277,20 +277,20 @@ mod tests {
     }
 
     #[test]
-    fn traceparent_is_refused_unless_w3c_trace_context_allows_it() {
-        let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-        assert_eq!(TraceParent::new(good).unwrap().as_str(), good);
-        for (bad, why) in [
+    fn malformed_traceparent_is_rejected() {
+        let valid = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        assert_eq!(TraceParent::new(valid).unwrap().as_str(), valid);
+        for (invalid, why) in [
             ("", "it is empty"),
             ("00-1-2-3", "its parts are short"),
-            (&good.to_uppercase(), "its digits are upper-case"),
-            (&format!("{good}-00"), "it has a fifth part"),
-            (&good[1..], "its version has one digit"),
-            (&format!("ff{}", &good[2..]), "ff is no version"),
-            (&good.replace("0af7651916cd43dd8448eb211c80319c", &"0".repeat(32)), "no trace id"),
-            (&good.replace("b7ad6b7169203331", &"0".repeat(16)), "no parent id"),
+            (&valid.to_uppercase(), "its digits are upper-case"),
+            (&format!("{valid}-00"), "it has a fifth part"),
+            (&valid[1..], "its version has one digit"),
+            (&format!("ff{}", &valid[2..]), "ff is not a version"),
+            (&valid.replace("0af7651916cd43dd8448eb211c80319c", &"0".repeat(32)), "no trace id"),
+            (&valid.replace("b7ad6b7169203331", &"0".repeat(16)), "no parent id"),
         ] {
-            assert!(TraceParent::new(bad).is_err(), "{bad}: {why}");
+            assert!(TraceParent::new(invalid).is_err(), "{invalid}: {why}");
         }
     }
 }

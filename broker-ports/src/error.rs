@@ -16,11 +16,11 @@ use crate::refusal::Refusal;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FailureClass {
-    /// It did not happen, and a retry fails the same way until someone changes the input or the system.
+    /// The operation did not happen, and a retry fails the same way until someone changes the input or the system.
     Rejected,
-    /// It did not happen. A retry may succeed.
+    /// The operation did not happen. A retry may succeed.
     Transient,
-    /// It may have happened. The caller must read the state before it decides.
+    /// The operation may have happened. The caller must read the state before it decides.
     Unknown,
 }
 
@@ -51,17 +51,17 @@ impl PortError {
         }
     }
 
-    /// It did not happen and a retry will not help.
+    /// An error of class [`FailureClass::Rejected`].
     pub fn rejected(message: impl Into<String>) -> Self {
         Self::new(FailureClass::Rejected, message)
     }
 
-    /// It did not happen; a retry may succeed.
+    /// An error of class [`FailureClass::Transient`].
     pub fn transient(message: impl Into<String>) -> Self {
         Self::new(FailureClass::Transient, message)
     }
 
-    /// It may have happened.
+    /// An error of class [`FailureClass::Unknown`].
     pub fn unknown(message: impl Into<String>) -> Self {
         Self::new(FailureClass::Unknown, message)
     }
@@ -80,14 +80,14 @@ impl PortError {
         self
     }
 
-    /// Sets why the cluster refused it, if the adapter can tell.
+    /// Sets why the cluster refused the request.
     #[must_use]
     pub const fn with_refusal(mut self, refusal: Refusal) -> Self {
         self.refusal = Some(refusal);
         self
     }
 
-    /// Why the cluster refused it, if the adapter can tell.
+    /// Why the cluster refused the request, if the adapter knows.
     pub const fn refusal(&self) -> Option<Refusal> {
         self.refusal
     }
@@ -126,7 +126,10 @@ impl PortError {
 /// [`rejected`](PortError::rejected) with the domain error as the source.
 impl From<broker_domain::Error> for PortError {
     fn from(error: broker_domain::Error) -> Self {
-        Self { is_refusal: true, ..Self::rejected("the domain refused it").with_source(error) }
+        Self {
+            is_refusal: true,
+            ..Self::rejected("the domain rejected the input").with_source(error)
+        }
     }
 }
 
@@ -218,16 +221,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_domain_error_becomes_a_rejection_with_its_source() {
-        let error = PortError::from(broker_domain::Error::invalid("phase", "is odd"));
+    fn domain_error_becomes_a_rejection_with_its_source() {
+        let error = PortError::from(broker_domain::Error::invalid("phase", "is unknown"));
         assert_eq!(error.class(), FailureClass::Rejected);
-        assert_eq!(error.to_string(), "the domain refused it");
-        assert_eq!(error.domain().unwrap().to_string(), "phase: is odd");
+        assert_eq!(error.to_string(), "the domain rejected the input");
+        assert_eq!(error.domain().unwrap().to_string(), "phase: is unknown");
         assert!(PortError::transient("busy").domain().is_none());
     }
 
     #[test]
-    fn the_names_of_ports_and_classes_are_pinned() {
+    fn port_and_class_names_equal_the_released_names() {
         assert_eq!(
             PortName::ALL.iter().map(|port| port.as_str()).collect::<Vec<_>>().join(" "),
             "repository schedule outbox cluster token_issuer node_deregistrar blueprint_resolver \

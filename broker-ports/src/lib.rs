@@ -12,10 +12,10 @@
 //! | emit | [`Outbox`], [`EventSink`] |
 //! | throughout | [`AuditSink`], [`Clock`], [`IdSource`] |
 //!
-//! # How a port answers
+//! # Results and errors
 //!
 //! - Absence is an `Option`. A lost race is a value of the result type. Neither is an error.
-//! - Every failure is a [`PortError`] of one class: rejected (it will never work), transient (it did not happen) or
+//! - Every failure is a [`PortError`] of one class: rejected (a retry fails, too), transient (it did not happen) or
 //!   unknown (it may have happened). The adapter chooses the class, because only the adapter knows.
 //! - The caller sets a deadline for every call (see [`Deadlines`]) and drops the call when it passes. A dropped call
 //!   leaves no partial change in the adapter.
@@ -77,7 +77,7 @@ pub use resolvers::{
     CredentialResolver, CredentialView, LabelTagResolver, NamespaceObservation, ResourceView,
 };
 pub use schedule::{
-    Allowance, Backoff, Brake, BrakeRelease, ClaimRequest, ClaimTarget, Due, Loss, Lost,
+    Allowance, Backoff, Brake, BrakeRelease, ClaimRequest, ClaimTarget, Due, Loss, LostObject,
     PassOutcome, Permit, PermitRequest, Released, Schedule, ScheduleEntry, Wakeups,
 };
 pub use sets::Ports;

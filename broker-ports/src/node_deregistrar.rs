@@ -36,15 +36,15 @@ pub trait NodeDeregistrar: Send + Sync {
     /// registered.
     ///
     /// **Implementer**: reads the current state, never a cache or a lagging replica. After the tokens of a resource are
-    /// closed, the answer decides whether its substrate may be deleted.
+    /// closed, the result decides whether its substrate may be deleted.
     ///
     /// # Errors
     ///
-    /// Any class, when the answer is not known. The adapter never guesses.
+    /// Any class, when the state is not known. The adapter never guesses.
     async fn node_registered(&self, token: BootstrapTokenId) -> Result<bool, PortError>;
 
     /// Checks many tokens: one result each, in their order. **Implementer**: sends one request if the mesh supports it,
-    /// because a sweep asks about thousands. **Caller**: uses the result for triage, and checks one Node with
+    /// because a sweep checks thousands. **Caller**: uses the result for triage, and checks one Node with
     /// [`node_registered`](Self::node_registered) before it acts.
     ///
     /// # Errors
@@ -55,10 +55,10 @@ pub trait NodeDeregistrar: Send + Sync {
         &self,
         tokens: &[BootstrapTokenId],
     ) -> Result<Vec<Result<bool, PortError>>, PortError> {
-        let mut answers = Vec::with_capacity(tokens.len());
+        let mut results = Vec::with_capacity(tokens.len());
         for token in tokens {
-            answers.push(self.node_registered(*token).await);
+            results.push(self.node_registered(*token).await);
         }
-        Ok(answers)
+        Ok(results)
     }
 }

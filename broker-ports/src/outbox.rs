@@ -70,7 +70,7 @@ pub trait Outbox: Send + Sync {
     ) -> Result<Acknowledged, PortError>;
 
     /// Redrives a resource's dead-lettered event: delivers it again or skips it. Writes an audit line, `events_resumed`
-    /// or `events_skipped`. Returns that event; `None`, without a change or a line, if there is none.
+    /// or `events_skipped`. Returns that event. Without one it returns `None` and writes nothing.
     ///
     /// # Errors
     ///
@@ -78,8 +78,8 @@ pub trait Outbox: Send + Sync {
     async fn redrive_events(
         &self,
         id: ProvisionedResourceId,
-        how: Redrive,
-        by: &Attribution,
+        redrive: Redrive,
+        attribution: &Attribution,
     ) -> Result<Option<DeadLetter>, PortError>;
 
     /// Removes at most `limit` events that were acknowledged or skipped longer ago than the retention, and returns
@@ -107,7 +107,7 @@ pub trait Outbox: Send + Sync {
     /// See the trait.
     async fn dead_letter_events(
         &self,
-        of: EventsOf,
+        filter: EventsOf,
         limit: PageSize,
     ) -> Result<Vec<ResourceDeadLetter>, PortError>;
 }
@@ -224,10 +224,10 @@ impl ClaimedEvent {
     }
 }
 
-/// Whether the claim was still valid for the operation.
+/// The result of an operation on a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Acknowledged {
-    /// Applied.
+    /// The operation was applied.
     Done,
     /// A later claim exists, or the event was acknowledged, delayed, dead-lettered or redriven meanwhile. Nothing
     /// changed. An expired claim stays valid until another relay claims the event: a late acknowledgement saves a

@@ -44,24 +44,25 @@ refusals! {
 }
 
 impl Refusal {
-    /// Prefixes a message with the refusal, so that [`led_by`](Self::led_by) can recover it from the stored text.
+    /// Prefixes a message with the refusal, so that [`parse_prefix`](Self::parse_prefix) can read it from the stored
+    /// text.
     ///
     /// ```
     /// use broker_ports::Refusal;
     ///
-    /// let stored = Refusal::Forbidden.leading("apply Machine pr-1: no right");
-    /// assert_eq!(stored, "forbidden: apply Machine pr-1: no right");
-    /// assert_eq!(Refusal::led_by(&stored), Some((Refusal::Forbidden, "apply Machine pr-1: no right")));
-    /// assert_eq!(Refusal::led_by("the cluster failed: it panicked"), None);
+    /// let stored = Refusal::Forbidden.prefix("apply Machine pr-1: denied");
+    /// assert_eq!(stored, "forbidden: apply Machine pr-1: denied");
+    /// assert_eq!(Refusal::parse_prefix(&stored), Some((Refusal::Forbidden, "apply Machine pr-1: denied")));
+    /// assert_eq!(Refusal::parse_prefix("the cluster failed: it panicked"), None);
     /// ```
-    pub fn leading(self, message: &str) -> String {
+    pub fn prefix(self, message: &str) -> String {
         format!("{self}: {message}")
     }
 
     /// The refusal that prefixes a message, and the rest of the message.
-    pub fn led_by(message: &str) -> Option<(Self, &str)> {
-        let (word, rest) = message.split_once(": ")?;
-        let refusal = Self::ALL.iter().copied().find(|refusal| refusal.as_str() == word)?;
+    pub fn parse_prefix(message: &str) -> Option<(Self, &str)> {
+        let (prefix, rest) = message.split_once(": ")?;
+        let refusal = Self::ALL.iter().copied().find(|refusal| refusal.as_str() == prefix)?;
         Some((refusal, rest))
     }
 }

@@ -90,7 +90,7 @@ pub trait Repository: Send + Sync {
     /// Reads the resource of an id in a Project; `None` if that Project has none.
     ///
     /// **Guarantees**: does not read the row of another Project, so that row cannot make the call fail. A caller with
-    /// one Project learns nothing about it.
+    /// one Project learns nothing about that row.
     ///
     /// # Errors
     ///
@@ -115,10 +115,11 @@ pub trait Repository: Send + Sync {
     /// A page of resources, ordered by id.
     ///
     /// **Guarantees**: a page ends only when it reaches [`ListQuery::limit`] rows or [`ListQuery::bytes`] of
-    /// parameters, or when no row is left. Following [`ListPage::next`] visits every resource that matches throughout
-    /// exactly once, as itself or as an [`UnreadableRow`]. The watermark is complete: a later call with `updated_since`
-    /// set to it misses no row, including those of transactions that are still open. **Caller**: as a backstop, passes
-    /// the watermark of the first page as `updated_since` next time. It may then see a row twice, but misses none.
+    /// parameters, or when no row is left. Following [`ListPage::next`] visits every resource that matches during the
+    /// whole listing exactly once, as itself or as an [`UnreadableRow`]. The watermark is complete: a later call with
+    /// `updated_since` set to it misses no row, including those of transactions that are still open. **Caller**: as a
+    /// backstop, passes the watermark of the first page as `updated_since` next time. It may then see a row twice, but
+    /// misses none.
     ///
     /// # Errors
     ///
@@ -176,7 +177,7 @@ pub trait Repository: Send + Sync {
     async fn scrub_audit(
         &self,
         id: ProvisionedResourceId,
-        by: &Attribution,
+        attribution: &Attribution,
     ) -> Result<u64, PortError>;
 
     /// Removes resources that have been Deleted for longer than the retention, and returns their ids.

@@ -82,7 +82,7 @@ pub trait AssignmentReader: Send + Sync {
 #[async_trait]
 pub trait LabelTagResolver: Send + Sync {
     /// The Resource of an id, if it belongs to the Project. **Implementer**: returns `None` for a Resource of another
-    /// Project, exactly as for one that does not exist, so that no caller learns of it.
+    /// Project, exactly as for one that does not exist, so that no caller learns that it exists.
     ///
     /// # Errors
     ///
@@ -105,11 +105,11 @@ pub trait LabelTagResolver: Send + Sync {
         &self,
         resources: &[(ProjectId, ResourceId)],
     ) -> Result<Vec<Result<Option<ResourceView>, PortError>>, PortError> {
-        let mut answers = Vec::with_capacity(resources.len());
+        let mut results = Vec::with_capacity(resources.len());
         for (project, resource) in resources {
-            answers.push(self.resolve(*project, *resource).await);
+            results.push(self.resolve(*project, *resource).await);
         }
-        Ok(answers)
+        Ok(results)
     }
 }
 

@@ -11,7 +11,7 @@ use broker_domain::{ClusterId, ProvisionedResourceId, Version};
 use futures_core::Stream;
 use time::OffsetDateTime;
 
-pub use brake::{Allowance, Brake, BrakeRelease, Loss, Lost, Permit, PermitRequest};
+pub use brake::{Allowance, Brake, BrakeRelease, Loss, LostObject, Permit, PermitRequest};
 
 use crate::context::Attribution;
 use crate::error::PortError;
@@ -39,8 +39,8 @@ pub trait Schedule: Send + Sync {
     /// never claimed. A worker that names its cluster gets no resource of another cluster. A target of one resource
     /// ignores the due time.
     ///
-    /// [`ClaimTarget::Due`] returns only due resources of its lane. It is fair: Projects with due work take turns
-    /// within a lane, least recently served first. So a Project with 10,000 due resources does not delay a Project with
+    /// [`ClaimTarget::Due`] returns only due resources of its lane. Within a lane, Projects with due work take
+    /// turns, least recently served first. So a Project with 10,000 due resources does not delay a Project with
     /// one, even with small claims. Within a Project, the resource that has been due longest comes first.
     ///
     /// **Caller**: counts the lease from before it sent the claim, and stops acting before the lease ends.
@@ -53,8 +53,8 @@ pub trait Schedule: Send + Sync {
     /// Releases a lease and sets when the resource is due again.
     ///
     /// **Guarantees**: a success clears failed attempts and the last error. A failure counts an attempt and backs off as
-    /// the outcome's [`Backoff`] says: exponentially, with full jitter and a bound. A lease releases only once, and only
-    /// until another worker claims the resource.
+    /// the outcome's [`Backoff`] says: exponentially, with full jitter and a bound. A lease releases only once, and
+    /// only until another worker claims the resource.
     ///
     /// If the row's version is no longer `seen`, another writer changed the row: the due time is never moved later, and
     /// a failure is not counted, because it concerns the old row. If the resource was scheduled or resumed after the
@@ -104,7 +104,7 @@ pub trait Schedule: Send + Sync {
         &self,
         id: ProvisionedResourceId,
         paused: bool,
-        by: &Attribution,
+        attribution: &Attribution,
     ) -> Result<bool, PortError>;
 
     /// Reads all brakes on a cluster: its own first, then those of Projects.
@@ -124,7 +124,7 @@ pub trait Schedule: Send + Sync {
         &self,
         cluster: &ClusterId,
         brake: &Brake,
-        by: &Attribution,
+        attribution: &Attribution,
     ) -> Result<(), PortError>;
 
     /// Releases a brake and accepts losses, in one transaction. Returns whether the brake was set.
@@ -224,9 +224,9 @@ pub enum PassOutcome {
         /// The delay until the next pass; `None` leaves the resource to the sweep.
         due_in: Option<Duration>,
     },
-    /// As [`Succeeded`](Self::Succeeded), and a direct read found the composite resource existing and armed. This ends
-    /// the acceptance of a loss from before the claim; the next loss counts again.
-    Stands {
+    /// It succeeded, and a direct read found the composite resource armed. This ends the acceptance of an earlier loss;
+    /// the next loss counts again.
+    SucceededArmed {
         /// The delay until the next pass; `None` leaves the resource to the sweep.
         due_in: Option<Duration>,
     },
@@ -256,7 +256,7 @@ pub enum PassOutcome {
 /// The result of a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Released {
-    /// Released.
+    /// The lease was released.
     Done,
     /// Another worker holds the lease, or it was released before. Nothing changed.
     LeaseLost,

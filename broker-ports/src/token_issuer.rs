@@ -71,11 +71,11 @@ pub trait TokenIssuer: Send + Sync {
 ///
 /// use broker_ports::{Issue, IssueRequest, PortError, TokenIssuer, TokenIssuerWrapper};
 ///
-/// /// Counts what it issues.
-/// struct Counted(Arc<dyn TokenIssuer>);
+/// /// Prints every issue.
+/// struct PrintingIssuer(Arc<dyn TokenIssuer>);
 ///
 /// #[async_trait::async_trait]
-/// impl TokenIssuerWrapper for Counted {
+/// impl TokenIssuerWrapper for PrintingIssuer {
 ///     fn inner(&self) -> &dyn TokenIssuer {
 ///         &*self.0
 ///     }
@@ -86,8 +86,8 @@ pub trait TokenIssuer: Send + Sync {
 ///     }
 /// }
 ///
-/// fn is_an_issuer(counted: Counted) -> Arc<dyn TokenIssuer> {
-///     Arc::new(counted)
+/// fn into_issuer(issuer: PrintingIssuer) -> Arc<dyn TokenIssuer> {
+///     Arc::new(issuer)
 /// }
 /// ```
 #[async_trait]

@@ -1,5 +1,5 @@
-//! Throughout: types that may hold a secret cannot be cloned, serialised or printed. The rustdoc of the ports shows it
-//! for the innermost types; these tests also cover the types that contain them.
+//! Throughout: types that may hold a secret cannot be cloned, serialised or printed. The rustdoc of the ports shows
+//! this for the innermost types; these tests also cover the types that contain them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
@@ -12,39 +12,39 @@ use broker_ports::{
 use broker_render::{Manifest, SealedManifest, XrdScope};
 use serde_json::json;
 
-/// Probes whether a type implements a trait. The inherent constant exists only if it does, and takes precedence over
-/// the constant of [`Unless`].
-struct Asked<T>(PhantomData<T>);
+/// Probes whether a type implements a trait. If it does, the inherent constant exists and takes precedence over the
+/// constant of [`NotImplemented`].
+struct TraitProbe<T>(PhantomData<T>);
 
-trait Unless {
+trait NotImplemented {
     const CLONE: bool = false;
     const SERIALIZE: bool = false;
 }
 
-impl<T> Unless for Asked<T> {}
+impl<T> NotImplemented for TraitProbe<T> {}
 
-impl<T: Clone> Asked<T> {
+impl<T: Clone> TraitProbe<T> {
     const CLONE: bool = true;
 }
 
-impl<T: serde::Serialize> Asked<T> {
+impl<T: serde::Serialize> TraitProbe<T> {
     const SERIALIZE: bool = true;
 }
 
-macro_rules! holds_a_secret {
+macro_rules! assert_secret_types {
     ($($type:ty),+ $(,)?) => {
         $(
-            const { assert!(!Asked::<$type>::CLONE, concat!(stringify!($type), " can be cloned")) };
-            const { assert!(!Asked::<$type>::SERIALIZE, concat!(stringify!($type), " can be serialised")) };
+            const { assert!(!TraitProbe::<$type>::CLONE, concat!(stringify!($type), " can be cloned")) };
+            const { assert!(!TraitProbe::<$type>::SERIALIZE, concat!(stringify!($type), " can be serialised")) };
         )+
     };
 }
 
 #[test]
 fn secret_types_are_neither_cloned_nor_serialised() {
-    const { assert!(Asked::<ObjectVersion>::CLONE, "the probe denies every type") };
-    const { assert!(Asked::<String>::SERIALIZE, "the probe denies every type") };
-    holds_a_secret!(
+    const { assert!(TraitProbe::<ObjectVersion>::CLONE, "the probe denies every type") };
+    const { assert!(TraitProbe::<String>::SERIALIZE, "the probe denies every type") };
+    assert_secret_types!(
         ApplyRequest,
         BootstrapToken,
         DryRun,
@@ -56,7 +56,7 @@ fn secret_types_are_neither_cloned_nor_serialised() {
         SealedManifest,
         XrReading,
     );
-    const { assert!(Asked::<Manifest>::CLONE, "a manifest without a token may be cloned") };
+    const { assert!(TraitProbe::<Manifest>::CLONE, "a manifest without a token may be cloned") };
 }
 
 #[test]

@@ -22,7 +22,7 @@ type Case = (&'static str, fn(usize));
 const CASES: [Case; 5] = [
     ("validate a declaration", validate_a_declaration),
     ("render a composite resource", render_a_composite_resource),
-    ("arm it with a token", arm_it_with_a_token),
+    ("arm with a token", arm_with_a_token),
     ("compute the desired digest", compute_the_desired_digest),
     ("compute the digest of a live object", compute_the_digest_of_a_live_object),
 ];
@@ -54,16 +54,16 @@ fn validate_a_declaration(times: usize) {
 
 /// Renders a shell from validated parameters and tags, including the check against the XRD.
 fn render_a_composite_resource(times: usize) {
-    let given = Given::new();
+    let fixture = Fixture::new();
     for _ in 0..times {
-        let rendered = xr(black_box(&given.input())).expect("a valid input");
+        let rendered = xr(black_box(&fixture.input())).expect("a valid input");
         black_box(rendered.shell(1).to_bytes());
     }
 }
 
-fn arm_it_with_a_token(times: usize) {
-    let given = Given::new();
-    let input = given.input();
+fn arm_with_a_token(times: usize) {
+    let fixture = Fixture::new();
+    let input = fixture.input();
     let rendered = xr(&input).expect("a valid input");
     let token = SecretString::from("7f3a9b0c".repeat(8));
     let api_url = ApiUrl::new("https://api.plexsphere.example").expect("a valid URL");
@@ -78,17 +78,17 @@ fn arm_it_with_a_token(times: usize) {
 
 /// The sweep's work per resource: render and compute the desired digest.
 fn compute_the_desired_digest(times: usize) {
-    let given = Given::new();
+    let fixture = Fixture::new();
     for _ in 0..times {
-        let rendered = xr(black_box(&given.input())).expect("a valid input");
+        let rendered = xr(black_box(&fixture.input())).expect("a valid input");
         black_box(rendered.armed(&Armed::Standalone).digest());
     }
 }
 
 /// The watch's work per change: compute the digest of the live object.
 fn compute_the_digest_of_a_live_object(times: usize) {
-    let given = Given::new();
-    let rendered = xr(&given.input()).expect("a valid input");
+    let fixture = Fixture::new();
+    let rendered = xr(&fixture.input()).expect("a valid input");
     let manifest = rendered.armed(&Armed::Standalone);
     let mut live = Value::Object(manifest.as_object().clone());
     let owned =
@@ -119,13 +119,13 @@ fn schema() -> ParameterSchema {
     ParameterSchema::from_value(&schema).expect("a valid schema")
 }
 
-struct Given {
+struct Fixture {
     xrd: Xrd,
     parameters: Parameters,
     tags: CloudTags,
 }
 
-impl Given {
+impl Fixture {
     fn new() -> Self {
         let labels: BTreeMap<_, _> =
             (0..8).map(|n| (format!("label-{n}"), format!("value-{n}"))).collect();

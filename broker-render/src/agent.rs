@@ -104,9 +104,9 @@ impl DebianPackage {
     /// as a command: `name-` removes, `name+` installs.
     pub fn new(name: impl Into<String>) -> Result<Self, Error> {
         let name = name.into();
-        let is_order = name.ends_with('-') || (name.ends_with('+') && !name.ends_with("++"));
+        let is_apt_command = name.ends_with('-') || (name.ends_with('+') && !name.ends_with("++"));
         let valid = (2..=128).contains(&name.len())
-            && !is_order
+            && !is_apt_command
             && name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
             && name.chars().all(|c| {
                 c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '+' | '-' | '.')
@@ -157,8 +157,8 @@ impl ImageReference {
     /// [`Error::InvalidInput`] when the text is not an image reference.
     pub fn new(reference: impl Into<String>) -> Result<Self, Error> {
         let reference = reference.into();
-        let is_written_so = IMAGE.as_ref().is_some_and(|image| image.is_match(&reference));
-        let valid = reference.len() <= 512 && is_written_so;
+        let is_reference = IMAGE.as_ref().is_some_and(|image| image.is_match(&reference));
+        let valid = reference.len() <= 512 && is_reference;
         if valid {
             return Ok(Self(reference));
         }
@@ -212,32 +212,32 @@ impl ApiUrl {
     /// [`Error::InvalidInput`] for anything else.
     pub fn new(url: impl Into<String>) -> Result<Self, Error> {
         let url = url.into();
-        let refuse = |problem: &str| {
+        let invalid = |problem: &str| {
             let allowed = "use https://host[:port][/path], or http on the loopback interface";
             Err(Error::invalid("api_url", format!("{problem}; {allowed}")))
         };
         if url.len() > MAX_URL_BYTES {
-            return refuse(&format!("is longer than {MAX_URL_BYTES} bytes"));
+            return invalid(&format!("is longer than {MAX_URL_BYTES} bytes"));
         }
         let allowed = |c: char| c.is_ascii_alphanumeric() || "-._~:/?[]!&'()*+,;=%@$".contains(c);
         if !url.chars().all(allowed) {
-            return refuse("holds a character that no URL may hold");
+            return invalid("contains a character that is not allowed in a URL");
         }
         let Some((scheme, rest)) = url.split_once("://") else {
-            return refuse("has no scheme");
+            return invalid("has no scheme");
         };
         let authority = rest.split(['/', '?']).next().unwrap_or_default();
         if authority.contains('@') {
-            return refuse("holds credentials");
+            return invalid("holds credentials");
         }
         let Some(host) = host_of(authority) else {
-            return refuse("has no host, or no valid port");
+            return invalid("has no host, or no valid port");
         };
         let loopback = ["localhost", "127.0.0.1", "[::1]"].contains(&host);
         if scheme == "https" || (scheme == "http" && loopback) {
             return Ok(Self(url));
         }
-        refuse("has another scheme")
+        invalid("has an unsupported scheme")
     }
 
     /// The URL.
@@ -261,7 +261,7 @@ fn host_of(authority: &str) -> Option<&str> {
         }
         None => (authority, None),
     };
-    let host_is_plain = if let Some(inner) = host.strip_prefix('[') {
+    let host_is_valid = if let Some(inner) = host.strip_prefix('[') {
         inner.strip_suffix(']')?.parse::<std::net::Ipv6Addr>().is_ok()
     } else {
         let valid = |c: char| c.is_ascii_alphanumeric() || c == '-';
@@ -269,10 +269,10 @@ fn host_of(authority: &str) -> Option<&str> {
             |label: &str| !label.is_empty() && !label.starts_with('-') && label.chars().all(valid);
         host.split('.').all(is_label)
     };
-    // The number parser alone would also accept a sign.
+    // Checks digits, because the number parser accepts a sign.
     let is_port = |port: &str| {
         port.chars().all(|c| c.is_ascii_digit()) && port.parse::<u16>().is_ok_and(|port| port > 0)
     };
     let port_is_valid = port.is_none_or(is_port);
-    (host_is_plain && port_is_valid).then_some(host)
+    (host_is_valid && port_is_valid).then_some(host)
 }

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::canonical::{self, Digest, same};
+use crate::canonical::{self, Digest, equal_values};
 use crate::manifest::Manifest;
 use crate::names::{
     APPLIED_DIGEST_ANNOTATION, ARMED_ANNOTATION, CROSSPLANE_FIELDS, FIELD_MANAGER, OWN_LABELS,
@@ -26,11 +26,11 @@ pub fn is_applied(live: &Value, desired: &Manifest) -> bool {
     let sent = Value::Object(sent_fields(desired));
     same_object
         && match owned_fields(live) {
-            Owned::Unknown => contains(&sent, live, Extra::Allowed),
-            Owned::Nothing => false,
-            Owned::Fields(mut owned) => {
+            OwnedFields::Unknown => contains(&sent, live, ExtraFields::Allowed),
+            OwnedFields::Nothing => false,
+            OwnedFields::Fields(mut owned) => {
                 normalise(&mut owned);
-                contains(&sent, &Value::Object(owned), Extra::Refused)
+                contains(&sent, &Value::Object(owned), ExtraFields::Refused)
             }
         }
 }
@@ -39,7 +39,7 @@ pub fn is_applied(live: &Value, desired: &Manifest) -> bool {
 /// `compositionRef`; `None` if there are none. Equals the applied [`Manifest::digest`] until another writer
 /// changes one of the fields.
 pub fn owned_digest(live: &Value) -> Option<Digest> {
-    let Owned::Fields(mut owned) = owned_fields(live) else { return None };
+    let OwnedFields::Fields(mut owned) = owned_fields(live) else { return None };
     normalise(&mut owned);
     Some(Digest::of(canonical::object_text(&owned).as_bytes()))
 }
@@ -76,18 +76,17 @@ fn content_digest(live: &Value) -> Option<Digest> {
     if let Some(Value::Object(spec)) = content.get_mut("spec") {
         spec.retain(|name, _| !CROSSPLANE_FIELDS.contains(&name.as_str()));
     }
-    let marks = |map: &str, names: &[&str]| {
-        let standing = metadata.get(map).and_then(Value::as_object);
-        let ours =
-            standing.into_iter().flatten().filter(|(name, _)| names.contains(&name.as_str()));
+    let own_entries = |map: &str, names: &[&str]| {
+        let current = metadata.get(map).and_then(Value::as_object);
+        let ours = current.into_iter().flatten().filter(|(name, _)| names.contains(&name.as_str()));
         Value::Object(ours.map(|(name, value)| (name.clone(), value.clone())).collect())
     };
-    let marks = [
-        ("labels", marks("labels", &OWN_LABELS)),
-        ("annotations", marks("annotations", &[ARMED_ANNOTATION])),
+    let entries = [
+        ("labels", own_entries("labels", &OWN_LABELS)),
+        ("annotations", own_entries("annotations", &[ARMED_ANNOTATION])),
     ];
-    let marks = marks.into_iter().map(|(map, marks)| (map.to_owned(), marks)).collect();
-    content.insert("metadata".to_owned(), Value::Object(marks));
+    let entries = entries.into_iter().map(|(map, own)| (map.to_owned(), own)).collect();
+    content.insert("metadata".to_owned(), Value::Object(entries));
     normalise(&mut content);
     Some(Digest::of(canonical::object_text(&content).as_bytes()))
 }
@@ -110,7 +109,8 @@ fn sent_fields(desired: &Manifest) -> Map<String, Value> {
 /// Removes the injection site, `compositionRef`, the digest annotation, and empty objects that remain: owning
 /// an empty object equals owning nothing.
 fn normalise(fields: &mut Map<String, Value>) {
-    if let Some(annotations) = fields.get_mut("metadata").and_then(|it| it.get_mut("annotations"))
+    if let Some(annotations) =
+        fields.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"))
         && let Some(annotations) = annotations.as_object_mut()
     {
         annotations.remove(APPLIED_DIGEST_ANNOTATION);
@@ -135,43 +135,44 @@ fn name_of(metadata: &Value) -> (Option<&str>, Option<&str>) {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Extra {
+enum ExtraFields {
     Allowed,
     Refused,
 }
 
 /// Whether the live value contains the sent one: objects by field, arrays completely and in order.
-fn contains(sent: &Value, live: &Value, extra: Extra) -> bool {
+fn contains(sent: &Value, live: &Value, extra_fields: ExtraFields) -> bool {
     match (sent, live) {
         // Below an empty object that the broker owns, the API server may have filled in defaults.
         (Value::Object(sent), Value::Object(_)) if sent.is_empty() => true,
         (Value::Object(sent), Value::Object(live)) => {
             let field = |(key, sent): (&String, &Value)| {
-                live.get(key).is_some_and(|live| contains(sent, live, extra))
+                live.get(key).is_some_and(|live| contains(sent, live, extra_fields))
             };
-            (extra == Extra::Allowed || sent.len() == live.len()) && sent.iter().all(field)
+            (extra_fields == ExtraFields::Allowed || sent.len() == live.len())
+                && sent.iter().all(field)
         }
         (Value::Array(sent), Value::Array(live)) => {
-            // Only the API server, with its defaults, adds to an item of the broker's.
+            // Within an item of the broker, only the API server adds fields: its defaults.
             let mut items = sent.iter().zip(live);
             sent.len() == live.len()
-                && items.all(|(sent, live)| contains(sent, live, Extra::Allowed))
+                && items.all(|(sent, live)| contains(sent, live, ExtraFields::Allowed))
         }
-        _ => same(sent, live),
+        _ => equal_values(sent, live),
     }
 }
 
-enum Owned {
+enum OwnedFields {
     /// The object has no record of owners.
     Unknown,
-    /// None: other writers created the object, or one removed the broker's ownership.
+    /// Other writers created the object, or one removed the broker's ownership.
     Nothing,
     Fields(Map<String, Value>),
 }
 
-fn owned_fields(live: &Value) -> Owned {
+fn owned_fields(live: &Value) -> OwnedFields {
     let managed = live.get("metadata").and_then(|metadata| metadata.get("managedFields"));
-    let Some(Value::Array(managed)) = managed else { return Owned::Unknown };
+    let Some(Value::Array(managed)) = managed else { return OwnedFields::Unknown };
     let ours = managed.iter().filter(|entry| {
         let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
         text("manager") == FIELD_MANAGER
@@ -183,14 +184,16 @@ fn owned_fields(live: &Value) -> Owned {
         merge(&mut fields, tree);
     }
     if fields.is_empty() {
-        return Owned::Nothing;
+        return OwnedFields::Nothing;
     }
     drop_empty(&mut fields);
-    Owned::Fields(live.as_object().map(|live| project_object(live, &fields)).unwrap_or_default())
+    OwnedFields::Fields(
+        live.as_object().map(|live| project_object(live, &fields)).unwrap_or_default(),
+    )
 }
 
-/// An empty branch represents a whole value or an empty object. The broker never sends these two objects as a
-/// whole, so it does not own their content.
+/// Removes `spec` and `spec.parameters` if their branch is empty. An empty branch means a whole value, but the
+/// broker never sends these two objects as a whole.
 fn drop_empty(fields: &mut Map<String, Value>) {
     if let Some(Value::Object(spec)) = fields.get_mut("f:spec")
         && spec.get("f:parameters").is_some_and(is_empty_object)
@@ -240,10 +243,13 @@ fn names_item(key: &str, index: usize, item: &Value) -> bool {
     if let Some(keys) = key.strip_prefix("k:") {
         let keys = serde_json::from_str::<Map<String, Value>>(keys).unwrap_or_default();
         return !keys.is_empty()
-            && keys.iter().all(|(key, value)| item.get(key).is_some_and(|item| same(item, value)));
+            && keys
+                .iter()
+                .all(|(key, value)| item.get(key).is_some_and(|item| equal_values(item, value)));
     }
     if let Some(member) = key.strip_prefix("v:") {
-        return serde_json::from_str::<Value>(member).is_ok_and(|member| same(&member, item));
+        return serde_json::from_str::<Value>(member)
+            .is_ok_and(|member| equal_values(&member, item));
     }
     key.strip_prefix("i:").is_some_and(|position| position.parse() == Ok(index))
 }

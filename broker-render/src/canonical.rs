@@ -97,18 +97,18 @@ pub(crate) fn number(number: &Number) -> Number {
 }
 
 /// Whether two values are equal, regardless of number notation.
-pub(crate) fn same(left: &Value, right: &Value) -> bool {
+pub(crate) fn equal_values(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => number(left) == number(right),
         (Value::Array(left), Value::Array(right)) => {
             left.len() == right.len()
-                && left.iter().zip(right).all(|(left, right)| same(left, right))
+                && left.iter().zip(right).all(|(left, right)| equal_values(left, right))
         }
         (Value::Object(left), Value::Object(right)) => {
             left.len() == right.len()
-                && left
-                    .iter()
-                    .all(|(key, left)| right.get(key).is_some_and(|right| same(left, right)))
+                && left.iter().all(|(key, left)| {
+                    right.get(key).is_some_and(|right| equal_values(left, right))
+                })
         }
         _ => left == right,
     }
@@ -178,10 +178,10 @@ mod tests {
     }
 
     #[test]
-    fn same_ignores_number_notation() {
-        assert!(same(&json!({"a": [1.0, {"b": 2}]}), &json!({"a": [1, {"b": 2.0}]})));
-        assert!(!same(&json!([1, 2]), &json!([1])));
-        assert!(!same(&json!({"a": 1}), &json!({"b": 1})));
-        assert!(!same(&json!(1), &json!("1")));
+    fn equal_values_ignores_number_notation() {
+        assert!(equal_values(&json!({"a": [1.0, {"b": 2}]}), &json!({"a": [1, {"b": 2.0}]})));
+        assert!(!equal_values(&json!([1, 2]), &json!([1])));
+        assert!(!equal_values(&json!({"a": 1}), &json!({"b": 1})));
+        assert!(!equal_values(&json!(1), &json!("1")));
     }
 }

@@ -49,7 +49,7 @@ pub struct Blueprint {
     pub provider_kinds: Vec<String>,
     /// The injection site of the bootstrap token.
     pub injection_strategy: InjectionStrategy,
-    /// Whether a Node enrols.
+    /// Whether a Node enrols from the resource.
     pub mesh_role: MeshRole,
     /// The parameter schema.
     pub parameter_schema: ParameterSchema,
@@ -112,7 +112,7 @@ pub enum File {
 }
 
 impl Severity {
-    /// The word at the beginning of the line.
+    /// The first word of the line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Error => "error",
@@ -145,10 +145,10 @@ impl fmt::Display for Problem {
 /// readable, those between them.
 pub fn check(slug: &str, files: Files<'_>) -> (Option<Blueprint>, Vec<Problem>) {
     let mut report = Report { slug, problems: Vec::new() };
-    let metadata = report.take(File::Metadata, metadata::Metadata::parse(slug, files.metadata));
-    let xrd = report.take(File::Xrd, Xrd::parse(files.xrd));
+    let metadata = report.value_of(File::Metadata, metadata::Metadata::parse(slug, files.metadata));
+    let xrd = report.value_of(File::Xrd, Xrd::parse(files.xrd));
     let composition =
-        report.take(File::Composition, composition::Composition::parse(files.composition));
+        report.value_of(File::Composition, composition::Composition::parse(files.composition));
     let (Some(metadata), Some(xrd), Some(composition)) = (metadata, xrd, composition) else {
         return (None, report.problems);
     };
@@ -217,8 +217,8 @@ impl Report<'_> {
         self.add(Severity::Warning, file, message.into());
     }
 
-    /// The value, or `None` after recording its error as a problem of the file.
-    fn take<T>(&mut self, file: File, read: Result<T, Error>) -> Option<T> {
+    /// Returns the value, or records its error as a problem of the file.
+    fn value_of<T>(&mut self, file: File, read: Result<T, Error>) -> Option<T> {
         match read {
             Ok(value) => Some(value),
             Err(error) => {

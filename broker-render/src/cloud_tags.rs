@@ -20,11 +20,11 @@ pub struct CloudTags {
     pub skipped: Vec<SkippedTag>,
 }
 
-/// A label that becomes no tag.
+/// A label that is not sent as a tag.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub struct SkippedTag {
-    /// The label's key; for [`TagSkip::Undeclared`], the tag's.
+    /// The label's key; for [`TagSkip::Undeclared`], the tag's key.
     pub key: String,
     /// The reason.
     pub reason: TagSkip,
@@ -78,7 +78,7 @@ impl SkippedTag {
 
 impl fmt::Display for SkippedTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "label {} is no cloud tag: {}", quoted(&self.key), self.reason)
+        write!(f, "label {} is not a cloud tag: {}", quoted(&self.key), self.reason)
     }
 }
 
@@ -88,14 +88,14 @@ struct Rules {
     max_key_chars: usize,
     max_value_chars: usize,
     /// Accepts the label's key without the prefix; never called with an empty key.
-    key: fn(&str) -> bool,
-    value: fn(&str) -> bool,
-    keys: Keys,
+    accepts_key: fn(&str) -> bool,
+    accepts_value: fn(&str) -> bool,
+    key_comparison: KeyComparison,
 }
 
 /// How a provider compares keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Keys {
+enum KeyComparison {
     AsWritten,
     IgnoringCase,
 }
@@ -110,7 +110,7 @@ enum Keys {
 /// let on_aws = cloud_tags(&Provider::new("aws")?, &labels);
 /// assert_eq!(on_aws.tags["plexsphere:team"], "Blue");
 /// let on_gcp = cloud_tags(&Provider::new("gcp")?, &labels);
-/// assert_eq!(on_gcp.skipped[0].reason, TagSkip::ValueInvalid, "no capital letters there");
+/// assert_eq!(on_gcp.skipped[0].reason, TagSkip::ValueInvalid, "GCP allows no capital letters");
 /// # Ok::<(), broker_domain::Error>(())
 /// ```
 pub fn cloud_tags(provider: &Provider, labels: &BTreeMap<String, String>) -> CloudTags {
@@ -119,17 +119,17 @@ pub fn cloud_tags(provider: &Provider, labels: &BTreeMap<String, String>) -> Clo
     let mut taken = BTreeSet::new();
     for (label, value) in labels {
         let key = format!("{}{label}", rules.prefix);
-        let identity = match rules.keys {
-            Keys::AsWritten => key.clone(),
-            Keys::IgnoringCase => key.to_lowercase(),
+        let identity = match rules.key_comparison {
+            KeyComparison::AsWritten => key.clone(),
+            KeyComparison::IgnoringCase => key.to_lowercase(),
         };
-        let reason = if label.is_empty() || !(rules.key)(label) {
+        let reason = if label.is_empty() || !(rules.accepts_key)(label) {
             TagSkip::KeyInvalid
         } else if key.chars().count() > rules.max_key_chars {
             TagSkip::KeyTooLong
         } else if value.chars().count() > rules.max_value_chars {
             TagSkip::ValueTooLong
-        } else if !(rules.value)(value) {
+        } else if !(rules.accepts_value)(value) {
             TagSkip::ValueInvalid
         } else if taken.contains(&identity) {
             TagSkip::KeyTaken
@@ -152,9 +152,9 @@ fn rules_of(provider: &Provider) -> Rules {
             max_tags: 50,
             max_key_chars: 128,
             max_value_chars: 256,
-            key: is_aws_text,
-            value: |value| is_aws_text(value) && value.trim() == value,
-            keys: Keys::AsWritten,
+            accepts_key: is_aws_text,
+            accepts_value: |value| is_aws_text(value) && value.trim() == value,
+            key_comparison: KeyComparison::AsWritten,
         },
         "azure" => Rules {
             prefix: "plexsphere:",
@@ -162,42 +162,44 @@ fn rules_of(provider: &Provider) -> Rules {
             // Names may be longer elsewhere; a storage account accepts 128 characters.
             max_key_chars: 128,
             max_value_chars: 256,
-            key: |key| !key.chars().any(|c| c.is_control() || "<>%&\\?/".contains(c)),
-            value: |value| !value.chars().any(char::is_control),
-            keys: Keys::IgnoringCase,
+            accepts_key: |key| !key.chars().any(|c| c.is_control() || "<>%&\\?/".contains(c)),
+            accepts_value: |value| !value.chars().any(char::is_control),
+            key_comparison: KeyComparison::IgnoringCase,
         },
         "hcloud" | "hetzner" => Rules {
             prefix: "plexsphere.io/",
             max_tags: 64,
             max_key_chars: "plexsphere.io/".len() + 63,
             max_value_chars: 63,
-            key: is_label_text,
-            value: |value| value.is_empty() || is_label_text(value),
-            keys: Keys::AsWritten,
+            accepts_key: is_label_text,
+            accepts_value: |value| value.is_empty() || is_label_text(value),
+            key_comparison: KeyComparison::AsWritten,
         },
         "openstack" => Rules {
             prefix: "plexsphere:",
             max_tags: 128,
             max_key_chars: 255,
             max_value_chars: 255,
-            key: |key| key.chars().all(|c| c.is_ascii_alphanumeric() || "-_:. ".contains(c)),
-            value: |value| !value.chars().any(char::is_control),
-            keys: Keys::AsWritten,
+            accepts_key: |key| {
+                key.chars().all(|c| c.is_ascii_alphanumeric() || "-_:. ".contains(c))
+            },
+            accepts_value: |value| !value.chars().any(char::is_control),
+            key_comparison: KeyComparison::AsWritten,
         },
         // Google's rules are the strictest, and so the fallback for unknown providers.
-        "gcp" => Rules { max_tags: 64, ..NARROW },
-        _ => NARROW,
+        "gcp" => Rules { max_tags: 64, ..STRICTEST },
+        _ => STRICTEST,
     }
 }
 
-const NARROW: Rules = Rules {
+const STRICTEST: Rules = Rules {
     prefix: "plexsphere-",
     max_tags: 50,
     max_key_chars: 63,
     max_value_chars: 63,
-    key: |key| key.chars().all(is_narrow_char),
-    value: |value| value.chars().all(is_narrow_char),
-    keys: Keys::AsWritten,
+    accepts_key: |key| key.chars().all(is_strictest_char),
+    accepts_value: |value| value.chars().all(is_strictest_char),
+    key_comparison: KeyComparison::AsWritten,
 };
 
 /// Letters, separators and numbers by Unicode category; combining marks are excluded.
@@ -208,14 +210,14 @@ fn is_aws_text(text: &str) -> bool {
     AWS_TEXT.as_ref().is_some_and(|allowed| allowed.is_match(text))
 }
 
-const fn is_narrow_char(c: char) -> bool {
+const fn is_strictest_char(c: char) -> bool {
     c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_')
 }
 
 fn is_label_text(value: &str) -> bool {
     let is_label_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let ends_well = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    let is_edge_char = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
     value.chars().all(is_label_char)
-        && ends_well(value.chars().next())
-        && ends_well(value.chars().next_back())
+        && is_edge_char(value.chars().next())
+        && is_edge_char(value.chars().next_back())
 }

@@ -1,7 +1,7 @@
 //! The Composition of an XR, in `compositionRef`. If it is absent, Crossplane picks one at random.
 //!
-//! The broker pins it on every XR that is not armed. On an armed XR it never changes: Crossplane would delete
-//! what the old Composition composed.
+//! The broker pins it on every XR that is not armed and never changes it on an armed XR: Crossplane would
+//! delete the objects of the old Composition.
 
 use std::fmt;
 use std::sync::Arc;

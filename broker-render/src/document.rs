@@ -1,8 +1,8 @@
 //! The bounded reader for every external document: XRD, Composition, schema and parameter text.
 //!
 //! Publishers and callers supply bytes. This reader limits size, depth, number of values and alias expansion.
-//! It rejects documents that two readers could interpret differently: duplicate keys, and numbers that do not
-//! fit.
+//! It rejects documents that two readers could interpret differently: duplicate keys, and numbers
+//! outside of 64 bits.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -52,21 +52,21 @@ impl Growth {
 
     /// Whether one more entry fits; consumes its size.
     pub(crate) fn has_room_for(&mut self, key: &str, value: &Value) -> bool {
-        let left = self.left.checked_sub(key.len() + weight(value));
+        let left = self.left.checked_sub(key.len() + size_of_value(value));
         self.left = left.unwrap_or(0);
         left.is_some()
     }
 }
 
-fn weight(value: &Value) -> usize {
+fn size_of_value(value: &Value) -> usize {
     const PUNCTUATION: usize = 4;
     PUNCTUATION
         + match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => 0,
             Value::String(text) => text.len(),
-            Value::Array(items) => items.iter().map(weight).sum(),
+            Value::Array(items) => items.iter().map(size_of_value).sum(),
             Value::Object(object) => {
-                object.iter().map(|(key, value)| key.len() + weight(value)).sum()
+                object.iter().map(|(key, value)| key.len() + size_of_value(value)).sum()
             }
         }
 }
@@ -120,7 +120,7 @@ pub(crate) fn read_json_within(name: &str, bytes: &[u8], bounds: Bounds) -> Resu
 
 /// Applies the same limits to a parsed value, which has no source bytes.
 pub(crate) fn bound_value(name: &str, value: &Value) -> Result<Value, Error> {
-    // The detour through text costs a copy and avoids a second implementation of every rule.
+    // Converting to text costs a copy, but needs no second implementation of the limits.
     read_json(name, canonical::text(value).as_bytes())
 }
 
@@ -199,7 +199,7 @@ fn yaml_fault(error: &serde_saphyr::Error) -> Fault {
     if matches!(error, Yaml::NonFiniteFloat { .. }) {
         return Fault::Number;
     }
-    let message = one_line(&error.to_string());
+    let message = first_line(&error.to_string());
     // The scanner runs ahead of the budget and has no error code; a test pins its wording.
     if message.starts_with("recursion limit exceeded") {
         return Fault::TooDeep;
@@ -225,8 +225,8 @@ fn budget_fault(breach: &BudgetBreach) -> Fault {
     Fault::TooMany(MAX_VALUES)
 }
 
-/// The first line of a YAML error; the rest is a drawing.
-fn one_line(message: &str) -> String {
+/// The first line of a YAML error, without the source excerpt below it.
+fn first_line(message: &str) -> String {
     message.lines().next().unwrap_or_default().chars().take(200).collect()
 }
 
@@ -234,21 +234,21 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLarge { bytes, limit } => {
-                write!(f, "is {bytes} bytes; at most {limit} are read")
+                write!(f, "is {bytes} bytes long; use at most {limit}")
             }
             Self::NotUtf8(offset) => write!(f, "is not UTF-8 at byte {offset}"),
             Self::Empty => f.write_str("is empty"),
             Self::TooDeep => write!(f, "is nested deeper than {MAX_DEPTH} levels"),
-            Self::TooMany(limit) => write!(f, "holds more than {limit} values"),
+            Self::TooMany(limit) => write!(f, "contains more than {limit} values"),
             Self::Aliases => {
                 write!(f, "repeats more than {MAX_ALIASED} values through YAML aliases")
             }
-            Self::Documents => f.write_str("holds more than one document; use one"),
+            Self::Documents => f.write_str("contains more than one document; use one"),
             Self::DuplicateKey(Some(key)) => {
-                write!(f, "holds the key {} twice in one object", quoted(key))
+                write!(f, "contains the key {} twice in one object", quoted(key))
             }
-            Self::DuplicateKey(None) => f.write_str("holds a key twice in one object"),
-            Self::Number => write!(f, "holds a number outside {} to {}", i64::MIN, i64::MAX),
+            Self::DuplicateKey(None) => f.write_str("contains a key twice in one object"),
+            Self::Number => write!(f, "contains a number outside {} to {}", i64::MIN, i64::MAX),
             Self::Syntax(format, message) => write!(f, "is not {format}: {message}"),
         }
     }

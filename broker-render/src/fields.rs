@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::text::{join, kind_of};
 
-/// A place in a document: the path for messages, and the value if present.
+/// A field of a document: its path for messages, and its value if present.
 #[derive(Clone)]
 pub(crate) struct Field<'a> {
     pub(crate) path: String,
@@ -80,7 +80,7 @@ impl<'a> Field<'a> {
     /// A non-negative integer; `None` if absent.
     pub(crate) fn count(&self) -> Result<Option<u64>, Error> {
         let Some(value) = self.value else { return Ok(None) };
-        value.as_u64().map(Some).ok_or_else(|| self.invalid("is no count; use 0 or more"))
+        value.as_u64().map(Some).ok_or_else(|| self.invalid("is not a count; use 0 or more"))
     }
 
     pub(crate) fn number(&self) -> Result<Option<f64>, Error> {

@@ -64,7 +64,7 @@ impl InjectionStrategy {
     }
 
     /// The fields below `spec` that the strategy fills; the first one contains the token.
-    pub(crate) const fn leaves(self) -> &'static [&'static [&'static str]] {
+    pub(crate) const fn field_paths(self) -> &'static [&'static [&'static str]] {
         match self {
             Self::CloudInitUserData => &[&["userData"]],
             Self::HelmValues => &[
@@ -102,7 +102,7 @@ impl TryFrom<&str> for InjectionStrategy {
 /// rejects the injected values. The error repeats none of them.
 pub fn inject_bootstrap(xr: &Xr<'_>, bootstrap: &Bootstrap<'_>) -> Result<SealedManifest, Error> {
     let Some(strategy) = xr.injection() else {
-        let problem = "is given for a standalone blueprint; nothing is injected there";
+        let problem = "is given for a standalone blueprint; only a node has a token";
         return Err(Error::invalid("bootstrap_token", problem));
     };
     let token = bootstrap.token.expose_secret();
@@ -118,8 +118,8 @@ pub fn inject_bootstrap(xr: &Xr<'_>, bootstrap: &Bootstrap<'_>) -> Result<Sealed
     }
     let mut manifest = xr.unpinned(&Armed::Token(bootstrap.token_id));
     if let Some(spec) = manifest.spec_mut() {
-        for (leaf, value) in strategy.leaves().iter().zip(values) {
-            insert(spec, leaf, Value::String(value));
+        for (path, value) in strategy.field_paths().iter().zip(values) {
+            insert(spec, path, Value::String(value));
         }
     }
     // Seal before the check, so that the token is wiped on every exit.
@@ -136,33 +136,33 @@ pub fn inject_bootstrap(xr: &Xr<'_>, bootstrap: &Bootstrap<'_>) -> Result<Sealed
 /// # Errors
 ///
 /// [`Error::InvalidInput`] when the live object is not armed with this token, or when part of the injection
-/// is missing. Otherwise the annotation would claim an injection that no one would ever repeat.
+/// is missing. Otherwise the annotation would name an injection that is missing.
 pub fn preserve_injection(
     live: &Value,
     xr: &Xr<'_>,
     token_id: BootstrapTokenId,
 ) -> Result<SealedManifest, Error> {
-    let with = Armed::Token(token_id);
-    if armed(live) != Some(with.to_string().as_str()) {
-        let problem = format!("is not armed with {with}; there is no injection to keep");
+    let arming = Armed::Token(token_id);
+    if armed(live) != Some(arming.to_string().as_str()) {
+        let problem = format!("is not armed with {arming}; it has no injection to keep");
         return Err(Error::invalid("metadata.annotations", problem));
     }
-    let mut kept = Vec::new();
-    for leaf in xr.injection().map_or(&[][..], InjectionStrategy::leaves) {
-        let value =
-            at_leaf(live, leaf).filter(|value| value.as_str().is_some_and(|text| !text.is_empty()));
-        kept.push((
-            leaf,
+    let mut preserved = Vec::new();
+    for path in xr.injection().map_or(&[][..], InjectionStrategy::field_paths) {
+        let value = value_at(live, path)
+            .filter(|value| value.as_str().is_some_and(|text| !text.is_empty()));
+        preserved.push((
+            path,
             value.ok_or_else(|| {
-                let problem = "is missing on the live object; there is no injection to keep";
-                Error::invalid(format!("spec.{}", leaf.join(".")), problem)
+                let problem = "is missing on the live object; it has no injection to keep";
+                Error::invalid(format!("spec.{}", path.join(".")), problem)
             })?,
         ));
     }
-    let mut manifest = xr.kept(live, &with);
+    let mut manifest = xr.reapply(live, &arming);
     if let Some(spec) = manifest.spec_mut() {
-        for (leaf, value) in kept {
-            insert(spec, leaf, value.clone());
+        for (path, value) in preserved {
+            insert(spec, path, value.clone());
         }
     }
     Ok(SealedManifest::new(manifest, injected(live)))
@@ -171,12 +171,12 @@ pub fn preserve_injection(
 /// The injected secrets of a live object, for [`crate::scrub`]: the token-bearing value of each site, and the
 /// token inside a cloud-init document. The control plane's URL and the image are not secret.
 pub fn injected(live: &Value) -> Vec<SecretString> {
-    // The first leaf of each strategy contains the token.
-    let leaves =
-        InjectionStrategy::ALL.into_iter().filter_map(|strategy| strategy.leaves().first());
-    let text = |leaf: &&[&str]| at_leaf(live, leaf)?.as_str().filter(|text| !text.is_empty());
+    // The first field of each strategy contains the token.
+    let paths =
+        InjectionStrategy::ALL.into_iter().filter_map(|strategy| strategy.field_paths().first());
+    let text = |path: &&[&str]| value_at(live, path)?.as_str().filter(|text| !text.is_empty());
     let values = |text: &str| cloud_init::token_in(text).into_iter().chain([text.into()]);
-    leaves.filter_map(text).flat_map(values).collect()
+    paths.filter_map(text).flat_map(values).collect()
 }
 
 /// Redacts an object for people: replaces every value at an injection site, and every other text that
@@ -193,9 +193,9 @@ pub fn redacted(object: &Value) -> Value {
     let hidden = injected(object);
     let mut shown = object.clone();
     if let Some(spec) = shown.get_mut("spec").and_then(Value::as_object_mut) {
-        for leaf in leaves_mut(spec) {
-            if leaf.as_str().is_none_or(|text| !text.is_empty()) {
-                *leaf = Value::from(REDACTED);
+        for path in injected_values_mut(spec) {
+            if path.as_str().is_none_or(|text| !text.is_empty()) {
+                *path = Value::from(REDACTED);
             }
         }
     }
@@ -219,7 +219,7 @@ fn hide(value: &mut Value, hidden: &[&str]) {
     }
 }
 
-/// The values for a strategy's leaves, in their order.
+/// The values for a strategy's fields, in their order.
 fn values(
     strategy: InjectionStrategy,
     token: &str,
@@ -243,16 +243,16 @@ pub(crate) fn insert_sample(
     let api_url = ApiUrl::new("https://api.plexsphere.example")?;
     let token = "a-token-of-thirty-two-characters";
     let values = values(strategy, token, &api_url, &Agent::default())?;
-    for (leaf, value) in strategy.leaves().iter().zip(values) {
-        insert(spec, leaf, Value::String(value));
+    for (path, value) in strategy.field_paths().iter().zip(values) {
+        insert(spec, path, Value::String(value));
     }
     Ok(())
 }
 
 /// Inserts empty strings, for a shell whose XRD requires the site.
 pub(crate) fn insert_empty(strategy: InjectionStrategy, spec: &mut Map<String, Value>) {
-    for leaf in strategy.leaves() {
-        insert(spec, leaf, Value::from(""));
+    for path in strategy.field_paths() {
+        insert(spec, path, Value::from(""));
     }
 }
 
@@ -263,25 +263,25 @@ pub(crate) fn remove_sites(spec: &mut Map<String, Value>) {
     }
 }
 
-pub(crate) fn leaves_mut(spec: &mut Map<String, Value>) -> Vec<&mut Value> {
-    let mut leaves = Vec::new();
+pub(crate) fn injected_values_mut(spec: &mut Map<String, Value>) -> Vec<&mut Value> {
+    let mut values = Vec::new();
     for (key, value) in spec {
         match (key.as_str(), value) {
-            ("userData", value) => leaves.push(value),
+            ("userData", value) => values.push(value),
             ("parameters", Value::Object(parameters)) => {
                 let sites = parameters.iter_mut();
                 let sites = sites.filter(|(name, _)| RESERVED_PARAMETERS.contains(&name.as_str()));
                 let inner = sites.filter_map(|(_, site)| site.as_object_mut());
-                leaves.extend(inner.flat_map(|site| site.iter_mut().map(|(_, value)| value)));
+                values.extend(inner.flat_map(|site| site.iter_mut().map(|(_, value)| value)));
             }
             _ => {}
         }
     }
-    leaves
+    values
 }
 
-fn at_leaf<'a>(live: &'a Value, leaf: &[&str]) -> Option<&'a Value> {
-    leaf.iter().try_fold(live.get("spec")?, |at, key| at.get(key))
+fn value_at<'a>(live: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    path.iter().try_fold(live.get("spec")?, |value, key| value.get(key))
 }
 
 fn insert(object: &mut Map<String, Value>, path: &[&str], value: Value) {

@@ -10,7 +10,7 @@
 //! | publish | [`catalog::check`] | three files | a blueprint, and every problem on a line |
 //! | declare | [`ParameterSchema::validate`] | the caller's text | canonical parameters |
 //! | render | [`xr`], [`provider_config`], [`cloud_tags`] | views and ids | [`Xr`], [`Manifest`] |
-//! | act | [`Xr::shell`], [`inject_bootstrap`], [`Xr::kept`], [`preserve_injection`] | an [`Xr`] and a token | [`Manifest`], [`SealedManifest`] |
+//! | act | [`Xr::shell`], [`inject_bootstrap`], [`Xr::reapply`], [`preserve_injection`] | an [`Xr`] and a token | [`Manifest`], [`SealedManifest`] |
 //! | compare | [`is_applied`], [`is_drifted`], [`owned_digest`], [`references`] | a live object | whether an apply is needed |
 //! | report | [`scrub`] | a message that may repeat a secret | a message that is safe to pass on |
 //!

@@ -86,7 +86,7 @@ pub struct SealedManifest {
 /// observe.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Precondition {
-    /// The object does not exist. An apply with resource version 1 creates it, or else conflicts.
+    /// The object does not exist. Sent as resource version 1: the apply creates the object or conflicts.
     Absent,
     /// The object is the observed one, unchanged since.
     Unchanged {
@@ -153,11 +153,11 @@ impl Manifest {
     /// Adds a precondition.
     #[must_use]
     pub fn with_precondition(mut self, precondition: &Precondition) -> Self {
-        self.require(precondition);
+        self.set_precondition(precondition);
         self
     }
 
-    fn require(&mut self, precondition: &Precondition) {
+    fn set_precondition(&mut self, precondition: &Precondition) {
         let Some(Value::Object(metadata)) = self.object.get_mut("metadata") else { return };
         match precondition {
             Precondition::Absent => {
@@ -213,7 +213,7 @@ impl SealedManifest {
     /// Adds a precondition.
     #[must_use]
     pub fn with_precondition(mut self, precondition: &Precondition) -> Self {
-        self.manifest.require(precondition);
+        self.manifest.set_precondition(precondition);
         self
     }
 
@@ -222,8 +222,8 @@ impl SealedManifest {
         self.manifest.to_bytes()
     }
 
-    /// Scrubs the injected values from the API server's answer and shortens it. Every such message must pass
-    /// through here before it enters an error, a row, an event or a log.
+    /// Scrubs the injected values from a response of the API server and shortens it. Every such message must pass
+    /// through this method before it enters an error, a row, an event or a log.
     pub fn scrub(&self, message: &str) -> String {
         let injected: Vec<_> = self.injected.iter().map(ExposeSecret::expose_secret).collect();
         scrub(message, &injected)
@@ -232,8 +232,8 @@ impl SealedManifest {
 
 impl Drop for SealedManifest {
     fn drop(&mut self) {
-        for leaf in self.manifest.spec_mut().into_iter().flat_map(injection::leaves_mut) {
-            if let Value::String(secret) = leaf {
+        for value in self.manifest.spec_mut().into_iter().flat_map(injection::injected_values_mut) {
+            if let Value::String(secret) = value {
                 secret.zeroize();
             }
         }

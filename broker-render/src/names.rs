@@ -92,7 +92,7 @@ impl Identity {
 
 /// The namespace of a Project on its management cluster.
 ///
-/// Always derived, so that no assignment, row or caller can redirect a write.
+/// Always derived from the Project's id, so that no assignment, row or caller can redirect a write.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamespaceName(String);
 

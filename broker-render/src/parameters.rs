@@ -83,7 +83,7 @@ pub struct ParameterSchema {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ValidParameters(Parameters);
 
-/// The facts about one parameter that the catalog check needs.
+/// One parameter, for the catalog check.
 pub(crate) struct Parameter<'a> {
     pub(crate) schema: &'a Value,
     pub(crate) secret: bool,
@@ -133,8 +133,8 @@ impl ParameterSchema {
         };
         // Messages use the paths of the original document.
         json_schema::inspect(&root, &schema)?;
-        let secrets = take_secrets(&mut schema);
-        json_schema::no_secret_is_left(&Field::new(root.path.as_str(), &schema))?;
+        let secrets = replace_secrets(&mut schema);
+        json_schema::reject_remaining_secrets(&Field::new(root.path.as_str(), &schema))?;
         let validator = jsonschema::options()
             .offline()
             .with_pattern_options(
@@ -157,10 +157,10 @@ impl ParameterSchema {
     /// [`Error::ParameterValuesInvalid`] with the path of every invalid parameter. Never contains values: a
     /// caller may have typed a secret into the wrong place.
     pub fn validate(&self, text: &str) -> Result<ValidParameters, Error> {
-        let mut values = read(text).map_err(|problem| refused(vec![problem]))?;
+        let mut values = read(text).map_err(|problem| invalid_values(vec![problem]))?;
         let Some(object) = values.as_object() else {
             let problem = format!("is {}; use an object", kind_of(&values));
-            return Err(refused(vec![problem]));
+            return Err(invalid_values(vec![problem]));
         };
         let reserved: Vec<_> = injection::RESERVED_PARAMETERS
             .into_iter()
@@ -168,19 +168,20 @@ impl ParameterSchema {
             .map(|name| format!("{name}: is reserved for the broker; leave it out"))
             .collect();
         if !reserved.is_empty() {
-            return Err(refused(reserved));
+            return Err(invalid_values(reserved));
         }
         if !fill_defaults(&self.schema, &mut values, &mut Growth::within(MAX_PARAMETERS_BYTES)) {
-            return Err(refused(vec![overgrown()]));
+            return Err(invalid_values(vec![too_large_with_defaults()]));
         }
         let problems = self.problems(&values);
         if !problems.is_empty() {
-            return Err(refused(problems));
+            return Err(invalid_values(problems));
         }
         let text = canonical::text(&values);
         // The output must itself be acceptable input.
-        read(&text)
-            .map_err(|problem| refused(vec![format!("with defaults filled in, {problem}")]))?;
+        read(&text).map_err(|problem| {
+            invalid_values(vec![format!("with defaults filled in, {problem}")])
+        })?;
         Parameters::from_canonical_json(text).map(ValidParameters)
     }
 
@@ -213,19 +214,18 @@ impl ParameterSchema {
     /// Rejects a default that violates its own schema; it would surface only at a declaration that relies on
     /// it.
     fn check_defaults(&self) -> Result<(), Error> {
-        let unfit = |name: &str, error: &ValidationError<'_>| {
+        let invalid_default = |name: &str, error: &ValidationError<'_>| {
             let mut problems = Problems::default();
             describe::add_value_problems(&mut problems, error, &self.secrets, &[]);
             let problems = problems.into_sentences().join("; ");
             let field = join("parameterSchema", name) + ".default";
-            Err(Error::invalid(field, format!("does not fit its own schema: {problems}")))
+            Err(Error::invalid(field, format!("breaks its own schema: {problems}")))
         };
-        let filled = self.filled(json!({}))?;
+        let filled = self.with_defaults(json!({}))?;
         for error in self.validator.iter_errors(&filled) {
-            // Skip an error about the root: it concerns a missing parameter, which a declaration would
-            // supply.
+            // An error about the root concerns a missing parameter, which a declaration would supply.
             if let Some(name) = describe::parameter_of(&error) {
-                return unfit(&name, &error);
+                return invalid_default(&name, &error);
             }
         }
         for (name, property) in self.properties() {
@@ -233,26 +233,26 @@ impl ParameterSchema {
                 continue;
             }
             // Without a default, probe the object for the defaults of its fields.
-            let probe = self.filled(json!({ name: {} }))?;
+            let probe = self.with_defaults(json!({ name: {} }))?;
             if probe[name] == json!({}) {
                 continue;
             }
-            let wrong = self.validator.iter_errors(&probe).find(|error| {
+            let broken_default = self.validator.iter_errors(&probe).find(|error| {
                 describe::parameter_of(error).is_some_and(|parameter| parameter == *name)
                     && !describe::is_missing(error)
             });
-            if let Some(error) = wrong {
-                return unfit(name, &error);
+            if let Some(error) = broken_default {
+                return invalid_default(name, &error);
             }
         }
         Ok(())
     }
 
-    fn filled(&self, mut values: Value) -> Result<Value, Error> {
+    fn with_defaults(&self, mut values: Value) -> Result<Value, Error> {
         if fill_defaults(&self.schema, &mut values, &mut Growth::within(MAX_PARAMETERS_BYTES)) {
             return Ok(values);
         }
-        Err(Error::invalid("parameterSchema", overgrown()))
+        Err(Error::invalid("parameterSchema", too_large_with_defaults()))
     }
 }
 
@@ -263,12 +263,12 @@ impl fmt::Debug for ParameterSchema {
     }
 }
 
-fn refused(problems: Vec<String>) -> Error {
+fn invalid_values(problems: Vec<String>) -> Error {
     Error::ParameterValuesInvalid { problems }
 }
 
-fn overgrown() -> String {
-    format!("grows beyond {MAX_PARAMETERS_BYTES} bytes with defaults filled in")
+fn too_large_with_defaults() -> String {
+    format!("is longer than {MAX_PARAMETERS_BYTES} bytes with defaults filled in")
 }
 
 /// Reads values. The enclosing error already says "parameter values".
@@ -280,7 +280,7 @@ fn read(text: &str) -> Result<Value, String> {
 }
 
 /// Replaces each secret parameter by the schema of a secret reference.
-fn take_secrets(schema: &mut Value) -> BTreeSet<String> {
+fn replace_secrets(schema: &mut Value) -> BTreeSet<String> {
     let mut secrets = BTreeSet::new();
     let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
     for (name, property) in properties.into_iter().flatten() {

@@ -51,8 +51,8 @@ impl fmt::Display for Provider {
     }
 }
 
-/// The API group, kind and scope of a provider's ProviderConfig. It is valid: a wrong profile would fail every
-/// declaration.
+/// The API group, kind and scope of a provider's ProviderConfig. Validated, because a
+/// wrong profile would fail every declaration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderProfile {
     group: String,
@@ -185,8 +185,7 @@ impl ProviderProfile {
             return Ok(self);
         }
         let found = quoted(&key);
-        let problem =
-            format!("is {found}; use a key that a Secret may have, such as credentials.json");
+        let problem = format!("is {found}; use a valid key of a Secret, such as credentials.json");
         Err(Error::invalid("provider_profile.secret_key", problem))
     }
 

@@ -1,4 +1,4 @@
-//! The objects that a live composite resource composed; teardown waits until they are gone.
+//! The references of a live composite resource to its composed objects. Teardown waits until these are gone.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::canonical::Digest;
 use crate::xrd::XrdScope;
 
-/// The composed objects that a live composite resource names. A reference without a namespace uses that of
-/// the composite resource. Entries without a name refer to no object yet and are skipped.
+/// The composed objects that a live composite resource names. A reference without a namespace gets the
+/// namespace of the composite resource. Entries without a name refer to no object yet and are skipped.
 pub fn references(live: &Value, scope: XrdScope) -> BTreeSet<ObjectReference> {
     let spec = live.get("spec");
     let holder = match scope {
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn reference_without_namespace_uses_that_of_the_xr() {
+    fn reference_without_namespace_gets_the_xr_namespace() {
         let live = json!({"metadata": {"namespace": "ns"}, "spec": {"crossplane": {"resourceRefs": [
             {"apiVersion": "v1", "kind": "A", "name": "x"},
             {"apiVersion": "v1", "kind": "A", "name": "x", "namespace": "other"},

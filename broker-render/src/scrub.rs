@@ -12,7 +12,7 @@ use serde_json::Value;
 /// The maximum length of a scrubbed message in bytes.
 pub const MAX_MESSAGE_BYTES: usize = 1024;
 
-/// A shorter prefix of a truncated value reveals nothing.
+/// The minimum length of a prefix that is removed; a shorter one reveals nothing.
 const MIN_REMAINDER_BYTES: usize = 8;
 
 /// The maximum nesting of escapes: in the document, the request body, and a message about it.
@@ -36,28 +36,28 @@ pub fn scrub(message: &str, injected: &[&str]) -> String {
         .filter(|value| !value.is_empty())
         .flat_map(|value| encodings(value))
         .collect();
-    // Longest first: removing a token first would hide the document around it.
+    // Longest first: with its token replaced, a document would no longer match.
     needles.sort_by(|left, right| right.len().cmp(&left.len()).then_with(|| left.cmp(right)));
     needles.dedup();
     let mut text = message.to_owned();
     for needle in &needles {
         while text.contains(needle.as_str()) {
-            // A value from elsewhere may contain the mark. Remove it without a replacement; the text shrinks
-            // each time, so the loop ends.
+            // A needle that contains the mark is removed without a replacement. The text shrinks each time, so
+            // the loop ends.
             let mark = if needle.contains(MARK) { String::new() } else { MARK.to_string() };
             text = text.replace(needle.as_str(), &mark);
         }
     }
-    shorten(without_beginnings(&text, &needles))
+    shorten(without_prefixes(&text, &needles))
 }
 
 fn encodings(value: &str) -> Vec<String> {
     let mut encodings = Vec::new();
     let mut layer = vec![value.to_owned()];
     for _ in 0..MAX_ESCAPES {
-        // Not every layer uses Go's encoder.
-        let both = |text: &String| [escape(text), go_escape(&escape(text))];
-        layer = layer.iter().flat_map(both).collect();
+        // A layer may or may not use Go's encoder.
+        let escape_both_ways = |text: &String| [escape(text), go_escape(&escape(text))];
+        layer = layer.iter().flat_map(escape_both_ways).collect();
         layer.sort();
         layer.dedup();
         encodings.extend(layer.iter().cloned());
@@ -102,7 +102,7 @@ fn embedded_base64(value: &[u8], offset: usize) -> Vec<String> {
 
 /// Removes every prefix of a needle that is long enough to reveal something. Encodings of one value share
 /// prefixes, so the longest match counts.
-fn without_beginnings(text: &str, needles: &[String]) -> String {
+fn without_prefixes(text: &str, needles: &[String]) -> String {
     let mut by_start: BTreeMap<&[u8], Vec<&str>> = BTreeMap::new();
     for needle in needles {
         if let Some(start) = needle.as_bytes().get(..MIN_REMAINDER_BYTES) {

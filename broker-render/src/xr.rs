@@ -17,7 +17,7 @@ use crate::manifest::{Manifest, Placement};
 use crate::names::{
     APPLIED_DIGEST_ANNOTATION, ARMED_ANNOTATION, EPOCH_ANNOTATION, Identity, PAUSED_ANNOTATION,
 };
-use crate::xrd::{Declared, FieldProblem, ProblemKind, Xrd};
+use crate::xrd::{FieldDeclaration, FieldProblem, ProblemKind, Xrd};
 
 /// The inputs of a composite resource.
 pub struct XrInput<'a> {
@@ -45,7 +45,7 @@ pub struct Xr<'a> {
     injection: Option<InjectionStrategy>,
     manifest: Manifest,
     /// Whether the XRD rejects a shell without a value at the injection site.
-    shell_site: bool,
+    shell_needs_site: bool,
     skipped: Vec<SkippedTag>,
 }
 
@@ -113,9 +113,9 @@ pub fn xr<'a>(input: &XrInput<'a>) -> Result<Xr<'a>, Error> {
     if !tags.is_empty() {
         spec.insert("cloudTags".to_owned(), Value::Object(tags));
     }
-    let shell_site = check(xrd, injection, &spec)?;
+    let shell_needs_site = check(xrd, injection, &spec)?;
     for (name, value) in &mut spec {
-        if let Declared::As(schema) = xrd.spec().field(name) {
+        if let FieldDeclaration::Schema(schema) = xrd.spec().field(name) {
             schema.fill_atomic_defaults(value);
         }
     }
@@ -123,7 +123,7 @@ pub fn xr<'a>(input: &XrInput<'a>) -> Result<Xr<'a>, Error> {
         if xrd.scope().is_namespaced() { Placement::ProjectNamespace } else { Placement::Cluster };
     let manifest = Manifest::new(&xrd.api_version(), xrd.kind(), identity, placement, spec)?;
     let composition = composition.clone();
-    Ok(Xr { xrd, composition, injection, manifest, shell_site, skipped })
+    Ok(Xr { xrd, composition, injection, manifest, shell_needs_site, skipped })
 }
 
 impl<'a> Xr<'a> {
@@ -137,7 +137,7 @@ impl<'a> Xr<'a> {
         self.injection
     }
 
-    /// Every label that becomes no tag, with its reason: first those that the provider rejects, then those
+    /// Every label that is not sent as a tag, with its reason: first those that the provider rejects, then those
     /// that the XRD does not declare.
     pub fn skipped_tags(&self) -> &[SkippedTag] {
         &self.skipped
@@ -148,7 +148,7 @@ impl<'a> Xr<'a> {
     pub fn shell(&self, epoch: u64) -> Manifest {
         let mut shell = self.pin(self.manifest.clone());
         if let (true, Some(strategy), Some(spec)) =
-            (self.shell_site, self.injection, shell.spec_mut())
+            (self.shell_needs_site, self.injection, shell.spec_mut())
         {
             injection::insert_empty(strategy, spec);
         }
@@ -166,9 +166,9 @@ impl<'a> Xr<'a> {
 
     /// The armed resource without its injection, for a re-apply. Keeps the Composition that the live object
     /// names; changing it would make Crossplane delete the composed objects.
-    pub fn kept(&self, live: &Value, armed: &Armed) -> Manifest {
+    pub fn reapply(&self, live: &Value, armed: &Armed) -> Manifest {
         match composition_ref(live, self.xrd.scope()) {
-            Some(standing) => self.pinned(self.unpinned(armed), standing),
+            Some(name) => self.pinned(self.unpinned(armed), name),
             None => self.unpinned(armed),
         }
     }
@@ -215,7 +215,7 @@ fn parameter_values(parameters: &Parameters) -> Result<Map<String, Value>, Error
     let Value::Object(values) = values else {
         return Err(Error::invalid("parameters", "is not an object"));
     };
-    // Admission rejects these names; a row that has one anyway must not forge an injection.
+    // Admission rejects these names; a corrupt row must not forge an injection.
     match RESERVED_PARAMETERS.into_iter().find(|name| values.contains_key(*name)) {
         Some(name) => {
             Err(Error::invalid(format!("parameters.{name}"), "is reserved for the broker"))
@@ -225,51 +225,53 @@ fn parameter_values(parameters: &Parameters) -> Result<Map<String, Value>, Error
 }
 
 fn declared_tags(xrd: &Xrd, tags: &CloudTags) -> (Map<String, Value>, Vec<SkippedTag>) {
-    let place = xrd.spec().field("cloudTags");
-    let declared = |key: &str| match &place {
-        Declared::As(schema) => !matches!(schema.field(key), Declared::Not),
-        Declared::Freely => true,
-        Declared::AsScalar | Declared::Not => false,
+    let declaration = xrd.spec().field("cloudTags");
+    let declared = |key: &str| match &declaration {
+        FieldDeclaration::Schema(schema) => {
+            !matches!(schema.field(key), FieldDeclaration::Undeclared)
+        }
+        FieldDeclaration::Unchecked => true,
+        FieldDeclaration::ScalarOnly | FieldDeclaration::Undeclared => false,
     };
-    let (kept, left): (Vec<_>, Vec<_>) = tags.tags.iter().partition(|(key, _)| declared(key));
-    let kept = kept.into_iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+    let (sent, undeclared): (Vec<_>, Vec<_>) = tags.tags.iter().partition(|(key, _)| declared(key));
+    let sent = sent.into_iter().map(|(key, value)| (key.clone(), json!(value))).collect();
     let skip = |(key, _): (&String, _)| SkippedTag::new(key.as_str(), TagSkip::Undeclared);
-    (kept, left.into_iter().map(skip).collect())
+    (sent, undeclared.into_iter().map(skip).collect())
 }
 
-/// Checks the common part of shell and armed resource. Returns whether a shell needs its site.
+/// Checks the common part of shell and armed resource. Returns whether a shell needs the injection site.
 fn check(
     xrd: &Xrd,
     injection: Option<InjectionStrategy>,
     spec: &Map<String, Value>,
 ) -> Result<bool, Error> {
-    let bare = xrd.check(&Value::Object(spec.clone()));
+    let without_site = xrd.check(&Value::Object(spec.clone()));
     let Some(strategy) = injection else {
-        return first_problem(&bare).map_or(Ok(false), Err);
+        return first_problem(&without_site).map_or(Ok(false), Err);
     };
     let mut with_site = spec.clone();
     injection::insert_empty(strategy, &mut with_site);
     let with_site = xrd.check(&Value::Object(with_site));
-    let needs_site = bare.iter().any(|problem| is_missing_site(strategy, problem));
+    let needs_site = without_site.iter().any(|problem| is_missing_site(strategy, problem));
     let problems: Vec<_> = if needs_site {
         with_site
     } else {
         // Require the site to be declared; arming checks its content.
         let structural = with_site.into_iter().filter(|problem| {
             matches!(problem.kind, ProblemKind::Undeclared | ProblemKind::Type)
-                && !bare.contains(problem)
+                && !without_site.contains(problem)
         });
-        bare.iter().cloned().chain(structural).collect()
+        without_site.iter().cloned().chain(structural).collect()
     };
     first_problem(&problems).map_or(Ok(needs_site), Err)
 }
 
 /// Whether the missing field is one that the injection supplies.
 pub(crate) fn is_missing_site(strategy: InjectionStrategy, problem: &FieldProblem) -> bool {
-    let brings = |leaf: &&[&str]| {
-        let leaf = format!("spec.{}", leaf.join("."));
-        let rest = leaf.strip_prefix(problem.path.as_str());
+    let supplies = |field: &&[&str]| {
+        let path = format!("spec.{}", field.join("."));
+        let rest = path.strip_prefix(problem.path.as_str());
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
-    problem.kind == ProblemKind::Missing && strategy.leaves().iter().any(brings)
+    problem.kind == ProblemKind::Missing && strategy.field_paths().iter().any(supplies)
 }

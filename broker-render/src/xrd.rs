@@ -12,7 +12,7 @@ use broker_domain::Error;
 use serde_json::Value;
 
 pub use check::{FieldProblem, ProblemKind};
-pub(crate) use schema::{Declared, Schema, ValueType};
+pub(crate) use schema::{FieldDeclaration, Schema, ValueType};
 
 use crate::canonical::{self, Digest};
 use crate::document;
@@ -178,12 +178,12 @@ impl Xrd {
     }
 
     /// Fills defaults into the `spec` of a composite resource, as the API server does before it stores one.
-    /// Stops once they exceed [`crate::MAX_DOCUMENT_BYTES`], which [`Xrd::check`] reports.
+    /// Stops when the defaults exceed [`crate::MAX_DOCUMENT_BYTES`]; [`Xrd::check`] reports that.
     pub fn fill_defaults(&self, spec: &mut Value) {
         self.spec.fill_defaults(spec);
     }
 
-    /// The Composition that Crossplane enforces, whichever an XR names.
+    /// The Composition that Crossplane enforces, regardless of the XR's `compositionRef`.
     pub(crate) fn enforced_composition(&self) -> Option<&str> {
         self.enforced_composition.as_deref()
     }
@@ -197,7 +197,7 @@ impl Xrd {
     }
 }
 
-/// Prints the names only: the schema would fill a page.
+/// Prints the names only; the schema is long.
 impl fmt::Debug for Xrd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Xrd({} {}, {})", self.api_version(), self.kind, self.scope)
@@ -265,7 +265,7 @@ fn schemas(spec: &Field<'_>) -> Result<BTreeMap<String, Digest>, Error> {
     let mut schemas = BTreeMap::new();
     for version in spec.get("versions").items()? {
         let schema = version.get("schema").get("openAPIV3Schema");
-        let schema = schema.value.map(without_prose).unwrap_or_default();
+        let schema = schema.value.map(without_descriptions).unwrap_or_default();
         let digest = Digest::of(canonical::text(&schema).as_bytes());
         schemas.insert(version.get("name").text()?.to_owned(), digest);
     }
@@ -273,25 +273,25 @@ fn schemas(spec: &Field<'_>) -> Result<BTreeMap<String, Digest>, Error> {
 }
 
 /// Removes descriptions and other text for people from a schema.
-fn without_prose(schema: &Value) -> Value {
+fn without_descriptions(schema: &Value) -> Value {
     let Value::Object(keywords) = schema else { return schema.clone() };
-    let prose = ["description", "title", "example", "externalDocs"];
+    let descriptions = ["description", "title", "example", "externalDocs"];
     let keyword = |(name, value): (&String, &Value)| {
         let value = match (name.as_str(), value) {
             ("properties" | "patternProperties", Value::Object(fields)) => {
                 let fields =
-                    fields.iter().map(|(name, field)| (name.clone(), without_prose(field)));
+                    fields.iter().map(|(name, field)| (name.clone(), without_descriptions(field)));
                 Value::Object(fields.collect())
             }
             ("allOf" | "anyOf" | "oneOf", Value::Array(branches)) => {
-                branches.iter().map(without_prose).collect()
+                branches.iter().map(without_descriptions).collect()
             }
-            ("items" | "additionalProperties" | "not", schema) => without_prose(schema),
+            ("items" | "additionalProperties" | "not", schema) => without_descriptions(schema),
             _ => value.clone(),
         };
         (name.clone(), value)
     };
-    let kept = keywords.iter().filter(|(name, _)| !prose.contains(&name.as_str()));
+    let kept = keywords.iter().filter(|(name, _)| !descriptions.contains(&name.as_str()));
     Value::Object(kept.map(keyword).collect())
 }
 

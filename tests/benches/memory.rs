@@ -60,8 +60,8 @@ fn main() {
 
 /// Heap bytes of a replica with this many resources, and the resident set.
 async fn measure(count: usize) -> (usize, usize) {
-    let world = Arc::new(RealWorld::alone(&TestCluster::shared().await).await);
-    let machines: Vec<Machine> = world.furnish_rows(count).await;
+    let world = Arc::new(RealWorld::with_exclusive_kinds(&TestCluster::shared().await).await);
+    let machines: Vec<Machine> = world.create_machine_rows(count).await;
     let client = fake_api_server::client(&world, machines, Arc::default()).await;
     let before = allocated();
     let (Parts { sweeper, .. }, cache) = wire(world.pool(), client, TIMEOUT);

@@ -21,8 +21,8 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
-pub use audit::{AuditLog, AuditedRequest, Mark};
-pub use event::say;
+pub use audit::{AuditLog, AuditedRequest, LogPosition};
+pub use event::create_warning_event;
 pub use namespace::TestNamespace;
 
 use crate::{control::Control, failure::OrFail, shared};
@@ -60,11 +60,10 @@ impl TestCluster {
         client(&self.kubeconfig_in("admin", Some(MASTERS))).await
     }
 
-    /// The same for a cluster on which kinds come and go: it retries 429, 503 and 504 up to 15 times, after
-    /// the delay that the API server requests. The API server answers 429 to a list of a kind that is being
-    /// (re)installed.
-    pub async fn patient_admin(&self) -> Client {
-        connect(&self.kubeconfig_in("admin", Some(MASTERS)), Repeats::Refused).await
+    /// Like [`admin`](Self::admin), and retries 429, 503 and 504 up to 15 times, after the delay that the API
+    /// server requests. The API server responds with 429 to a list of a kind that is being (re)installed.
+    pub async fn retrying_admin(&self) -> Client {
+        connect(&self.kubeconfig_in("admin", Some(MASTERS)), Retries::Temporary).await
     }
 
     /// A client with this user name. It has the rights that RBAC grants, initially none.
@@ -72,7 +71,7 @@ impl TestCluster {
         client(&self.kubeconfig(name)).await
     }
 
-    /// The same as a member of a group.
+    /// Like [`identity`](Self::identity), as a member of a group.
     pub async fn identity_in(&self, name: &str, group: &str) -> Client {
         client(&self.kubeconfig_in(name, Some(group))).await
     }
@@ -104,7 +103,7 @@ impl TestCluster {
         AuditLog::new(self.access.audit_log.clone())
     }
 
-    /// How to connect to it.
+    /// The addresses and credentials of the control plane.
     pub(crate) fn access(&self) -> &ControlPlaneAccess {
         &self.access
     }
@@ -118,30 +117,30 @@ impl TestCluster {
 }
 
 /// Which requests a client retries.
-enum Repeats {
-    Nothing,
+enum Retries {
+    Never,
     /// Requests that the API server refused temporarily.
-    Refused,
+    Temporary,
 }
 
 /// A client for a kubeconfig. It sends each request once.
 pub(crate) async fn client(kubeconfig: &str) -> Client {
-    connect(kubeconfig, Repeats::Nothing).await
+    connect(kubeconfig, Retries::Never).await
 }
 
-async fn connect(kubeconfig: &str, repeats: Repeats) -> Client {
-    let make = async {
+async fn connect(kubeconfig: &str, retries: Retries) -> Client {
+    let config = async {
         let kubeconfig = Kubeconfig::from_yaml(kubeconfig)?;
         let options = KubeConfigOptions::default();
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
-        config.default_retry = matches!(repeats, Repeats::Refused);
+        config.default_retry = matches!(retries, Retries::Temporary);
         Ok::<_, kube::config::KubeconfigError>(config)
     };
-    let config = make.await.or_fail("a Kubernetes client cannot be configured");
+    let config = config.await.or_fail("a Kubernetes client cannot be configured");
     Client::try_from(config).or_fail("a Kubernetes client cannot be built")
 }
 
-/// A control plane that one test has for itself. Dropping it ends it.
+/// The control plane of one test. Dropping it stops its servers.
 #[derive(Debug)]
 pub struct DedicatedCluster {
     cluster: TestCluster,
@@ -149,34 +148,35 @@ pub struct DedicatedCluster {
 }
 
 impl DedicatedCluster {
-    /// Controls etcd.
+    /// The control of etcd.
     pub fn etcd(&self) -> Control {
         Control::new("etcd", &self.servers, ControlPlane::etcd)
     }
 
-    /// Replaces the store by an empty one and restarts the API server at the same address.
-    pub async fn lose_everything(&self) {
-        self.exchange_store(|data| std::fs::rename(data.join("member"), data.join("lost"))).await;
+    /// Replaces the store with an empty one. The API server restarts at the same address.
+    pub async fn empty_store(&self) {
+        self.change_stopped_store(|data| std::fs::rename(data.join("member"), data.join("lost")))
+            .await;
     }
 
-    /// Puts back the store that [`lose_everything`](Self::lose_everything) removed.
-    pub async fn restore_everything(&self) {
-        self.exchange_store(|data| {
+    /// Restores the store that [`empty_store`](Self::empty_store) replaced.
+    pub async fn undo_empty_store(&self) {
+        self.change_stopped_store(|data| {
             std::fs::remove_dir_all(data.join("member"))?;
             std::fs::rename(data.join("lost"), data.join("member"))
         })
         .await;
     }
 
-    /// Copies the store as it is now.
+    /// Copies the current store.
     pub async fn back_up(&self) {
-        self.exchange_store(|data| copy_directory(&data.join("member"), &data.join("copy"))).await;
+        self.change_stopped_store(|data| copy_directory(&data.join("member"), &data.join("copy")))
+            .await;
     }
 
-    /// Restores the [backup](Self::back_up), version included: later changes are lost, and new changes
-    /// reuse their versions.
+    /// Restores the [backup](Self::back_up): later changes are lost, and new changes reuse their versions.
     pub async fn restore_back_up(&self) {
-        self.exchange_store(|data| {
+        self.change_stopped_store(|data| {
             std::fs::remove_dir_all(data.join("member"))?;
             std::fs::rename(data.join("copy"), data.join("member"))
         })
@@ -184,23 +184,23 @@ impl DedicatedCluster {
     }
 
     /// Changes the store's directory while the servers are stopped.
-    async fn exchange_store(&self, exchange: impl FnOnce(&Path) -> io::Result<()>) {
+    async fn change_stopped_store(&self, change: impl FnOnce(&Path) -> io::Result<()>) {
         self.controller_manager().stop().await;
         self.api_server().stop().await;
         self.etcd().stop().await;
         let data = self.access.audit_log.with_file_name("etcd");
-        exchange(&data).or_fail("the store cannot be exchanged");
+        change(&data).or_fail("the store cannot be changed");
         self.etcd().restart().await;
         self.api_server().restart().await;
         self.controller_manager().restart().await;
     }
 
-    /// Controls the API server.
+    /// The control of the API server.
     pub fn api_server(&self) -> Control {
         Control::new("kube-apiserver", &self.servers, ControlPlane::api_server)
     }
 
-    /// Controls the controller manager: garbage collection and namespace deletion.
+    /// The control of the controller manager: garbage collection and namespace deletion.
     pub fn controller_manager(&self) -> Control {
         Control::new("kube-controller-manager", &self.servers, ControlPlane::controller_manager)
     }
@@ -209,20 +209,20 @@ impl DedicatedCluster {
 /// Copies with owner and permissions: the servers may run as another user than the test.
 fn copy_directory(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::create_dir(to)?;
-    keep_owner(from, to)?;
+    copy_owner(from, to)?;
     for entry in std::fs::read_dir(from)? {
-        let (entry, target) = entry.map(|it| (it.path(), to.join(it.file_name())))?;
+        let (entry, target) = entry.map(|entry| (entry.path(), to.join(entry.file_name())))?;
         if entry.is_dir() {
             copy_directory(&entry, &target)?;
         } else {
             std::fs::copy(&entry, &target)?;
-            keep_owner(&entry, &target)?;
+            copy_owner(&entry, &target)?;
         }
     }
     Ok(())
 }
 
-fn keep_owner(from: &Path, to: &Path) -> io::Result<()> {
+fn copy_owner(from: &Path, to: &Path) -> io::Result<()> {
     let metadata = from.metadata()?;
     std::fs::set_permissions(to, metadata.permissions())?;
     chown(to, Some(metadata.uid()), Some(metadata.gid()))

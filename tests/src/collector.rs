@@ -1,8 +1,8 @@
-//! Waiting for the garbage collector of a real control plane.
+//! Waits for the garbage collector of a real control plane.
 //!
-//! It deletes by the graph that it builds from its watches, one per kind, and discovers new kinds every
-//! half minute. If an owner is deleted in the foreground before the collector has seen its dependents, the
-//! owner is removed at once, and the dependents stay until the collector discovers them.
+//! The collector builds a graph of owners from one watch per kind, and discovers new kinds every half
+//! minute. If an owner is deleted in the foreground before its dependents are in the graph, the API server
+//! removes the owner at once, and the dependents stay until the collector discovers them.
 
 use broker_test_servers::servers::crd;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -15,27 +15,27 @@ use uuid::Uuid;
 use crate::failure::OrFail;
 use crate::wait::until;
 
-/// The kind that is installed last: when the collector knows it, it knows all others.
+/// The group of the kind that is installed last: when the collector knows it, it knows all others.
 const GROUP: &str = "collector.tests.plexsphere.io";
 
-/// The definition of that kind.
-pub(super) fn last_kind() -> Value {
-    crd::plain(GROUP, "v1", "Probe", "probes")
+/// The CRD of the kind that is installed last.
+pub(super) fn last_installed_kind() -> Value {
+    crd::any_fields(GROUP, "v1", "Probe", "probes")
 }
 
 /// Waits until the collector knows every kind that all tests share.
-pub async fn wait_until_collected(admin: &Client, namespace: &str) {
+pub async fn wait_until_collector_knows_kinds(admin: &Client, namespace: &str) {
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, "v1", "Probe"));
     let probes = Api::namespaced_with(admin.clone(), namespace, &kind);
     let probe = DynamicObject::new(&format!("probe-{}", Uuid::now_v7()), &kind);
-    create_and_wait_until_collected(&probes, probe).await;
+    create_and_wait_for_collector(&probes, probe).await;
 }
 
 /// Creates an object and waits until it is in the collector's graph.
 ///
 /// The object gets an additional owner that does not exist. The collector removes that owner reference when
 /// it processes the object; an object without another owner is deleted.
-pub async fn create_and_wait_until_collected(api: &Api<DynamicObject>, mut object: DynamicObject) {
+pub async fn create_and_wait_for_collector(api: &Api<DynamicObject>, mut object: DynamicObject) {
     let absent = OwnerReference {
         api_version: "v1".to_owned(),
         kind: "ConfigMap".to_owned(),
@@ -44,11 +44,12 @@ pub async fn create_and_wait_until_collected(api: &Api<DynamicObject>, mut objec
         ..OwnerReference::default()
     };
     object.owner_references_mut().push(absent.clone());
-    let created = api.create(&PostParams::default(), &object).await.or_fail("an owned object");
+    let created = api.create(&PostParams::default(), &object).await;
+    let created = created.or_fail("cannot create an owned object");
     until(format!("the garbage collector to see {}", created.name_any()), || async {
-        let live = api.get_opt(&created.name_any()).await.or_fail("an owned object");
-        let waits = live.is_some_and(|live| live.owner_references().contains(&absent));
-        (!waits).then_some(())
+        let live = api.get_opt(&created.name_any()).await.or_fail("cannot read an owned object");
+        let has_absent = live.is_some_and(|live| live.owner_references().contains(&absent));
+        (!has_absent).then_some(())
     })
     .await;
 }

@@ -1,4 +1,4 @@
-//! Control over a server of one test.
+//! Kills, stops and restarts a server of one test.
 
 use std::{
     fmt,
@@ -37,23 +37,23 @@ impl Control {
             match action {
                 Action::Kill => server.kill(),
                 Action::Stop => server.stop(),
-                Action::Restart => server.start_again(),
+                Action::Restart => server.restart(),
             }
         };
         Self { name, act: Arc::new(act) }
     }
 
-    /// Kills it and its children, and waits for its end: a power cut.
+    /// Kills the server and its children, as a power cut does, and waits until they have exited.
     pub async fn kill(&self) {
         self.perform(Action::Kill).await;
     }
 
-    /// Stops it gracefully.
+    /// Stops the server gracefully.
     pub async fn stop(&self) {
         self.perform(Action::Stop).await;
     }
 
-    /// Starts it, after stopping it if necessary, on the same port and data, and waits until it is ready.
+    /// Restarts the server on the same port and data, also if it does not run, and waits until it is ready.
     pub async fn restart(&self) {
         self.perform(Action::Restart).await;
     }

@@ -2,7 +2,7 @@
 //! nothing, a function of the harness, and the sample blueprints.
 //!
 //! A machine runs one Crossplane at a time, so all tests of a process share it. A test that kills or stops
-//! a part of it uses it [exclusively](TestCluster::with_crossplane_alone).
+//! a part of it uses it [exclusively](TestCluster::with_exclusive_crossplane).
 
 mod agents;
 mod blueprint;
@@ -26,9 +26,9 @@ use broker_test_servers::tools::CrossplaneTools;
 use kube::Client;
 use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-pub use blueprint::{Blueprint, Objects, pause, provider_configs};
+pub use blueprint::{Blueprint, Objects, pause_patch, provider_configs};
 pub use history::{Lifetime, Version};
-pub use installation::{Installation, Life};
+pub use installation::{DeclaredResource, Installation};
 pub use recording::{Change, History, Recording};
 pub use replica::Replica;
 pub use requests::Requests;
@@ -40,11 +40,11 @@ use crate::failure::OrFail;
 use crate::real::TIMEOUT;
 use crate::rights::BrokerIdentity;
 
-/// The provider on whose clouds the samples are available. Nothing reads its ProviderConfigs.
+/// The provider of the samples' clouds. No controller reads its ProviderConfigs.
 pub const PROVIDER: &str = "hetzner";
 
-/// The polling interval of a test that waits for exclusive use.
-const TURN: Duration = Duration::from_millis(50);
+/// The interval between two attempts to get exclusive use.
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A control plane with Crossplane on it.
 pub struct TestCrossplane {
@@ -52,43 +52,43 @@ pub struct TestCrossplane {
     /// A cluster-admin client, which retries while the API server (re)installs a kind.
     pub admin: Client,
     servers: Arc<Mutex<Crossplane>>,
-    _turn: Turn,
+    _access: Access,
 }
 
 /// Shared or exclusive use.
-enum Turn {
+enum Access {
     Shared { _guard: RwLockReadGuard<'static, ()> },
-    Alone { _guard: RwLockWriteGuard<'static, ()> },
+    Exclusive { _guard: RwLockWriteGuard<'static, ()> },
 }
 
 /// Read-locked by shared use, write-locked by exclusive use.
-static TURNS: RwLock<()> = RwLock::const_new(());
+static ACCESS: RwLock<()> = RwLock::const_new(());
 
 impl TestCluster {
     /// The shared control plane with Crossplane. The first caller starts it; it ends with this process. No
     /// test uses it exclusively while the returned value lives.
     pub async fn with_crossplane() -> TestCrossplane {
-        let guard = TURNS.read().await;
-        TestCrossplane::get(Turn::Shared { _guard: guard }).await
+        let guard = ACCESS.read().await;
+        TestCrossplane::get(Access::Shared { _guard: guard }).await
     }
 
-    /// The same for a test that kills, stops or starves a part of it: no other test uses it meanwhile.
-    pub async fn with_crossplane_alone() -> TestCrossplane {
-        // A queued writer would block all later readers, which could run concurrently.
+    /// Exclusive use, for a test that kills or stops a part of Crossplane: no other test uses it meanwhile.
+    pub async fn with_exclusive_crossplane() -> TestCrossplane {
+        // Polls, because a queued writer would block all later readers, which could run concurrently.
         let guard = loop {
-            match TURNS.try_write() {
+            match ACCESS.try_write() {
                 Ok(guard) => break guard,
-                Err(_) => tokio::time::sleep(TURN).await,
+                Err(_) => tokio::time::sleep(RETRY_INTERVAL).await,
             }
         };
-        TestCrossplane::get(Turn::Alone { _guard: guard }).await
+        TestCrossplane::get(Access::Exclusive { _guard: guard }).await
     }
 }
 
 impl TestCrossplane {
-    async fn get(turn: Turn) -> Self {
+    async fn get(access: Access) -> Self {
         let cluster = TestCluster::shared().await;
-        let admin = cluster.patient_admin().await;
+        let admin = cluster.retrying_admin().await;
         let servers = {
             let cluster = cluster.clone();
             let started = tokio::task::spawn_blocking(move || start(&cluster)).await;
@@ -97,34 +97,36 @@ impl TestCrossplane {
                 Err(reason) => panic!("Crossplane cannot start: {reason}"),
             }
         };
-        let crossplane = Self { cluster, admin, servers, _turn: turn };
-        crossplane.furnish().await;
+        let crossplane = Self { cluster, admin, servers, _access: access };
+        crossplane.install_fixtures().await;
         crossplane
     }
 
-    /// Installs once what the platform would: the kinds of a provider, and every blueprint.
-    async fn furnish(&self) {
-        static FURNISHED: OnceCell<()> = OnceCell::const_new();
-        FURNISHED
+    /// Installs what the platform would, once: the kinds of a provider, and every blueprint.
+    async fn install_fixtures(&self) {
+        static INSTALLED: OnceCell<()> = OnceCell::const_new();
+        INSTALLED
             .get_or_init(|| async {
                 let group = format!("{PROVIDER}.crossplane.io");
-                let configs = crd::plain(&group, "v1beta1", "ProviderConfig", "providerconfigs");
+                let configs =
+                    crd::any_fields(&group, "v1beta1", "ProviderConfig", "providerconfigs");
                 self.cluster.install_crd(configs).await;
                 let blueprints = Blueprint::all();
                 for blueprint in &blueprints {
                     blueprint.install(&self.admin).await;
                 }
                 for blueprint in &blueprints {
-                    blueprint.wait_until_offered(&self.admin).await;
+                    blueprint.wait_until_served(&self.admin).await;
                 }
-                self.cluster.install_crd(collector::last_kind()).await;
+                self.cluster.install_crd(collector::last_installed_kind()).await;
             })
             .await;
     }
 
-    /// A broker's identity with the roles for every blueprint, admitted to one namespace.
-    pub async fn broker_in(&self, namespace: &str) -> BrokerIdentity {
-        let blueprints: Vec<_> = Blueprint::all().iter().map(Blueprint::checked).collect();
+    /// A broker's identity with the roles for every blueprint, which may write in one namespace.
+    pub async fn broker_for_namespace(&self, namespace: &str) -> BrokerIdentity {
+        let blueprints: Vec<_> =
+            Blueprint::all().iter().map(Blueprint::catalog_blueprint).collect();
         let roles = broker_kube::rbac(&blueprints, &ProviderProfiles::default());
         let broker = BrokerIdentity::new(&self.cluster, format!("broker-in-{namespace}")).await;
         broker.grant(&roles, "broker-of-every-blueprint").await;
@@ -132,19 +134,19 @@ impl TestCrossplane {
         broker
     }
 
-    /// Controls Crossplane's core.
+    /// The control of Crossplane's core.
     #[must_use]
     pub fn core(&self) -> Control {
         Control::new("crossplane", &self.servers, Crossplane::core)
     }
 
-    /// Controls the provider.
+    /// The control of the provider.
     #[must_use]
     pub fn provider(&self) -> Control {
         Control::new("provider-nop", &self.servers, Crossplane::provider)
     }
 
-    /// Controls the function that composes.
+    /// The control of the function that composes objects.
     #[must_use]
     pub fn function(&self) -> Control {
         Control::new("function-patch-and-transform", &self.servers, Crossplane::patch_and_transform)
@@ -161,27 +163,27 @@ impl Deref for TestCrossplane {
 
 /// The broker's cluster port, for a test that sends requests without a broker.
 #[must_use]
-pub fn port(broker: &BrokerIdentity) -> KubeCluster {
+pub fn cluster_port(broker: &BrokerIdentity) -> KubeCluster {
     let cache = Cache::new(broker.client.clone(), CacheOptions::default());
     let options = KubeOptions::new(TIMEOUT, TIMEOUT);
     KubeCluster::new(broker.client.clone(), options, Arc::new(cache))
 }
 
-/// Starts Crossplane unless it runs, and restarts parts that a failed test left dead.
+/// Starts Crossplane unless it runs, and restarts parts that a failed test left stopped.
 fn start(cluster: &TestCluster) -> Result<Arc<Mutex<Crossplane>>, &'static str> {
     static STARTED: OnceLock<Result<Arc<Mutex<Crossplane>>, String>> = OnceLock::new();
     let started = STARTED.get_or_init(|| try_start(cluster).map_err(|error| error.to_string()));
     let servers = started.as_ref().map_err(String::as_str)?;
     let mut crossplane = servers.lock().unwrap_or_else(PoisonError::into_inner);
-    for pick in [
+    for select in [
         Crossplane::patch_and_transform,
         Crossplane::auto_ready,
         Crossplane::core,
         Crossplane::provider,
     ] {
-        let server = pick(&mut crossplane);
+        let server = select(&mut crossplane);
         if server.id().is_none() {
-            server.start_again().map_err(|_| "a part of Crossplane does not restart")?;
+            server.restart().map_err(|_| "a part of Crossplane does not restart")?;
         }
     }
     Ok(Arc::clone(servers))
@@ -197,11 +199,11 @@ fn try_start(cluster: &TestCluster) -> Result<Arc<Mutex<Crossplane>>, Box<dyn st
 }
 
 /// The sample blueprints of this repository.
-fn samples() -> PathBuf {
+fn sample_blueprints() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/catalog")
 }
 
-/// Blueprints for tests only: their compositions or failures are no samples.
-fn own_blueprints() -> PathBuf {
+/// The blueprints that only tests use.
+fn test_blueprints() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crossplane/catalog")
 }

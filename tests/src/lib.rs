@@ -6,15 +6,15 @@
 //! | a private database | [`TestPostgres::shared`], [`TestPostgres::database`] |
 //! | a Postgres to kill, stop or flood | [`TestPostgres::dedicated`] |
 //! | a private namespace on a real API server | [`TestCluster::shared`], [`TestCluster::namespace`] |
-//! | an owner that waits for its dependents | [`collector::create_and_wait_until_collected`] |
+//! | an owner that waits for its dependents | [`collector::create_and_wait_for_collector`] |
 //! | an API server, etcd or garbage collector to kill | [`TestCluster::dedicated`] |
 //! | another identity on the API server | [`TestCluster::identity`] |
 //! | the broker's identity, with its generated roles | [`rights::BrokerIdentity`] |
 //! | the requests that the API server received, by user | [`TestCluster::audit_log`] |
 //! | a lost answer to a commit, a request that hangs | [`PgProxy`], [`HttpProxy`] |
-//! | Crossplane, undisturbed or to kill | [`TestCluster::with_crossplane`], [`TestCluster::with_crossplane_alone`] |
+//! | Crossplane, undisturbed or to kill | [`TestCluster::with_crossplane`], [`TestCluster::with_exclusive_crossplane`] |
 //! | the binary on Crossplane, with agents that boot | [`crossplane::Installation`] |
-//! | a search for secrets in logs and stored data | [`canary::LeakDetector`], [`canary::rows`] |
+//! | a search for secrets in logs and stored data | [`secret_search::LeakDetector`], [`secret_search::table_texts`] |
 //! | the XRD of a kind | [`documents::xrd`] |
 //! | the commands of a page in a shell | [`pages::Home`] |
 //! | the whole broker in memory, or on real servers | [`world::World`], [`real::RealWorld`] |
@@ -29,7 +29,7 @@
 )]
 #![expect(clippy::missing_panics_doc, reason = "the harness panics instead of returning errors")]
 
-pub mod canary;
+pub mod secret_search;
 pub mod cluster;
 pub mod collector;
 pub mod crossplane;

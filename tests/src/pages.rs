@@ -1,4 +1,4 @@
-//! Executes the commands of a page as written, and compares their output with the page.
+//! Executes the commands of a documentation page as written, and compares their output with the page.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -35,7 +35,7 @@ pub fn steps(page: &str) -> Vec<Step> {
                 steps.push(Step { heading: heading.clone(), script, expected });
                 language = Some("sh");
             }
-            (None, Some(begins)) => language = Some(begins),
+            (None, Some(other)) => language = Some(other),
             (Some(_), Some(_)) => language = None,
             (Some(language), None) => {
                 let Some(step) = steps.last_mut().filter(|step| step.heading == heading) else {
@@ -57,14 +57,14 @@ pub fn steps(page: &str) -> Vec<Step> {
     steps
 }
 
-/// The first expected line that the output does not have after the lines before it.
-fn missing<'a>(expected: &'a [String], output: &str) -> Option<&'a str> {
+/// The first expected line that the output lacks, in order.
+fn missing_line<'a>(expected: &'a [String], output: &str) -> Option<&'a str> {
     let mut lines = output.lines();
     let absent = expected.iter().find(|line| !lines.any(|printed| matches(line, printed)));
     absent.map(String::as_str)
 }
 
-/// Whether a line has the parts between the `…` of a pattern, in order and from end to end.
+/// Whether a line matches a pattern in which `…` stands for any text.
 fn matches(pattern: &str, line: &str) -> bool {
     let (pattern, line) = (pattern.trim_end(), line.trim_end());
     let mut parts = pattern.split('…');
@@ -81,8 +81,8 @@ fn matches(pattern: &str, line: &str) -> bool {
     last.map_or(rest.is_empty(), |last| rest.ends_with(last))
 }
 
-/// A fresh home directory: the machine of a new user, except for the caches of cargo and of server
-/// binaries, which would take minutes to fill.
+/// The fresh home directory of a new user. It shares the caches of cargo and of server binaries, which take
+/// minutes to fill.
 pub struct Home {
     directory: TempDir,
     root: PathBuf,
@@ -90,7 +90,7 @@ pub struct Home {
 
 /// The result of a script.
 #[derive(Debug, Clone)]
-pub struct Typed {
+pub struct ScriptOutput {
     /// The shell's exit code.
     pub code: Option<i32>,
     /// Standard output.
@@ -100,15 +100,14 @@ pub struct Typed {
 }
 
 impl Home {
-    /// A home without any history.
+    /// An empty home directory.
     #[must_use]
     pub fn new() -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        Self { directory: tempfile::tempdir().or_fail("a directory"), root }
+        Self { directory: tempfile::tempdir().or_fail("cannot create a directory"), root }
     }
 
-    /// Executes steps in one shell session and compares their output. Processes that a failed step started do not
-    /// outlive it.
+    /// Executes steps in one shell session and compares their output. After a failure, ends the started servers.
     ///
     /// # Panics
     ///
@@ -119,15 +118,15 @@ impl Home {
         for step in steps {
             let _ = writeln!(script, "{}echo '{END}'", step.script);
         }
-        let Typed { code, out, err } = self.type_in(&script).await;
+        let ScriptOutput { code, out, err } = self.run_script(&script).await;
         let mut outputs = out.split(END);
         let unexpected = steps.iter().find_map(|step| {
             let output = outputs.next().unwrap_or_default();
-            let line = missing(&step.expected, output)?;
+            let line = missing_line(&step.expected, output)?;
             Some(format!("{}: no line {line:?} in\n{output}", step.heading))
         });
         if code != Some(0) || unexpected.is_some() {
-            self.type_in("cargo xtask down").await;
+            self.run_script("cargo xtask down").await;
         }
         assert_eq!(code, Some(0), "{out}\n{err}");
         assert_eq!(unexpected, None, "{err}");
@@ -138,8 +137,8 @@ impl Home {
     ///
     /// # Panics
     ///
-    /// When there is no shell.
-    pub async fn type_in(&self, script: &str) -> Typed {
+    /// When no shell can be started.
+    pub async fn run_script(&self, script: &str) -> ScriptOutput {
         let mut command = Command::new("sh");
         command.args(["-eu", "-c", script]).current_dir(&self.root);
         for (name, _) in std::env::vars_os() {
@@ -153,14 +152,14 @@ impl Home {
             }
         }
         let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-        let or_in_home = |name: &str, usual: &str| {
+        let path_or_in_home = |name: &str, usual: &str| {
             std::env::var_os(name).map_or_else(|| home.join(usual), PathBuf::from)
         };
         command
             .env("HOME", self.directory.path())
-            .env("CARGO_HOME", or_in_home("CARGO_HOME", ".cargo"))
-            .env("RUSTUP_HOME", or_in_home("RUSTUP_HOME", ".rustup"))
-            .env("XDG_CACHE_HOME", or_in_home("XDG_CACHE_HOME", ".cache"))
+            .env("CARGO_HOME", path_or_in_home("CARGO_HOME", ".cargo"))
+            .env("RUSTUP_HOME", path_or_in_home("RUSTUP_HOME", ".rustup"))
+            .env("XDG_CACHE_HOME", path_or_in_home("XDG_CACHE_HOME", ".cache"))
             .env("BROKER_UP_DIR", self.directory.path().join("up"))
             .env_remove("KUBECONFIG");
         if let Some(cache) = std::env::var_os("BROKER_CACHE_DIR") {
@@ -168,14 +167,14 @@ impl Home {
         }
         let file = |name| File::create(self.directory.path().join(name)).or_fail(name);
         command.stdout(file("out")).stderr(file("err")).process_group(0);
-        let mut shell = command.spawn().or_fail("a shell");
+        let mut shell = command.spawn().or_fail("cannot run a shell");
         let group = Pid::from_child(&shell);
         let status = tokio::task::spawn_blocking(move || shell.wait()).await;
-        let status = status.or_fail("a shell").or_fail("a shell");
+        let status = status.or_fail("cannot run a shell").or_fail("cannot run a shell");
         // Ends processes that a failed script left in the background; usually there are none.
         let _ = kill_process_group(group, Signal::KILL);
         let text = |name| fs::read_to_string(self.directory.path().join(name)).or_fail(name);
-        Typed { code: status.code(), out: text("out"), err: text("err") }
+        ScriptOutput { code: status.code(), out: text("out"), err: text("err") }
     }
 }
 
@@ -200,7 +199,8 @@ mod tests {
 
     #[test]
     fn expected_lines_are_found_in_order() {
-        let expected = |lines: &[&str]| lines.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        let expected =
+            |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
         for (lines, absent) in [
             (&["one", "three"] as &[_], None),
             (&["o…", "…hr…", "…e…e"], Some("…e…e")),
@@ -209,7 +209,7 @@ mod tests {
             (&["t…o…"], None),
         ] {
             let lines = expected(lines);
-            assert_eq!(missing(&lines, "one\ntwo \nthree\n"), absent);
+            assert_eq!(missing_line(&lines, "one\ntwo \nthree\n"), absent);
         }
     }
 }

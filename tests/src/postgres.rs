@@ -50,11 +50,11 @@ impl TestPostgres {
 
     /// A new database with the template's content. The first caller fills the template, once per server.
     pub async fn database_from(&self, template: &Template) -> TestDatabase {
-        let template = template.provide(self).await;
+        let template = template.ensure_filled(self).await;
         TestDatabase::create(self, &template).await
     }
 
-    /// How to connect to one of its databases, as superuser.
+    /// The connection options of a database, as superuser.
     pub fn options(&self, database: &str) -> PgConnectOptions {
         let PostgresAccess { host, port, user, password } = &self.access;
         PgConnectOptions::new_without_pgpass()
@@ -71,7 +71,7 @@ impl TestPostgres {
     }
 }
 
-/// A Postgres that one test has for itself. Dropping it ends it.
+/// The Postgres server of one test. Dropping it stops the server.
 #[derive(Debug)]
 pub struct DedicatedPostgres {
     postgres: TestPostgres,
@@ -79,7 +79,7 @@ pub struct DedicatedPostgres {
 }
 
 impl DedicatedPostgres {
-    /// Controls the server.
+    /// The control of the server.
     pub fn server(&self) -> &Control {
         &self.server
     }

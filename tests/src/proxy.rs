@@ -1,20 +1,20 @@
-//! Proxies between a client and a real server. A test scripts the fate of single requests: hold, cut,
-//! delay, answer in the server's stead, or kill the client at that moment.
+//! Proxies between a client and a real server. A test scripts single requests: the proxy holds, cuts or
+//! delays them, responds instead of the server, or kills the client.
 //!
 //! Both protocols are reduced to numbered requests with a verb and a target, so that one engine
 //! ([`Script`]) serves both. A proxy runs in the test's runtime: a test that blocks its thread blocks its
 //! proxies too.
 
-mod answer;
+mod response;
 mod http;
 mod postgres;
 mod script;
 
 pub use self::{
-    answer::HttpAnswer,
     http::HttpProxy,
     postgres::PgProxy,
-    script::{At, Held, Request, Script, When},
+    response::HttpResponse,
+    script::{HeldRequests, Request, RuleBuilder, Script, TimedRuleBuilder},
 };
 
 use std::{
@@ -49,7 +49,7 @@ impl Listener {
         let port = listener.local_addr().or_fail("no port for a proxy").port();
         let serve = Arc::new(serve);
         let hang_up = Arc::new(Notify::new());
-        let told = Arc::clone(&hang_up);
+        let hang_up_signal = Arc::clone(&hang_up);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
@@ -58,7 +58,7 @@ impl Listener {
                     accepted = listener.accept() => if let Ok((stream, _)) = accepted {
                         connections.spawn(serve(stream));
                     },
-                    () = told.notified() => connections.abort_all(),
+                    () = hang_up_signal.notified() => connections.abort_all(),
                     Some(_) = connections.join_next() => {}
                 }
             }

@@ -4,13 +4,13 @@
 //!
 //! The interface resembles the [in-memory world](crate::world): [`RealWorld::round`] is one pass,
 //! one round of Crossplane, and an enrolment attempt of every booted machine. A test that runs the
-//! broker in other processes calls [`RealWorld::keep_turning`] instead.
+//! broker in other processes calls [`RealWorld::keep_simulating`] instead.
 
 mod adapters;
 mod bulk;
 mod crossplane;
-mod explaining;
-mod furniture;
+mod service_variants;
+mod fixtures;
 mod invariants;
 
 use std::collections::BTreeMap;
@@ -36,12 +36,12 @@ pub use adapters::wire;
 pub use bulk::Machine;
 pub(crate) use crossplane::written_token;
 pub use crossplane::{Behaviour, Crossplane};
-pub use furniture::Kinds;
-pub use furniture::migrated;
-pub(crate) use furniture::{fresh_project, know};
+pub use fixtures::Kinds;
+pub use fixtures::migrated;
+pub(crate) use fixtures::{insert_project, new_project_id};
 
 use crate::K;
-use crate::cluster::{Mark, TestCluster, TestNamespace};
+use crate::cluster::{LogPosition, TestCluster, TestNamespace};
 use crate::failure::OrFail;
 use crate::postgres::{TestDatabase, TestPostgres};
 use crate::rights::BrokerIdentity;
@@ -50,10 +50,10 @@ use crate::world::{operator, runner_over};
 /// The lease of a claimed resource. No test waits for its end: see [`RealWorld::expire_leases`].
 pub const LEASE: Duration = crate::world::LEASE;
 
-/// The interval of Crossplane's turns while the broker runs concurrently.
-const TURN: Duration = Duration::from_millis(100);
+/// The interval of the simulated components' turns while the broker runs concurrently.
+const TURN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Longer than any answer takes on a busy machine; only bounds a failure.
+/// Longer than any response takes on a busy machine: only a failed test reaches it.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The broker, its servers, and the simulated components.
@@ -86,8 +86,8 @@ pub struct RealWorld {
     pub agents_boot: AtomicBool,
     mesh: PgMesh,
     tokens: Mutex<Tokens>,
-    /// Where the examined part of the API server's log begins.
-    asked_since: Mutex<Mark>,
+    /// The position in the API server's log from which requests are checked.
+    audit_position: Mutex<LogPosition>,
     pool: PgPool,
     database: TestDatabase,
     namespace: TestNamespace,
@@ -102,21 +102,21 @@ impl RealWorld {
         Self::with_kinds(&TestCluster::shared().await, Kinds::shared()).await
     }
 
-    /// The same with exclusive kinds, for a test that counts requests.
-    pub async fn alone(cluster: &TestCluster) -> Self {
+    /// A world with exclusive kinds, for a test that counts requests.
+    pub async fn with_exclusive_kinds(cluster: &TestCluster) -> Self {
         Self::with_kinds(cluster, Kinds::fresh()).await
     }
 
     async fn with_kinds(cluster: &TestCluster, kinds: Kinds) -> Self {
         let database = TestPostgres::shared().await.database_from(&migrated()).await;
-        let project: ProjectId = fresh_project();
+        let project: ProjectId = new_project_id();
         kinds.install(cluster).await;
         kinds.publish(database.pool(), project).await;
         let home = cluster.namespace_named(namespace(project).as_str()).await;
         let admin = cluster.admin().await;
         let user = format!("broker-{project}");
         let broker = kinds.broker(cluster, &user, home.name()).await;
-        let pool = database.trusting_pool();
+        let pool = database.pool_like_binary();
         let (parts, cache) = adapters::parts(&pool, broker.client.clone(), config("replica-1"));
         Self {
             service: parts.service,
@@ -127,7 +127,7 @@ impl RealWorld {
             crossplane: Arc::new(Crossplane::new(&admin, home.name(), &kinds)),
             mesh: PgMesh::new(pool.clone()),
             tokens: Mutex::default(),
-            asked_since: Mutex::new(cluster.audit_log().mark()),
+            audit_position: Mutex::new(cluster.audit_log().mark()),
             agents_boot: AtomicBool::new(true),
             cluster: cluster.clone(),
             admin,
@@ -175,7 +175,7 @@ impl RealWorld {
     ///
     /// # Errors
     ///
-    /// As the service.
+    /// The errors of the service.
     pub async fn declare(&self, declaration: &Declaration) -> Result<ProvisionedResource, Error> {
         self.service.provision(&operator(), declaration).await
     }
@@ -189,11 +189,11 @@ impl RealWorld {
     ///
     /// # Errors
     ///
-    /// As the pass.
+    /// The errors of the pass.
     pub async fn round(&self, id: ProvisionedResourceId) -> Result<PassResult, Error> {
-        let passed = self.reconciler.reconcile(id).await;
+        let result = self.reconciler.reconcile(id).await;
         self.turn().await;
-        passed
+        result
     }
 
     /// One turn of every simulated component.
@@ -206,13 +206,13 @@ impl RealWorld {
 
     /// Repeats the turns until the returned value is dropped.
     #[must_use]
-    pub fn keep_turning(self: &Arc<Self>) -> JoinSet<()> {
+    pub fn keep_simulating(self: &Arc<Self>) -> JoinSet<()> {
         let world = Arc::clone(self);
         let mut turning = JoinSet::new();
         turning.spawn(async move {
             loop {
                 world.turn().await;
-                tokio::time::sleep(TURN).await;
+                tokio::time::sleep(TURN_INTERVAL).await;
             }
         });
         turning
@@ -222,7 +222,7 @@ impl RealWorld {
     ///
     /// # Panics
     ///
-    /// When it does not get there, or a pass fails on the way.
+    /// When the resource does not reach the phase, or a pass fails.
     pub async fn until(&self, id: ProvisionedResourceId, phase: Phase) -> ProvisionedResource {
         for _ in 0..K {
             self.round(id).await.or_fail("a pass failed");
@@ -231,9 +231,9 @@ impl RealWorld {
                 return resource;
             }
         }
-        let (now, standing) =
+        let (found, objects) =
             (self.get(id).await.phase(), self.crossplane.existing_objects().await);
-        panic!("the resource is in {now} after {K} rounds, not in {phase}: {standing:?}");
+        panic!("the resource is in {found} after {K} rounds, not in {phase}: {objects:?}");
     }
 
     /// Declares a resource and brings it into a phase of convergence.
@@ -264,7 +264,7 @@ impl RealWorld {
         self.runner_with(&self.ports, config("runner"))
     }
 
-    /// The same, with other ports and another configuration.
+    /// Like [`runner`](Self::runner), with other ports and another configuration.
     #[must_use]
     pub fn runner_with(&self, ports: &Ports, config: BrokerConfig) -> Runner {
         let relay = Relay::new(self.ports.clone(), config.clone()).or_fail("a relay");
@@ -318,8 +318,7 @@ impl RealWorld {
     }
 }
 
-/// A replica's configuration, with deadlines that no test reaches: the servers share two cores with everything else, and
-/// the default deadlines are for machines that do not.
+/// A replica's configuration with deadlines that no test reaches: the servers share two cores with the tests.
 #[must_use]
 pub fn config(replica: &str) -> BrokerConfig {
     let mut config = crate::world::config(replica);

@@ -26,12 +26,12 @@ pub type Right = (String, String, String);
 /// and tests share a cluster.
 const PREFIX: &str = "plexsphere-provisioning-broker";
 
-/// Where an identity may write.
-enum Reach {
-    /// In the namespaces that it was admitted to, as the generated roles require.
-    Admitted,
-    /// In every namespace, absent ones included.
-    Everywhere,
+/// How the writer role of an identity is bound.
+enum WriterBinding {
+    /// In each namespace that the identity is admitted to, as the generated roles require.
+    PerNamespace,
+    /// In the whole cluster, including absent namespaces.
+    ClusterWide,
 }
 
 /// An identity with generated roles and nothing else.
@@ -41,7 +41,7 @@ pub struct BrokerIdentity {
     /// Its user name on the API server.
     pub user: String,
     admin: Client,
-    reach: Reach,
+    writer_binding: WriterBinding,
     /// Its roles, by name.
     roles: Mutex<BTreeMap<String, ClusterRole>>,
 }
@@ -49,19 +49,23 @@ pub struct BrokerIdentity {
 impl BrokerIdentity {
     /// An identity without any right.
     pub async fn new(cluster: &TestCluster, user: impl Into<String>) -> Self {
-        Self::reaching(Reach::Admitted, cluster, user.into()).await
+        Self::with_binding(WriterBinding::PerNamespace, cluster, user.into()).await
     }
 
-    /// An identity without any right, whose writer is bound cluster-wide when it is granted. For
+    /// An identity without any right, whose writer role is bound cluster-wide when it is granted. For
     /// tests of writes to an absent namespace: a `RoleBinding` cannot exist there, and without one
-    /// the API server answers "forbidden" before it checks the namespace.
-    pub async fn everywhere(cluster: &TestCluster, user: impl Into<String>) -> Self {
-        Self::reaching(Reach::Everywhere, cluster, user.into()).await
+    /// the API server responds "forbidden" before it checks the namespace.
+    pub async fn with_cluster_wide_writer(cluster: &TestCluster, user: impl Into<String>) -> Self {
+        Self::with_binding(WriterBinding::ClusterWide, cluster, user.into()).await
     }
 
-    async fn reaching(reach: Reach, cluster: &TestCluster, user: String) -> Self {
+    async fn with_binding(
+        writer_binding: WriterBinding,
+        cluster: &TestCluster,
+        user: String,
+    ) -> Self {
         let (admin, client) = (cluster.admin().await, cluster.identity(&user).await);
-        Self { client, user, admin, reach, roles: Mutex::default() }
+        Self { client, user, admin, writer_binding, roles: Mutex::default() }
     }
 
     /// Installs generated roles under another prefix and waits until the API server enforces them. The writer is bound
@@ -102,14 +106,17 @@ impl BrokerIdentity {
 
     /// All rights of its roles.
     #[must_use]
-    pub fn granted(&self) -> BTreeSet<Right> {
+    pub fn granted_rights(&self) -> BTreeSet<Right> {
         self.roles().values().flat_map(rights).collect()
     }
 
-    /// Whether the API server lets it do this in a namespace.
-    pub async fn may(&self, (group, resource, verb): &Right, namespace: Option<&str>) -> bool {
-        // The admin client asks, so that the audit log does not count it as a request of the
-        // adapter.
+    /// Whether the API server grants the identity a right in a namespace.
+    pub async fn is_allowed(
+        &self,
+        (group, resource, verb): &Right,
+        namespace: Option<&str>,
+    ) -> bool {
+        // With the admin client, so that the audit log has no additional request of the identity.
         let reviews = Api::<SubjectAccessReview>::all(self.admin.clone());
         let review = json!({
             "metadata": {},
@@ -118,16 +125,17 @@ impl BrokerIdentity {
             }},
         });
         let review = serde_json::from_value(review).or_fail("a review");
-        let answer = reviews.create(&PostParams::default(), &review).await.or_fail("a review");
-        answer.status.is_some_and(|status| status.allowed)
+        let reviewed = reviews.create(&PostParams::default(), &review).await;
+        let reviewed = reviewed.or_fail("cannot review a right");
+        reviewed.status.is_some_and(|status| status.allowed)
     }
 
-    /// The API server enforces a role a moment after it was stored.
+    /// Waits until the API server enforces a role, which happens some time after the role is stored.
     async fn wait_until_enforced(&self, role: &ClusterRole, namespace: Option<&str>) {
         let rights = rights(role);
         let waits = rights.iter().map(|right| {
             until(format!("{right:?} to be allowed"), move || async move {
-                self.may(right, namespace).await.then_some(())
+                self.is_allowed(right, namespace).await.then_some(())
             })
         });
         join_all(waits).await;
@@ -146,9 +154,9 @@ impl BrokerIdentity {
     }
 
     fn is_bound_by_namespace(&self, role: &ClusterRole) -> bool {
-        match self.reach {
-            Reach::Admitted => is_writer(role),
-            Reach::Everywhere => false,
+        match self.writer_binding {
+            WriterBinding::PerNamespace => is_writer(role),
+            WriterBinding::ClusterWide => false,
         }
     }
 

@@ -1,4 +1,4 @@
-//! The servers that all tests share: those of the surrounding run, or else this process's own.
+//! The servers that all tests share: those of the surrounding run, or else servers of this process.
 
 use std::{
     path::{Path, PathBuf},
@@ -25,7 +25,7 @@ pub(crate) async fn servers() -> &'static Description {
 /// The server binaries, for a dedicated server.
 pub(crate) fn tools() -> Tools {
     if let Some(directory) = std::env::var_os(SERVERS_VARIABLE) {
-        end_with_the_run(PathBuf::from(directory));
+        exit_when_run_ends(PathBuf::from(directory));
     }
     Tools::find().or_fail("the servers cannot start")
 }
@@ -43,13 +43,13 @@ fn find_or_start() -> Result<&'static Description, &'static str> {
 fn attach(directory: &Path) -> Result<Description, String> {
     let description = Description::read(directory)
         .map_err(|error| format!("{SERVERS_VARIABLE}: {}", one_line(&*error)))?;
-    end_with_the_run(directory.to_owned());
+    exit_when_run_ends(directory.to_owned());
     Ok(description)
 }
 
-/// A killed run cannot stop this process, which could then only fail slowly without servers.
-/// Servers that this process started have their own reapers.
-fn end_with_the_run(directory: PathBuf) {
+/// Exits this process when the run ends: without servers its tests would only fail slowly. Reapers end the
+/// servers that this process started.
+fn exit_when_run_ends(directory: PathBuf) {
     static WATCHING: Once = Once::new();
     WATCHING.call_once(|| {
         std::thread::spawn(move || {
@@ -62,8 +62,8 @@ fn end_with_the_run(directory: PathBuf) {
 
 fn start() -> Result<Description, String> {
     // A static is never dropped: the servers live as long as this process, and a reaper ends them.
-    static OWN: OnceLock<SharedServers> = OnceLock::new();
+    static OWN_SERVERS: OnceLock<SharedServers> = OnceLock::new();
     let tools = Tools::find().map_err(|error| one_line(&*error))?;
     let servers = start_shared(&tools).map_err(|error| one_line(&*error))?;
-    Ok(OWN.get_or_init(|| servers).description())
+    Ok(OWN_SERVERS.get_or_init(|| servers).description())
 }

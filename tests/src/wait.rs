@@ -1,4 +1,4 @@
-//! Polling for conditions that nothing announces.
+//! Polling for conditions without a notification.
 
 use std::{
     fmt::Display,
@@ -8,32 +8,31 @@ use std::{
 
 const POLL: Duration = Duration::from_millis(20);
 
-/// Longer than anything takes on a machine that is busy with other builds. It only bounds a
-/// failure.
+/// Longer than any condition takes on a busy machine: only a failed test reaches it.
 const TIMEOUT: Duration = Duration::from_mins(5);
 
-/// Polls until there is an answer.
+/// Polls until the result is `Some`.
 ///
 /// # Panics
 ///
-/// When there is none after five minutes.
-pub async fn until<T, F>(what: impl Display, mut ask: impl FnMut() -> F) -> T
+/// After five minutes.
+pub async fn until<T, F>(what: impl Display, mut poll: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,
 {
-    let answer = until_or(&mut ask).await;
-    answer.unwrap_or_else(|| panic!("no result after {} s: {what}", TIMEOUT.as_secs()))
+    let result = until_or(&mut poll).await;
+    result.unwrap_or_else(|| panic!("no result after {} s: {what}", TIMEOUT.as_secs()))
 }
 
-/// The same for a caller with its own error message: `None` after five minutes.
-pub(crate) async fn until_or<T, F>(mut ask: impl FnMut() -> F) -> Option<T>
+/// Like [`until`], for a caller with its own error message: `None` after five minutes.
+pub(crate) async fn until_or<T, F>(mut poll: impl FnMut() -> F) -> Option<T>
 where
     F: Future<Output = Option<T>>,
 {
     let started = Instant::now();
     while started.elapsed() < TIMEOUT {
-        if let Some(answer) = ask().await {
-            return Some(answer);
+        if let Some(result) = poll().await {
+            return Some(result);
         }
         tokio::time::sleep(POLL).await;
     }

@@ -4,7 +4,7 @@
 //! Time advances only when a test advances it, and nothing happens without a call: [`World::round`]
 //! is one pass, one round of Crossplane, and an enrolment attempt of every booted machine.
 
-mod explaining;
+mod service_variants;
 mod wiring;
 
 use std::sync::Arc;
@@ -36,7 +36,7 @@ use broker_testkit::faults::{FaultPlan, Faults};
 use secrecy::ExposeSecret;
 use tokio::sync::oneshot;
 
-pub use explaining::decorated_service;
+pub use service_variants::decorated_service;
 pub(crate) use wiring::in_mode;
 pub use wiring::{config, config_with, xrd_document, xrd_of};
 
@@ -53,7 +53,7 @@ pub const SIZED: u128 = 0xb3;
 pub const LEASE: Duration = Duration::from_mins(1);
 
 /// The seed of the tokens' plaintexts.
-const TOKENS: u32 = 7;
+const TOKEN_SEED: u32 = 7;
 
 /// The broker and its in-memory collaborators.
 pub struct World {
@@ -75,7 +75,7 @@ pub struct World {
     pub ports: Ports,
     /// The injected faults, and the number of calls.
     pub faults: Faults,
-    honest: Ports,
+    fault_free_ports: Ports,
     mode: Mode,
     /// One replica's reconciler.
     pub reconciler: Reconciler,
@@ -100,44 +100,45 @@ impl World {
         Self::in_mode(Mode::Live)
     }
 
-    /// The same, with a reconciler in another mode.
+    /// Like [`new`](Self::new), with a reconciler in another mode.
     #[must_use]
     pub fn in_mode(mode: Mode) -> Self {
-        Self::built(mode, FaultPlan::none(), TOKENS)
+        Self::build(mode, FaultPlan::none(), TOKEN_SEED)
     }
 
-    /// The same, with faults for the reconciler and the relay. Callers of the service and other
+    /// Like [`new`](Self::new), with faults for the reconciler and the relay. Callers of the service and other
     /// [replicas](Self::replica) are not affected.
     #[must_use]
     pub fn with_faults(plan: FaultPlan) -> Self {
-        Self::built(Mode::Live, plan, TOKENS)
+        Self::build(Mode::Live, plan, TOKEN_SEED)
     }
 
-    /// The same, with tokens from another seed: two such worlds share no plaintext.
+    /// Like [`with_faults`](Self::with_faults), with tokens from another seed: worlds with different seeds
+    /// share no plaintext.
     #[must_use]
     pub fn with_tokens(plan: FaultPlan, seed: u32) -> Self {
-        Self::built(Mode::Live, plan, seed)
+        Self::build(Mode::Live, plan, seed)
     }
 
-    fn built(mode: Mode, plan: FaultPlan, seed: u32) -> Self {
+    fn build(mode: Mode, plan: FaultPlan, seed: u32) -> Self {
         let identity = ClusterId::new("kube-system-uid").expect("a cluster's id");
         let adapters = MemoryAdapters::new(seed, second(0), identity);
         let ports = adapters.ports();
         let faults = Faults::new(plan);
         let decorated = decorated_service(&ports, &faults);
-        let built = |ports: &Ports, config| {
+        let build = |ports: &Ports, config| {
             let builder = Broker::configured(config).ports(ports.clone());
             builder.parts().expect("a configuration that works")
         };
-        let replica = built(&decorated, in_mode("replica-1", mode));
+        let replica = build(&decorated, in_mode("replica-1", mode));
         let MemoryAdapters { clock, store, cluster, tokens, mesh, neighbours, sink, ids: _ } =
             adapters;
         let world = Self {
-            service: built(&ports, config("service")).service,
+            service: build(&ports, config("service")).service,
             reconciler: replica.reconciler,
             sweeper: replica.sweeper,
             ports: replica.ports,
-            honest: ports,
+            fault_free_ports: ports,
             faults,
             mode,
             clock,
@@ -149,11 +150,11 @@ impl World {
             sink,
             agents_boot: AtomicBool::new(true),
         };
-        world.furnish();
+        world.add_fixtures();
         world
     }
 
-    fn furnish(&self) {
+    fn add_fixtures(&self) {
         let provider = Provider::new("hetzner").expect("a provider's name");
         self.neighbours.add_cloud(CloudView::new(id(0xc0), provider, r#"{"region":"eu-1"}"#));
         self.neighbours.add_credential(CredentialView::new(id(4), id(0xc0), "kv", "team/hetzner"));
@@ -219,7 +220,7 @@ impl World {
     ///
     /// # Errors
     ///
-    /// As the service.
+    /// The errors of the service.
     pub async fn declare(&self, declaration: &Declaration) -> Result<ProvisionedResource, Error> {
         self.service.provision(&operator(), declaration).await
     }
@@ -246,20 +247,20 @@ impl World {
     ///
     /// # Errors
     ///
-    /// As the pass.
+    /// The errors of the pass.
     pub async fn round(&self, id: ProvisionedResourceId) -> Result<PassResult, Error> {
-        let passed = self.reconciler.reconcile(id).await;
+        let result = self.reconciler.reconcile(id).await;
         self.clock.advance(Duration::from_secs(1));
         self.cluster.tick();
         self.boot_agents();
-        passed
+        result
     }
 
     /// Rounds until the resource is in a phase and a further round leaves it there.
     ///
     /// # Panics
     ///
-    /// When it does not get there, or a pass fails on the way.
+    /// When the resource does not reach the phase, or a pass fails.
     pub async fn until(&self, id: ProvisionedResourceId, phase: Phase) -> ProvisionedResource {
         for _ in 0..K {
             self.round(id).await.expect("a pass without a fault succeeds");
@@ -315,17 +316,17 @@ impl World {
         self.runner_with(in_mode("replica-1", self.mode))
     }
 
-    /// The same with another configuration.
+    /// Like [`runner`](Self::runner), with another configuration.
     #[must_use]
     pub fn runner_with(&self, config: BrokerConfig) -> Runner {
         self.try_runner(config).expect("a configuration that works")
     }
 
-    /// The same for an invalid configuration.
+    /// Like [`runner_with`](Self::runner_with), for an invalid configuration.
     ///
     /// # Errors
     ///
-    /// As the runner.
+    /// The errors of the runner.
     pub fn try_runner(&self, config: BrokerConfig) -> Result<Runner, ConfigError> {
         runner_over(&self.ports, self.relay(), config)
     }
@@ -349,19 +350,20 @@ impl World {
         self.relay_to(Arc::new(self.sink.clone()))
     }
 
-    /// The same, with another sink.
+    /// Like [`relay`](Self::relay), with another sink.
     #[must_use]
     pub fn relay_to(&self, sink: Arc<dyn EventSink>) -> Relay {
-        let outbox = self.faults.around(Arc::clone(&self.honest.outbox));
-        let sink = self.faults.around(sink);
-        let ports = Ports { outbox, sink, ..self.honest.clone() };
+        let outbox = self.faults.wrap(Arc::clone(&self.fault_free_ports.outbox));
+        let sink = self.faults.wrap(sink);
+        let ports = Ports { outbox, sink, ..self.fault_free_ports.clone() };
         Relay::new(ports, config("relay")).expect("a claim that covers a delivery")
     }
 
     /// The relay of another replica, without faults.
     #[must_use]
     pub fn other_relay(&self) -> Relay {
-        Relay::new(self.honest.clone(), config("relay")).expect("a claim that covers a delivery")
+        Relay::new(self.fault_free_ports.clone(), config("relay"))
+            .expect("a claim that covers a delivery")
     }
 
     /// Another facade over this world, with its own faults.
@@ -370,7 +372,7 @@ impl World {
         self.service_under(plan).0
     }
 
-    /// Replaces collaborators of the reconciler.
+    /// Replaces ports of the reconciler.
     pub fn rewire(&mut self, rewire: impl FnOnce(&mut Ports)) {
         rewire(&mut self.ports);
         let builder = Broker::configured(in_mode("replica-1", self.mode)).ports(self.ports.clone());
@@ -384,22 +386,22 @@ impl World {
         self.replica_in_mode(name, self.mode)
     }
 
-    /// The same, with other collaborators.
+    /// Like [`replica`](Self::replica), with other ports.
     #[must_use]
     pub fn replica_with(&self, name: &str, rewire: impl FnOnce(&mut Ports)) -> Reconciler {
-        let mut ports = self.honest.clone();
+        let mut ports = self.fault_free_ports.clone();
         rewire(&mut ports);
         Reconciler::new(ports, in_mode(name, self.mode))
     }
 
-    /// The same, in another mode.
+    /// Like [`replica`](Self::replica), in another mode.
     #[must_use]
     pub fn replica_in_mode(&self, name: &str, mode: Mode) -> Reconciler {
-        Reconciler::new(self.honest.clone(), in_mode(name, mode))
+        Reconciler::new(self.fault_free_ports.clone(), in_mode(name, mode))
     }
 
-    /// One pass over each, then one round of Crossplane and of the booted machines. Returns the
-    /// errors.
+    /// One pass over each resource, then one round of Crossplane and of the booted machines. Returns
+    /// the errors of the passes.
     pub async fn round_of(&self, ids: &[ProvisionedResourceId]) -> Vec<Error> {
         let mut failed = Vec::new();
         for id in ids {
@@ -418,9 +420,9 @@ impl World {
 
     /// Advances clock, Crossplane and agents by one step.
     pub async fn let_time_pass(&self) {
-        let a_bit = Duration::from_millis(250);
-        tokio::time::sleep(a_bit).await;
-        self.clock.advance(a_bit);
+        let step = Duration::from_millis(250);
+        tokio::time::sleep(step).await;
+        self.clock.advance(step);
         self.cluster.tick();
         self.boot_agents();
     }
@@ -455,8 +457,8 @@ pub(crate) fn runner_over(
     relay: Relay,
     config: BrokerConfig,
 ) -> Result<Runner, ConfigError> {
-    let wired = Broker::configured(config).ports(ports.clone()).parts()?;
-    Runner::new(wired.reconciler, wired.sweeper, relay)
+    let assembled = Broker::configured(config).ports(ports.clone()).parts()?;
+    Runner::new(assembled.reconciler, assembled.sweeper, relay)
 }
 
 /// The world's one Project.
@@ -488,16 +490,16 @@ fn caller(name: &str, scope: AccessScope) -> RequestContext {
     RequestContext::new(actor, scope, CorrelationId::new("test").expect("an id"))
 }
 
-/// Runs a runner concurrently with `story` and stops it afterwards.
-pub async fn background<T>(runner: Runner, story: impl Future<Output = T>) -> T {
+/// Runs a runner concurrently with `scenario` and stops it afterwards.
+pub async fn background<T>(runner: Runner, scenario: impl Future<Output = T>) -> T {
     let (stop, stopped) = oneshot::channel::<()>();
     let running = runner.run(async move { drop(stopped.await) });
-    let told = async {
-        let told = story.await;
+    let stopping_scenario = async {
+        let result = scenario.await;
         drop(stop);
-        told
+        result
     };
-    let (ended, told) = tokio::join!(running, told);
-    ended.expect("a runner that starts");
-    told
+    let (ended, result) = tokio::join!(running, stopping_scenario);
+    ended.expect("the runner starts");
+    result
 }

@@ -11,16 +11,16 @@
 mod crossplane {
     mod composition;
     mod connection;
-    mod crowd;
+    mod scale;
     mod disturbances;
-    mod lives;
+    mod lifetimes;
     mod nested;
     mod replay;
     mod shell;
     mod teardown;
     mod withdrawal;
 
-    fn required(slug: &str) -> &'static [&'static str] {
+    fn required_parameters(slug: &str) -> &'static [&'static str] {
         match slug {
             "sample-machine" => &["size=small"],
             "sample-database" => &["engine=postgres", "storage.gib=1"],
@@ -30,7 +30,9 @@ mod crossplane {
 
     fn is_ready(xr: &kube::api::DynamicObject) -> bool {
         let conditions = xr.data.pointer("/status/conditions").and_then(|all| all.as_array());
-        let ready = |one: &&serde_json::Value| one["type"] == "Ready" && one["status"] == "True";
-        conditions.into_iter().flatten().any(|one| ready(&one))
+        let is_true = |condition: &serde_json::Value| {
+            condition["type"] == "Ready" && condition["status"] == "True"
+        };
+        conditions.into_iter().flatten().any(is_true)
     }
 }

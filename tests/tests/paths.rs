@@ -1,42 +1,42 @@
 //! Every path of a resource's lifetime, end to end in memory. [`every_path!`] makes a test of each.
 
-#[path = "paths/down.rs"]
-mod down;
-#[path = "paths/up.rs"]
-mod up;
+#[path = "paths/teardown.rs"]
+mod teardown;
+#[path = "paths/converge.rs"]
+mod converge;
 #[path = "paths/waiting.rs"]
 mod waiting;
 
 use broker_domain::{Phase, ProvisionedResource, ProvisionedResourceId};
 use broker_tests::world::{World, operator};
 
-pub(crate) use down::*;
-pub(crate) use up::*;
+pub(crate) use converge::*;
+pub(crate) use teardown::*;
 pub(crate) use waiting::*;
 
 async fn request_deletion(world: &World, id: ProvisionedResourceId) -> ProvisionedResource {
     world.service.deprovision(&operator(), id).await.unwrap()
 }
 
-fn delete_by_hand(world: &World, resource: &ProvisionedResource) {
+fn delete_xr_as_another_party(world: &World, resource: &ProvisionedResource) {
     world.cluster.delete_in_background(&world.xr(resource));
     world.cluster.settle(5);
 }
 
-/// Rounds until the resource is in a phase, possibly none.
+/// Runs passes until the resource is in the phase.
 async fn rounds_until(world: &World, id: ProvisionedResourceId, phase: Phase) {
     while world.get(id).await.phase() != phase {
         world.round(id).await.unwrap();
     }
 }
 
-async fn story(world: &World, id: ProvisionedResourceId) -> Vec<&'static str> {
-    let lines = world.ports.repository.history(id).await.unwrap();
-    lines.into_iter().map(|line| line.entry.action.as_str()).collect()
+async fn audited_actions(world: &World, id: ProvisionedResourceId) -> Vec<&'static str> {
+    let records = world.ports.repository.history(id).await.unwrap();
+    records.into_iter().map(|record| record.entry.action.as_str()).collect()
 }
 
-async fn times(world: &World, id: ProvisionedResourceId, action: &str) -> usize {
-    story(world, id).await.into_iter().filter(|done| *done == action).count()
+async fn count_audited(world: &World, id: ProvisionedResourceId, action: &str) -> usize {
+    audited_actions(world, id).await.into_iter().filter(|audited| *audited == action).count()
 }
 
 /// One test per path, each in the world that the expression creates.
@@ -44,30 +44,30 @@ macro_rules! every_path {
     ($world:expr) => {
         every_path!(@ $world;
             // convergence
-            a_node_comes_up_and_enrols,
-            a_standalone_resource_comes_up_without_a_token,
-            required_parameters_are_kept_and_rendered,
+            node_becomes_ready_and_enrols,
+            standalone_resource_becomes_ready_without_a_token,
+            required_parameters_are_stored_and_rendered,
             lost_xr_of_a_standalone_resource_is_recreated,
             lost_xr_of_a_node_is_recreated,
-            an_enrolled_node_is_replaced_by_a_new_one_with_a_new_token,
-            drift_is_repaired_and_the_injected_token_kept,
+            lost_enrolled_node_is_replaced_with_a_new_token,
+            drift_repair_keeps_the_injected_token,
             // waiting
-            a_namespace_that_is_not_ready_is_waited_for,
+            pass_waits_for_an_unready_namespace,
             an_expired_token_is_not_replaced,
-            a_lost_node_is_waited_for_and_gets_no_second_token,
+            lost_node_gets_no_second_token,
             unassigned_credential_is_refused_as_absent,
-            retry_is_idempotent_and_its_request_id_is_taken,
-            a_paused_resource_is_not_worked_on,
+            retry_returns_the_first_resource,
+            paused_resource_gets_no_pass,
             xr_with_another_token_ends_the_pass_without_error,
             // teardown
-            a_terminal_failure_is_retained_until_it_is_deleted,
-            a_terminal_failure_is_rolled_back,
-            xr_deleted_by_another_party_keeps_a_failure,
-            deletion_is_possible_in_every_phase,
+            terminal_failure_is_retained_until_deletion,
+            terminal_failure_is_rolled_back,
+            failure_survives_the_deletion_of_its_xr,
+            deletion_in_every_phase_leaves_no_object,
             repeated_deletion_request_changes_nothing,
-            xr_deleted_by_another_party_in_teardown_stays_deleted,
-            the_provider_config_goes_last,
-            abandoned_resource_is_left_alone,
+            xr_deleted_during_teardown_is_not_recreated,
+            provider_config_is_deleted_last,
+            abandoned_resource_gets_no_pass,
             audit_lists_every_action,
         );
     };

@@ -171,8 +171,8 @@ pub(crate) struct SimulateArguments {
 #[derive(Args, Debug)]
 pub(crate) struct ProveArguments {
     /// Run only these checks.
-    #[arg(value_name = "WHAT")]
-    pub(crate) what: Vec<What>,
+    #[arg(value_name = "CHECK")]
+    pub(crate) checks: Vec<ProofCheck>,
     /// Use the big counts.
     #[arg(long)]
     pub(crate) nightly: bool,
@@ -183,7 +183,7 @@ pub(crate) struct ProveArguments {
 
 /// A proof check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum What {
+pub(crate) enum ProofCheck {
     /// The model check: every order of events, over the real decisions.
     Model,
     /// The simulation: many seeded runs of the whole broker in memory, with faults.
@@ -216,12 +216,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let task = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli.task,
         Err(usage) => {
-            // Standard output or error itself failed, so the error is lost.
+            // If the output fails, nothing can report it.
             let _ = usage.print();
             return ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2));
         }
     };
-    match perform(&task) {
+    match run_task(&task) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {}", one_line(&*error));
@@ -230,7 +230,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn perform(task: &Task) -> Result<()> {
+fn run_task(task: &Task) -> Result<()> {
     match task {
         Task::Setup(arguments) => setup(arguments),
         Task::Test(arguments) => test::run(arguments),
@@ -280,7 +280,7 @@ fn up(UpArguments { crossplane, catalog }: &UpArguments) -> Result<()> {
     let checkout = Checkout {
         target: workspace.target(),
         catalog: catalog.as_ref().unwrap_or(&samples),
-        again: catalog.is_some(),
+        reinstall: catalog.is_some(),
         build: &build,
         program: &program,
     };

@@ -15,14 +15,14 @@ use crate::workspace::Workspace;
 
 /// A file that is generated from the code.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Generated {
+pub(crate) struct GeneratedFile {
     /// Relative to the workspace's root.
     pub(crate) path: &'static str,
     pub(crate) content: String,
 }
 
 /// Every generated file.
-pub(crate) fn generated(workspace: &Workspace) -> Result<Vec<Generated>> {
+pub(crate) fn generated(workspace: &Workspace) -> Result<Vec<GeneratedFile>> {
     let mut all = broker::pages(workspace)?;
     let mutations = mutations::page(workspace.root())?;
     all.extend([metrics::page(), mutations, state_machine::page()]);
@@ -32,7 +32,7 @@ pub(crate) fn generated(workspace: &Workspace) -> Result<Vec<Generated>> {
 /// Writes the stale files.
 pub(crate) fn write() -> Result<()> {
     let workspace = Workspace::load()?;
-    let pages = generated(&workspace)?.into_iter().map(|it| (it.path.to_owned(), it.content));
+    let pages = generated(&workspace)?.into_iter().map(|file| (file.path.to_owned(), file.content));
     for (path, content) in pages.chain(surface::listings(&workspace)?) {
         let file = workspace.root().join(&path);
         let is_current = fs::read_to_string(&file).is_ok_and(|text| text == content);

@@ -4,10 +4,10 @@
 //! counts. The sixth applies mutation patches and expects a test to fail; without `--nightly` it only verifies that the
 //! patches apply.
 
-mod lab;
+mod runner;
 pub(crate) mod page;
 mod mutations;
-mod scratch;
+mod source_copy;
 pub(crate) mod variant;
 
 use std::io;
@@ -16,39 +16,47 @@ use anyhow::{Context as _, Result, ensure};
 use broker_test_servers::servers::SharedServers;
 use broker_test_servers::tools::{Tools, cloud_init_schema};
 
-use crate::cli::{ProveArguments, What};
-use crate::test::{NIGHTLY, Suite, binaries, start, watch};
+use crate::cli::{ProofCheck, ProveArguments};
+use crate::test::{NIGHTLY, Suite, binaries, run_tests, start};
 use crate::tidy;
 use crate::workspace::Workspace;
-use page::{IN_FULL, Row, SHARE};
+use page::{NIGHTLY_TABLE, NORMAL_TABLE, Row};
 
 /// The mark of a line with a case count.
 const MARK: &str = "proof: ";
 
 /// A check, its title, and its tests: target and part of the name.
-type Check = (What, &'static str, &'static [(&'static str, &'static str)]);
+type Check = (ProofCheck, &'static str, &'static [(&'static str, &'static str)]);
 
 /// Every check, in the order of the report.
 pub(crate) const CHECKS: [Check; 6] = [
-    (What::Model, "model check", &[("proof", "model::")]),
-    (What::Simulation, "simulation", &[("proof", "simulation::")]),
-    (What::Matrix, "fault matrix", &[("proof", "matrix::")]),
-    (What::Oracle, "differential oracle", &[("servers", "servers::oracle::")]),
-    (What::SecretLeaks, "secret leaks", &[("proof", "secret_leaks::"), ("servers", "::canary::")]),
-    (What::Mutations, "mutations", &[]),
+    (ProofCheck::Model, "model check", &[("proof", "model::")]),
+    (ProofCheck::Simulation, "simulation", &[("proof", "simulation::")]),
+    (ProofCheck::Matrix, "fault matrix", &[("proof", "matrix::")]),
+    (ProofCheck::Oracle, "differential oracle", &[("servers", "servers::oracle::")]),
+    (
+        ProofCheck::SecretLeaks,
+        "secret leaks",
+        &[("proof", "secret_leaks::"), ("servers", "::secret_leaks::")],
+    ),
+    (ProofCheck::Mutations, "mutations", &[]),
 ];
 
 /// Runs the selected checks, prints a table and updates the page.
 pub(crate) fn run(arguments: &ProveArguments) -> Result<()> {
-    let ProveArguments { what, nightly, variants } = arguments;
-    let wanted: Vec<_> =
-        CHECKS.into_iter().filter(|(it, ..)| what.is_empty() || what.contains(it)).collect();
-    let needs = |target| wanted.iter().any(|check| check.2.iter().any(|(name, _)| *name == target));
+    let ProveArguments { checks, nightly, variants } = arguments;
+    let selected: Vec<_> = CHECKS
+        .into_iter()
+        .filter(|(check, ..)| checks.is_empty() || checks.contains(check))
+        .collect();
+    let needs =
+        |target| selected.iter().any(|check| check.2.iter().any(|(name, _)| *name == target));
     let workspace = Workspace::load()?;
-    // Without these, the check only verifies that the patches apply.
+    // Otherwise the check `mutations` only verifies that the patches apply.
     let builds_variants = *nightly || !variants.is_empty();
-    let breaks = builds_variants && wanted.iter().any(|(what, ..)| *what == What::Mutations);
-    let servers = (needs("servers") || breaks).then(|| {
+    let runs_mutations =
+        builds_variants && selected.iter().any(|(check, ..)| *check == ProofCheck::Mutations);
+    let servers = (needs("servers") || runs_mutations).then(|| {
         let tools = Tools::find_or_build()?;
         cloud_init_schema()?;
         start(&tools)
@@ -64,70 +72,70 @@ pub(crate) fn run(arguments: &ProveArguments) -> Result<()> {
     if needs("servers") || (!nightly && needs("proof")) {
         tests.extend(binaries(&workspace, &[])?);
     }
-    let (mut report, mut complaints) = (Vec::new(), Vec::new());
-    for selected in wanted {
-        let (what, title, _) = selected;
-        let (cases, found) = if what == What::Mutations {
-            let (tried, how, survived) = if builds_variants {
+    let (mut report, mut problems) = (Vec::new(), Vec::new());
+    for selected_check in selected {
+        let (kind, title, _) = selected_check;
+        let (cases, found) = if kind == ProofCheck::Mutations {
+            let (tried, result, survived) = if builds_variants {
                 // Mutation patches must be caught by the normal counts.
                 let (tried, survived) = mutations::run(&workspace, variants, &environment)?;
                 (tried, "all caught", survived)
             } else {
-                let (variants, unfit) = tidy::variants_fit(workspace.root())?;
-                (variants, "all apply cleanly", unfit)
+                let (patches, not_applying) = tidy::check_patches(workspace.root())?;
+                (patches, "all apply cleanly", not_applying)
             };
             let found = survived.len();
-            complaints.extend(survived);
-            (format!("{tried} mutation patches, {how}"), found)
+            problems.extend(survived);
+            (format!("{tried} mutation patches, {result}"), found)
         } else {
-            check(&selected, &tests, &environment, *nightly)?
+            run_check(&selected_check, &tests, &environment, *nightly)?
         };
         report.push(format!("{title}: {found} found in {cases}"));
         if found > 0 {
-            complaints.push(format!("{title}: {found} found"));
+            problems.push(format!("{title}: {found} found"));
         } else if variants.is_empty() {
-            // Written at once: the next check may take all night and may be interrupted.
-            let table = if *nightly { IN_FULL } else { SHARE };
-            let row = Row { what: title.to_owned(), cases, found: found.to_string() };
+            // Written now, because the next check may take all night or be interrupted.
+            let table = if *nightly { NIGHTLY_TABLE } else { NORMAL_TABLE };
+            let row = Row { check: title.to_owned(), cases, found: found.to_string() };
             page::update(workspace.root(), table, row)?;
         }
     }
     drop(servers);
     println!("\n{}", report.join("\n"));
-    ensure!(complaints.is_empty(), "the tests failed: {}", complaints.join("; "));
+    ensure!(problems.is_empty(), "the tests failed: {}", problems.join("; "));
     Ok(())
 }
 
 /// Runs the tests of one check; returns its cases and the number of failed tests.
-fn check(
-    (_, title, checks): &Check,
+fn run_check(
+    (_, title, test_groups): &Check,
     tests: &[Suite],
     environment: &[(String, String)],
     nightly: bool,
 ) -> Result<(String, usize)> {
     let (mut cases, mut found) = (Vec::new(), 0);
-    for (target, part) in *checks {
+    for (target, part) in *test_groups {
         let suite = tests.iter().find(|suite| suite.tier.name == *target);
         let mut command =
-            suite.with_context(|| format!("there is no test target {target}"))?.command();
+            suite.with_context(|| format!("the test target {target} does not exist"))?.command();
         command.args([part, "--nocapture"]).envs(environment.iter().cloned());
         command.envs(nightly.then_some((NIGHTLY, "1")));
-        let (outcome, text) = watch(&mut command, &mut io::stdout())?;
-        ensure!(outcome.passed + outcome.failed > 0, "{title}: no test {target} {part} was run");
+        let (outcome, text) = run_tests(&mut command, &mut io::stdout())?;
+        ensure!(outcome.passed + outcome.failed > 0, "{title}: no test of {target} matches {part}");
         // The test harness may have written to the same line before the mark.
         let reported = text.lines().filter_map(|line| Some(line.split_once(MARK)?.1.to_owned()));
         let mut reported: Vec<_> = reported.collect();
         reported.sort();
         cases.extend(reported);
-        found += outcome.failed.max(usize::from(!outcome.exited_well));
+        found += outcome.failed.max(usize::from(!outcome.exited_successfully));
     }
     tally(title, &cases, found)
 }
 
-/// The cases in one line. A pass without a case count is an error: the tests may have tried nothing.
-fn tally(what: &str, cases: &[String], found: usize) -> Result<(String, usize)> {
+/// The cases in one line. A pass without a case count is an error, because the tests may have tried nothing.
+fn tally(title: &str, cases: &[String], found: usize) -> Result<(String, usize)> {
     let has_cases = !cases.is_empty() || found > 0;
-    ensure!(has_cases, "{what}: no test reported its cases in a line with `{MARK}`");
+    ensure!(has_cases, "{title}: no test reported its cases in a line with `{MARK}`");
     Ok((cases.join(", "), found))
 }
 

@@ -15,7 +15,7 @@ const LISTINGS: &str = "docs/api";
 /// Every published library; each has a listing.
 pub(crate) fn libraries(workspace: &Workspace) -> impl Iterator<Item = &Package> {
     let is_library =
-        |package: &&Package| package.targets.iter().any(|it| it.is_kind(TargetKind::Lib));
+        |package: &&Package| package.targets.iter().any(|target| target.is_kind(TargetKind::Lib));
     workspace.packages().filter(|package| is_published(package)).filter(is_library)
 }
 
@@ -77,11 +77,11 @@ fn difference(committed: &str, current: &str) -> Option<String> {
         let other: HashSet<_> = other.lines().collect();
         one.lines().find(|line| !other.contains(line)).map(str::to_owned)
     };
-    let gone = only(committed, current).map(|item| format!("`{item}` is gone"));
-    let new = only(current, committed).map(|item| format!("`{item}` is new"));
-    let found: Vec<_> = gone.into_iter().chain(new).collect();
-    let moved = || (committed != current).then(|| "the order of its lines".to_owned());
-    if found.is_empty() { moved() } else { Some(found.join(", ")) }
+    let removed = only(committed, current).map(|item| format!("`{item}` was removed"));
+    let added = only(current, committed).map(|item| format!("`{item}` was added"));
+    let found: Vec<_> = removed.into_iter().chain(added).collect();
+    let reordered = || (committed != current).then(|| "the order of its lines".to_owned());
+    if found.is_empty() { reordered() } else { Some(found.join(", ")) }
 }
 
 #[cfg(test)]
@@ -91,9 +91,9 @@ mod tests {
     #[test]
     fn difference_names_the_first_removed_and_added_item() {
         let rows = [
-            ("b\nc\n", Some("`a` is gone, `c` is new")),
-            ("b\n", Some("`a` is gone")),
-            ("a\nb\nd\nc\n", Some("`d` is new")),
+            ("b\nc\n", Some("`a` was removed, `c` was added")),
+            ("b\n", Some("`a` was removed")),
+            ("a\nb\nd\nc\n", Some("`d` was added")),
             ("b\na\n", Some("the order of its lines")),
             ("a\nb\n", None),
         ];

@@ -15,7 +15,7 @@ use std::process::Stdio;
 use std::thread;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use broker_test_servers::progress::say;
+use broker_test_servers::progress::report_progress;
 use broker_test_servers::servers::{SharedServers, start_shared};
 use broker_test_servers::tools::{CrossplaneTools, Tools, cloud_init_schema};
 use cargo_metadata::TargetKind;
@@ -23,7 +23,7 @@ use cargo_metadata::TargetKind;
 use crate::cli::TestArguments;
 use crate::workspace::{Workspace, run as run_command};
 use plan::Plan;
-pub(crate) use suite::{Outcome, Suite, watch};
+pub(crate) use suite::{Outcome, Suite, run_tests};
 
 /// Tells tests to use their nightly counts.
 pub(crate) const NIGHTLY: &str = "BROKER_NIGHTLY";
@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
     }
 
     if tools.is_some() && filters.is_empty() {
-        say("building the static binary");
+        report_progress("building the static binary");
         // Before the tests, because builds that tests start would wait for it. The image test reports a failure.
         let _ =
             run_command(workspace.command(&workspace.root().join(STATIC)).stdout(Stdio::null()));
@@ -77,15 +77,13 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
         println!("{name}: {} passed, {} failed", sum(tier, passed), sum(tier, failed));
     }
     println!("{} passed, {} failed", sum(&rows, passed), sum(&rows, failed));
-    let complaint = |row: &Row<'_>| {
+    let problems_of = |row: &Row<'_>| {
         let (suite, outcome, listed) = *row;
-        let complaints = outcome.complaints(listed).into_iter();
-        complaints
-            .map(|it| format!("{}: {}: {it}", suite.tier.name, suite.title))
-            .collect::<Vec<_>>()
+        let problems = outcome.problems(listed).into_iter();
+        problems.map(|it| format!("{}: {}: {it}", suite.tier.name, suite.title)).collect::<Vec<_>>()
     };
-    let complaints: Vec<_> = rows.iter().flat_map(complaint).collect();
-    ensure!(complaints.is_empty(), "the tests failed: {}", complaints.join("; "));
+    let problems: Vec<_> = rows.iter().flat_map(problems_of).collect();
+    ensure!(problems.is_empty(), "the tests failed: {}", problems.join("; "));
     Ok(())
 }
 
@@ -131,7 +129,7 @@ impl<'a> Lane<'a> {
 
 /// Starts the shared servers of the tests.
 pub(crate) fn start(tools: &Tools) -> Result<SharedServers> {
-    say("starting Postgres, etcd, kube-apiserver and kube-controller-manager");
+    report_progress("starting Postgres, etcd, kube-apiserver and kube-controller-manager");
     start_shared(tools)
 }
 

@@ -21,7 +21,7 @@ use anyhow::Result;
 use crate::docs;
 use crate::workspace::Workspace;
 
-pub(crate) use mutations::variants_fit;
+pub(crate) use mutations::check_patches;
 use tree::Tree;
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,12 +70,15 @@ pub(crate) fn run() -> Result<usize> {
     findings.extend(links::resolve(&tree, workspace.root()));
     findings.extend(semver::types_can_grow(&tree));
     findings.extend(pages::runbook_has_every_verdict(&tree));
-    findings.extend(proof::promises_have_their_checks(&tree));
-    findings.extend(proof::has_run_in_full(&tree));
-    findings.extend(mutations::still_fits(&tree));
+    findings.extend(proof::guarantees_have_checks(&tree));
+    findings.extend(proof::proof_tables_are_complete(&tree));
+    findings.extend(mutations::patches_apply(&tree));
     // The build may fail because of what the other rules report, so its error comes after their findings.
     let generated = docs::generated(&workspace);
-    findings.extend(pages::are_current(&tree, generated.as_deref().unwrap_or_default()));
+    findings.extend(pages::generated_files_are_current(
+        &tree,
+        generated.as_deref().unwrap_or_default(),
+    ));
     findings.sort();
     for finding in &findings {
         println!("{finding}");

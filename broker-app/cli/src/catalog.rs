@@ -13,11 +13,11 @@ use crate::output::Output;
 
 /// A catalog without errors.
 pub(crate) struct Catalog {
-    pub(crate) blueprints: Vec<Checked>,
+    pub(crate) blueprints: Vec<CheckedBlueprint>,
 }
 
 /// A checked blueprint with its source bytes.
-pub(crate) struct Checked {
+pub(crate) struct CheckedBlueprint {
     pub(crate) blueprint: Blueprint,
     pub(crate) metadata: Vec<u8>,
     pub(crate) xrd: Vec<u8>,
@@ -25,7 +25,7 @@ pub(crate) struct Checked {
 }
 
 /// One problem, printed as one line.
-struct Line {
+struct ProblemLine {
     severity: Severity,
     slug: String,
     file: &'static str,
@@ -34,8 +34,8 @@ struct Line {
 
 #[derive(Default)]
 struct Findings {
-    blueprints: Vec<Checked>,
-    lines: Vec<Line>,
+    blueprints: Vec<CheckedBlueprint>,
+    lines: Vec<ProblemLine>,
 }
 
 const FILES: [catalog::File; 3] =
@@ -50,7 +50,7 @@ pub(crate) fn check(directory: &Path, output: &mut Output<'_>) -> Result<(), Fai
     let blueprints: Vec<_> = findings
         .blueprints
         .iter()
-        .map(|Checked { blueprint, .. }| {
+        .map(|CheckedBlueprint { blueprint, .. }| {
             json!({
                 "slug": blueprint.slug,
                 "version": blueprint.version,
@@ -71,14 +71,14 @@ pub(crate) fn check(directory: &Path, output: &mut Output<'_>) -> Result<(), Fai
             })
         })
         .collect();
-    let sentence = match (findings.errors(), blueprints.len()) {
+    let summary = match (findings.errors(), blueprints.len()) {
         (0, 1) => "1 blueprint can be published".to_owned(),
-        (0, 0) => "there is no blueprint to publish".to_owned(),
+        (0, 0) => "no blueprint to publish".to_owned(),
         (0, number) => format!("{number} blueprints can be published"),
-        (1, _) => "no blueprint can be published: there is 1 error".to_owned(),
-        (errors, _) => format!("no blueprint can be published: there are {errors} errors"),
+        (1, _) => "no blueprint can be published: 1 error".to_owned(),
+        (errors, _) => format!("no blueprint can be published: {errors} errors"),
     };
-    output.done(&sentence, &json!({"blueprints": blueprints, "problems": problems}))?;
+    output.done(&summary, &json!({"blueprints": blueprints, "problems": problems}))?;
     findings.without_errors(directory).map(drop)
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn read(
     findings.without_errors(directory)
 }
 
-impl Line {
+impl ProblemLine {
     fn text(&self) -> String {
         let Self { severity, slug, file, message } = self;
         format!("{}: {slug}/{file}: {message}", severity.as_str())
@@ -109,7 +109,7 @@ impl Findings {
     }
 
     fn report(&mut self, problems: Vec<Problem>) {
-        self.lines.extend(problems.into_iter().map(|problem| Line {
+        self.lines.extend(problems.into_iter().map(|problem| ProblemLine {
             severity: problem.severity,
             slug: problem.slug,
             file: problem.file.as_str(),
@@ -130,12 +130,12 @@ impl Findings {
         let mut files = [const { Vec::new() }; 3];
         let mut complete = true;
         for (file, bytes) in FILES.into_iter().zip(&mut files) {
-            if let Some(found) = contents(&directory.join(file.as_str()))? {
+            if let Some(found) = read_limited(&directory.join(file.as_str()))? {
                 *bytes = found;
                 continue;
             }
             complete = false;
-            self.lines.push(Line {
+            self.lines.push(ProblemLine {
                 severity: Severity::Error,
                 slug: slug.to_owned(),
                 file: file.as_str(),
@@ -146,11 +146,11 @@ impl Findings {
             return Ok(());
         }
         let [metadata, xrd, composition] = files;
-        let read = Files { metadata: &metadata, xrd: &xrd, composition: &composition };
-        let (blueprint, problems) = catalog::check(slug, read);
+        let sources = Files { metadata: &metadata, xrd: &xrd, composition: &composition };
+        let (blueprint, problems) = catalog::check(slug, sources);
         self.report(problems);
         if let Some(blueprint) = blueprint {
-            self.blueprints.push(Checked { blueprint, metadata, xrd, composition });
+            self.blueprints.push(CheckedBlueprint { blueprint, metadata, xrd, composition });
         }
         Ok(())
     }
@@ -173,16 +173,15 @@ fn examine(directory: &Path) -> Result<Findings, Failure> {
         findings.add(&slug, &path)?;
     }
     let mut definitions = Definitions::default();
-    let add = |Checked { blueprint, .. }: &Checked| definitions.add(blueprint);
+    let add = |CheckedBlueprint { blueprint, .. }: &CheckedBlueprint| definitions.add(blueprint);
     let contradictions = findings.blueprints.iter().flat_map(add).collect();
     findings.report(contradictions);
     findings.report(definitions.unlisted());
     Ok(findings)
 }
 
-/// The bytes of a file, at most one more than a document may have so that the check rejects it; `None` if it is
-/// missing.
-fn contents(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
+/// The bytes of a file; `None` if it is missing. Reads one byte more than the limit, so that the check rejects it.
+fn read_limited(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     let unreadable = |source| Failure::File { path: path.to_owned(), source };
     let file = match File::open(path) {
         Ok(file) => file,

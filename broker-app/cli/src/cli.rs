@@ -13,9 +13,9 @@ use clap_complete::Shell;
 
 pub(crate) use reference::reference;
 pub(crate) use verbs::{
-    AbandonArguments, BrakeCommand, BrakeReach, Common, DeclarationArguments, DeprovisionArguments,
-    ExplainArguments, ListArguments, OneArguments, PlanArguments, ProvisionArguments,
-    ReplaceArguments, ResumeEventsArguments, Verb,
+    AbandonArguments, BrakeCommand, BrakeReach, CommonArguments, DeclarationArguments,
+    DeprovisionArguments, ExplainArguments, ListArguments, PlanArguments, ProvisionArguments,
+    RedriveEventsArguments, ReplaceArguments, ResourceArguments, Verb,
 };
 
 use crate::demo::Pace;
@@ -36,21 +36,21 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the broker over a simulated world, without Postgres, a cluster or a cloud.
     ///
-    /// Service, reconciler and sweep are the real ones. The demo simulates everything around them in this process: the
-    /// store, the management cluster with Crossplane, the mesh, and agents that enrol with the token on their machine.
+    /// Service, reconciler and sweep are real. The demo simulates the rest in this process: the store, the management
+    /// cluster with Crossplane, the mesh, and agents that enrol with the token on their machine.
     /// It reads and writes nothing outside the process.
     ///
-    /// Six stories run at the same time: a node, a resource without a node, a blueprint with parameters, a terminal
+    /// Six scenarios run at the same time: a node, a resource without a node, a blueprint with parameters, a terminal
     /// failure with rollback, a wait for the Project's namespace, and a teardown. The demo takes less than 20 seconds.
-    /// It exits with 0 if every story ends as expected.
+    /// It exits with 0 if every scenario ends as expected.
     ///
     /// A terminal shows a live table; other outputs get one line per phase change. Times are simulated; at normal speed
     /// they are real.
     Demo(DemoArguments),
     /// Run a replica of the broker until SIGTERM or SIGINT.
     ///
-    /// The replica sweeps once, then works on resources that are due and on cluster changes, and sweeps again every
-    /// interval. Any number of replicas can run concurrently. It serves `/livez`, `/readyz` and `/metrics`, and logs
+    /// The replica sweeps at the start and then once per interval. In between it works on due resources and on cluster
+    /// changes. Any number of replicas can run concurrently. It serves `/livez`, `/readyz` and `/metrics`, and logs
     /// one JSON object per line to standard output. Without `PLEXSPHERE_DSN` it is inert: it serves these paths and
     /// does nothing else.
     Run(RunArguments),
@@ -83,7 +83,7 @@ pub(crate) struct DemoArguments {
     /// Another seed gives other ids and other durations.
     #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = values::seed)]
     pub(crate) seed: u32,
-    /// The number of resources, 1 to 200; the six stories take turns.
+    /// The number of resources, 1 to 200; they cycle through the six scenarios.
     #[arg(long, value_name = "N", default_value = "6", allow_negative_numbers = true, value_parser = values::resources)]
     pub(crate) resources: u16,
     /// The speed of time: 0.5 is half, 10 is ten times; `max` does not wait.
@@ -112,7 +112,7 @@ pub(crate) struct RunArguments {
     #[arg(long)]
     pub(crate) strict: bool,
     /// How long to keep Deleted resources and delivered events; without it they are never purged. Use at least the
-    /// longest outage after which callers still ask.
+    /// longest outage of a caller.
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = values::retention)]
     pub(crate) retention: Option<Duration>,
 }
@@ -162,7 +162,7 @@ pub(crate) enum Catalog {
     Check(CatalogArguments),
     /// Publish every blueprint of a catalog, all or nothing.
     ///
-    /// A published version with the same bytes is unchanged; one with other bytes is refused.
+    /// An already published version is a no-op with the same bytes, and an error with other bytes.
     Import(CatalogArguments),
 }
 
@@ -197,9 +197,9 @@ pub(crate) struct OutputArguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people; may change.
+    /// For people; the text may change.
     Human,
-    /// For programs; stable.
+    /// For programs; the keys are stable.
     Json,
 }
 
@@ -207,9 +207,9 @@ pub(crate) enum Format {
 pub(crate) enum Parsed {
     Command(Box<Command>),
     /// Help or version, on request: exit code 0.
-    Answer(String),
+    Information(String),
     /// The help for a command line without a command: exit code 2.
-    Help(String),
+    MissingCommand(String),
 }
 
 /// Parses a command line; the first argument is the program's name.
@@ -226,16 +226,16 @@ pub(crate) fn parse(
     };
     let (kind, text) = (error.kind(), error.render().to_string());
     if matches!(kind, ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        Ok(Parsed::Answer(text))
+        Ok(Parsed::Information(text))
     } else if kind == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        Ok(Parsed::Help(text))
+        Ok(Parsed::MissingCommand(text))
     } else {
-        Err(Failure::Usage(in_one_line(&text)))
+        Err(Failure::Usage(join_lines(&text)))
     }
 }
 
 /// Joins the parser's message into one line and drops its usage section, which `--help` prints.
-fn in_one_line(rendered: &str) -> String {
+fn join_lines(rendered: &str) -> String {
     let paragraphs = rendered.split("\n\n").map(|paragraph| {
         let words: Vec<_> = paragraph.split_whitespace().collect();
         words.join(" ")

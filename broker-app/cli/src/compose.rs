@@ -1,4 +1,4 @@
-//! The composition root: settings become a [`BrokerConfig`], a pool and a client, and the front door wires them.
+//! The composition root: converts settings into a [`BrokerConfig`], a pool and a client for the [`Broker`] builder.
 
 mod kubernetes;
 mod no_cluster;
@@ -21,23 +21,23 @@ use crate::settings::{Replica, Settings};
 
 use no_cluster::NoCluster;
 
-/// The real thing.
+/// Postgres and Kubernetes.
 pub(crate) struct Servers;
 
 #[async_trait]
 impl Composition for Servers {
     async fn service(&self, settings: &Settings) -> Result<Service, Failure> {
-        let pool = postgres::current(settings.store()?).await?;
+        let pool = postgres::connect_checked(settings.store()?).await?;
         let mut config = config(settings);
-        // A command claims a resource under a name that says what it is.
+        // The worker name of a lease distinguishes commands from replicas.
         let worker = config.worker.as_str().replacen("replica", "cli", 1);
         config.worker = WorkerId::new(worker).map_err(Error::from)?;
-        // A command delivers no events: the replicas do.
+        // Replicas deliver the events, not commands.
         let builder = Broker::configured(config).postgres(pool);
-        // Most commands never ask the cluster, and should work where it cannot be reached.
+        // Most commands do not use the cluster and must work without it.
         let service = match kubernetes::client(settings).await {
             Ok(client) => builder.kubernetes(client).service(),
-            Err(failure) => builder.cluster(NoCluster::because(&failure)).service(),
+            Err(failure) => builder.cluster(NoCluster::after(&failure)).service(),
         };
         Ok(service.map_err(BrokerError::from)?)
     }
@@ -93,7 +93,7 @@ impl Composition for Servers {
         settings: &Settings,
         catalog: &Catalog,
     ) -> Result<Vec<Publication>, Failure> {
-        postgres::import(&postgres::current(settings.store()?).await?, catalog).await
+        postgres::import(&postgres::connect_checked(settings.store()?).await?, catalog).await
     }
 
     fn rbac(&self, catalog: &Catalog) -> Result<String, Failure> {
@@ -102,7 +102,7 @@ impl Composition for Servers {
     }
 }
 
-/// The defaults, and what the environment says.
+/// The defaults, overridden by the settings.
 fn config(settings: &Settings) -> BrokerConfig {
     let mut config = BrokerConfig::default();
     config.api_url.clone_from(&settings.api_url);

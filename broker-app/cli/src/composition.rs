@@ -1,4 +1,4 @@
-//! What the commands need to have composed, so that a test can compose it of something else.
+//! The trait through which commands get their adapters; tests implement it over memory.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::cli::{Migrate, RunArguments};
 use crate::failure::Failure;
 use crate::settings::{Replica, Settings};
 
-/// Makes what a command asks for out of what the environment says.
+/// Builds the parts of a command from its settings.
 #[async_trait]
 pub(crate) trait Composition: Sync {
-    /// The service, over the store that is set.
+    /// The service over the configured store.
     async fn service(&self, settings: &Settings) -> Result<Service, Failure>;
 
     /// A replica that is ready to run and delivers events to a sink.
@@ -27,7 +27,7 @@ pub(crate) trait Composition: Sync {
         sink: Arc<dyn EventSink>,
     ) -> Result<Broker, Failure>;
 
-    /// Changes or reads the schema; answers every migration as it is then.
+    /// Changes or reads the schema; returns the resulting state of every migration.
     async fn migrate(
         &self,
         settings: &Settings,
@@ -45,7 +45,7 @@ pub(crate) trait Composition: Sync {
     fn rbac(&self, catalog: &Catalog) -> Result<String, Failure>;
 }
 
-/// A migration, and when it was applied, if it was.
+/// A migration, with the time of its application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Migration {
     pub(crate) version: u32,
@@ -53,12 +53,12 @@ pub(crate) struct Migration {
     pub(crate) applied_at: Option<OffsetDateTime>,
 }
 
-/// A blueprint version that is published.
+/// A published blueprint version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Publication {
     pub(crate) slug: String,
     pub(crate) version: String,
     pub(crate) id: broker_domain::BlueprintVersionId,
-    /// By this import, and not by an earlier one.
-    pub(crate) new: bool,
+    /// Whether this import published it; false for an earlier one.
+    pub(crate) is_new: bool,
 }

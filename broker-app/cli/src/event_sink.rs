@@ -1,4 +1,4 @@
-//! Emit: delivers events over HTTP. The sink posts each envelope; a 2xx status acknowledges it.
+//! Delivers events over HTTP. The sink posts each envelope; a 2xx status acknowledges it.
 
 #[cfg(test)]
 mod tests;
@@ -83,20 +83,20 @@ impl HttpEventSink {
             .body(Full::new(Bytes::copy_from_slice(&envelope.json)))
             .map_err(|error| {
                 // URL and headers are the same for every event, so the failure is not a rejection of this one.
-                PortError::transient("no request can be made").with_source(error)
+                PortError::transient("cannot build the request").with_source(error)
             })?;
         self.client.request(request).await.map_err(|error| {
             if error.is_connect() {
                 PortError::transient(format!("cannot connect to {}", self.url)).with_source(error)
             } else {
-                let broke = format!("the connection to {} broke", self.url);
-                PortError::unknown(broke).with_source(error)
+                let message = format!("the connection to {} broke", self.url);
+                PortError::unknown(message).with_source(error)
             }
         })
     }
 
-    fn verdict<B>(&self, answer: &Response<B>) -> Result<(), PortError> {
-        let status = answer.status();
+    fn classify<B>(&self, response: &Response<B>) -> Result<(), PortError> {
+        let status = response.status();
         if status.is_success() {
             return Ok(());
         }
@@ -105,7 +105,7 @@ impl HttpEventSink {
             return Err(PortError::rejected(message));
         }
         let error = PortError::transient(message);
-        Err(match retry_after(answer.headers()) {
+        Err(match retry_after(response.headers()) {
             Some(wait) => error.with_retry_after(wait),
             None => error,
         })
@@ -116,16 +116,16 @@ impl HttpEventSink {
 impl EventSink for HttpEventSink {
     async fn deliver(&self, envelope: &Envelope) -> Result<(), PortError> {
         let started = Instant::now();
-        let answer = timeout(self.deadline, self.post(envelope)).await.unwrap_or_else(|_| {
+        let response = timeout(self.deadline, self.post(envelope)).await.unwrap_or_else(|_| {
             let waited = humantime::format_duration(self.deadline);
             Err(PortError::unknown(format!("{} did not answer within {waited}", self.url)))
         })?;
-        let verdict = self.verdict(&answer);
+        let result = self.classify(&response);
         // The status decides. The relay has the same deadline, so the body gets only part of the remaining time.
-        let left = self.deadline.saturating_sub(started.elapsed()) / 2;
-        let body = Limited::new(answer.into_body(), MAX_BODY_BYTES).collect();
-        let _ = timeout(left.min(BODY_TIMEOUT), body).await;
-        verdict
+        let remaining = self.deadline.saturating_sub(started.elapsed()) / 2;
+        let body = Limited::new(response.into_body(), MAX_BODY_BYTES).collect();
+        let _ = timeout(remaining.min(BODY_TIMEOUT), body).await;
+        result
     }
 }
 

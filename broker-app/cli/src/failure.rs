@@ -15,7 +15,7 @@ use crate::settings::SettingsError;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    Done,
+    Success,
     Error,
     /// The command line is invalid.
     Usage,
@@ -40,9 +40,9 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Boot(#[from] BootError),
     /// Postgres or the cluster cannot be used with the configured settings.
-    #[error("cannot use {what}")]
+    #[error("cannot use {subject}")]
     Compose {
-        what: &'static str,
+        subject: &'static str,
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -58,20 +58,25 @@ pub(crate) enum Failure {
     /// A catalog has errors; each was printed.
     #[error("{path} cannot be published: {errors} of its problems are errors")]
     Catalog { path: PathBuf, errors: usize },
-    #[error("{path} holds no blueprint; use a directory with one directory per blueprint")]
+    #[error("{path} contains no blueprint; use a directory with one directory per blueprint")]
     EmptyCatalog { path: PathBuf },
     /// A published version has other bytes.
-    #[error("the catalog was refused")]
+    #[error("cannot publish the catalog")]
     CatalogRefused {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// `--wait` timed out.
-    #[error("{id} is {phase} after {}; it goes on without this command", humantime::format_duration(*.within))]
-    NotFinished { id: ProvisionedResourceId, phase: Phase, within: Duration },
+    #[error("{id} is {phase} after {}; the replicas continue", humantime::format_duration(*.timeout))]
+    NotFinished { id: ProvisionedResourceId, phase: Phase, timeout: Duration },
     /// The awaited phase can no longer be reached.
-    #[error("{id} is {phase} and will not become {wanted}{}", why(.failure.as_deref()))]
-    Never { id: ProvisionedResourceId, phase: Phase, wanted: Phase, failure: Option<String> },
+    #[error("{id} is {phase} and will not become {target}{}", failure_suffix(.failure.as_deref()))]
+    PhaseUnreachable {
+        id: ProvisionedResourceId,
+        phase: Phase,
+        target: Phase,
+        failure: Option<String>,
+    },
     #[error("cannot listen on {address}")]
     Listen {
         address: std::net::SocketAddr,
@@ -79,9 +84,9 @@ pub(crate) enum Failure {
         source: io::Error,
     },
     /// The process cannot be set up.
-    #[error("cannot {doing}")]
+    #[error("cannot {operation}")]
     Process {
-        doing: &'static str,
+        operation: &'static str,
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -92,14 +97,14 @@ pub(crate) enum Failure {
     Output(#[from] io::Error),
 }
 
-fn why(failure: Option<&str>) -> String {
+fn failure_suffix(failure: Option<&str>) -> String {
     failure.map_or_else(String::new, |failure| format!(": {failure}"))
 }
 
 impl Exit {
     pub(crate) const fn code(self) -> u8 {
         match self {
-            Self::Done => 0,
+            Self::Success => 0,
             Self::Error => 1,
             Self::Usage => 2,
             Self::NotFinished => 3,
@@ -115,10 +120,10 @@ impl From<BrokerError> for Failure {
             BrokerError::Start(StartError::TokenTtl { ttl, window }) => {
                 Self::Settings(SettingsError::TokenTtl { ttl, min: window.min, max: window.max })
             }
-            BrokerError::Store(source) => Self::Compose { what: "Postgres", source },
+            BrokerError::Store(source) => Self::Compose { subject: "Postgres", source },
             BrokerError::Boot(error) => Self::Boot(error),
             other @ (BrokerError::Start(_) | _) => {
-                Self::Compose { what: "this configuration", source: other.into() }
+                Self::Compose { subject: "this configuration", source: other.into() }
             }
         }
     }
@@ -131,19 +136,19 @@ impl From<Exit> for ExitCode {
 }
 
 impl Failure {
-    /// The resource can no longer reach `wanted`.
-    pub(crate) fn never(resource: &ProvisionedResource, wanted: Phase) -> Self {
+    /// The resource can no longer reach `target`.
+    pub(crate) fn phase_unreachable(resource: &ProvisionedResource, target: Phase) -> Self {
         let failure = resource.failure();
-        Self::Never {
+        Self::PhaseUnreachable {
             id: resource.id(),
             phase: resource.phase(),
-            wanted,
+            target,
             failure: failure
                 .map(|failure| format!("it failed in {}: {}", failure.step(), failure.reason())),
         }
     }
 
-    /// The stable reason code. Errors of the broker keep their own.
+    /// The stable reason code. Library errors keep theirs.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Usage(_) => "usage",
@@ -158,7 +163,7 @@ impl Failure {
             Self::Catalog { .. } | Self::EmptyCatalog { .. } => "catalog_invalid",
             Self::CatalogRefused { .. } => "catalog_refused",
             Self::NotFinished { .. } => "not_finished",
-            Self::Never { .. } => "failed_terminally",
+            Self::PhaseUnreachable { .. } => "failed_terminally",
             Self::Listen { .. } => "listen_failed",
             Self::Process { .. } => "process_failed",
             Self::Demo(_) => "demo_failed",
@@ -169,15 +174,15 @@ impl Failure {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             // The reader closed the pipe, as `… | head` does.
-            Self::Output(gone) | Self::Demo(DemoError::Output(gone))
-                if gone.kind() == io::ErrorKind::BrokenPipe =>
+            Self::Output(error) | Self::Demo(DemoError::Output(error))
+                if error.kind() == io::ErrorKind::BrokenPipe =>
             {
-                Exit::Done
+                Exit::Success
             }
             Self::Usage(_) => Exit::Usage,
             Self::Values(error) if error.is_usage() => Exit::Usage,
             Self::NotFinished { .. } => Exit::NotFinished,
-            Self::Never { .. } => Exit::FailedTerminally,
+            Self::PhaseUnreachable { .. } => Exit::FailedTerminally,
             Self::Settings(_)
             | Self::Broker(_)
             | Self::Boot(_)

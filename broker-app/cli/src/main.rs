@@ -42,7 +42,7 @@ fn main() -> ExitCode {
 
 /// Reports where a thread panicked, without the payload: it may quote a token or a connection string.
 fn report_panic(panic: &PanicHookInfo<'_>) {
-    let place = panic.location().map_or_else(String::new, |place| format!(" at {place}"));
-    // If standard error is closed, the report is lost.
-    let _ = writeln!(stderr(), "error[panicked]: the program panicked{place}");
+    let location = panic.location().map_or_else(String::new, |location| format!(" at {location}"));
+    // A closed standard error loses the report.
+    let _ = writeln!(stderr(), "error[panicked]: the program panicked{location}");
 }

@@ -1,4 +1,4 @@
-//! Declare: combines `--values` and `--set` into parameter values.
+//! Combines `--values` and `--set` into parameter values.
 //!
 //! `--set` is applied on top of the file. A scalar may replace a scalar; an assignment that would drop or change a list
 //! or an object is refused by its path. No message repeats a value: it may be a secret.
@@ -23,22 +23,24 @@ struct Path(Vec<String>);
 /// The values do not form an object.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ValuesError {
-    /// The file is not a document.
+    /// The file is neither JSON nor YAML.
     #[error(transparent)]
     Document(#[from] DomainError),
-    #[error("--values: holds {found}; use an object of parameters")]
+    #[error("--values: is {found}; use an object of parameters")]
     NotAnObject { found: &'static str },
     /// The assignment cannot be parsed; identified by its position, because its text may be a value.
-    #[error("--set number {place}: {problem}")]
-    Unreadable { place: usize, problem: &'static str },
+    #[error("--set number {position}: {problem}")]
+    Unparsable { position: usize, problem: &'static str },
     #[error("--set {path}: is set twice; set it once")]
-    Twice { path: String },
+    SetTwice { path: String },
     /// The assignment sets a field of a value that is not an object.
-    #[error("--set {path}: {above} is {found}; set the whole of it, or leave it out of the values")]
-    Below { path: String, above: String, found: &'static str },
+    #[error(
+        "--set {path}: {ancestor} is {found}; set {ancestor} as a whole, or remove it from the values"
+    )]
+    BelowNonObject { path: String, ancestor: String, found: &'static str },
     /// The assignment replaces an object or a list.
-    #[error("--set {path}: is {found} already; set one of its fields, or change the values")]
-    OnTop { path: String, found: &'static str },
+    #[error("--set {path}: is already {found}; set one of its fields, or change the values")]
+    ReplacesStructure { path: String, found: &'static str },
 }
 
 impl ValuesError {
@@ -46,10 +48,10 @@ impl ValuesError {
     pub(crate) const fn is_usage(&self) -> bool {
         match self {
             Self::Document(_) | Self::NotAnObject { .. } => false,
-            Self::Unreadable { .. }
-            | Self::Twice { .. }
-            | Self::Below { .. }
-            | Self::OnTop { .. } => true,
+            Self::Unparsable { .. }
+            | Self::SetTwice { .. }
+            | Self::BelowNonObject { .. }
+            | Self::ReplacesStructure { .. } => true,
         }
     }
 }
@@ -70,32 +72,35 @@ pub(crate) fn assemble(
     };
     let mut set = BTreeSet::new();
     for (index, text) in assignments.iter().enumerate() {
-        let unreadable = |problem| ValuesError::Unreadable { place: index + 1, problem };
-        let Assignment { path, value } = text.parse().map_err(unreadable)?;
+        let unparsable = |problem| ValuesError::Unparsable { position: index + 1, problem };
+        let Assignment { path, value } = text.parse().map_err(unparsable)?;
         assign(&mut object, &path, value)?;
         if !set.insert(path.clone()) {
-            return Err(ValuesError::Twice { path: path.to_string() });
+            return Err(ValuesError::SetTwice { path: path.to_string() });
         }
     }
     Ok(Value::Object(object).to_string())
 }
 
 fn assign(object: &mut Map<String, Value>, path: &Path, value: Value) -> Result<(), ValuesError> {
-    let Some((last, above)) = path.0.split_last() else { return Ok(()) };
-    let mut place = object;
-    for (depth, name) in above.iter().enumerate() {
-        let inner = place.entry(name).or_insert_with(|| Value::Object(Map::new()));
+    let Some((last, ancestors)) = path.0.split_last() else { return Ok(()) };
+    let mut parent = object;
+    for (depth, name) in ancestors.iter().enumerate() {
+        let inner = parent.entry(name).or_insert_with(|| Value::Object(Map::new()));
         let found = kind(inner);
-        place = inner.as_object_mut().ok_or_else(|| ValuesError::Below {
+        parent = inner.as_object_mut().ok_or_else(|| ValuesError::BelowNonObject {
             path: path.to_string(),
-            above: Path(above[..=depth].to_vec()).to_string(),
+            ancestor: Path(ancestors[..=depth].to_vec()).to_string(),
             found,
         })?;
     }
-    if let Some(there @ (Value::Object(_) | Value::Array(_))) = place.get(last) {
-        return Err(ValuesError::OnTop { path: path.to_string(), found: kind(there) });
+    if let Some(existing @ (Value::Object(_) | Value::Array(_))) = parent.get(last) {
+        return Err(ValuesError::ReplacesStructure {
+            path: path.to_string(),
+            found: kind(existing),
+        });
     }
-    place.insert(last.clone(), value);
+    parent.insert(last.clone(), value);
     Ok(())
 }
 
@@ -128,7 +133,7 @@ impl FromStr for Path {
         while let Some(character) = characters.next() {
             match character {
                 '.' => names.push(String::new()),
-                '[' | ']' => return Err(BY_INDEX),
+                '[' | ']' => return Err(LIST_INDEX),
                 '\\' => match (characters.next(), names.last_mut()) {
                     (Some(escaped @ ('.' | '\\')), Some(name)) => name.push(escaped),
                     _ => return Err("a backslash must precede a dot or a backslash"),
@@ -141,26 +146,26 @@ impl FromStr for Path {
             }
         }
         if names.iter().any(String::is_empty) {
-            return Err("the path holds an empty name; use PATH=VALUE, such as size.disk=20");
+            return Err("the path contains an empty name; use PATH=VALUE, such as size.disk=20");
         }
         if names.iter().any(|name| name.bytes().all(|byte| byte.is_ascii_digit())) {
-            return Err(BY_INDEX);
+            return Err(LIST_INDEX);
         }
         Ok(Self(names))
     }
 }
 
-const BY_INDEX: &str = "a list cannot be set by index; give the whole list by --values";
+const LIST_INDEX: &str = "a list cannot be set by index; set the whole list with --values";
 
 /// A JSON scalar if the text is one, else the text itself.
 fn scalar(text: &str) -> Result<Value, &'static str> {
     match serde_json::from_str(text) {
         Ok(Value::Array(_) | Value::Object(_)) => {
-            Err("the value is a list or an object; give it by --values")
+            Err("the value is a list or an object; set it with --values")
         }
         // An integer literal that parses as a float does not fit into 64 bits and was rounded.
         Ok(Value::Number(number)) if number.is_f64() && !text.contains(['.', 'e', 'E']) => {
-            Err("the number does not fit into 64 bits; put it into quotation marks to send text")
+            Err("the number does not fit into 64 bits; quote it to send text")
         }
         Ok(value) => Ok(value),
         Err(_) => Ok(Value::from(text)),
@@ -217,16 +222,16 @@ mod tests {
     fn unparsable_assignment_names_what_is_allowed() {
         let rows = [
             ("a", "use PATH=VALUE, such as size.disk=20"),
-            ("=1", "the path holds an empty name; use PATH=VALUE, such as size.disk=20"),
-            ("a..b=1", "the path holds an empty name; use PATH=VALUE, such as size.disk=20"),
-            ("a.0=1", "a list cannot be set by index; give the whole list by --values"),
-            ("a[0]=1", "a list cannot be set by index; give the whole list by --values"),
-            ("a=[1]", "the value is a list or an object; give it by --values"),
-            ("a={}", "the value is a list or an object; give it by --values"),
+            ("=1", "the path contains an empty name; use PATH=VALUE, such as size.disk=20"),
+            ("a..b=1", "the path contains an empty name; use PATH=VALUE, such as size.disk=20"),
+            ("a.0=1", "a list cannot be set by index; set the whole list with --values"),
+            ("a[0]=1", "a list cannot be set by index; set the whole list with --values"),
+            ("a=[1]", "the value is a list or an object; set it with --values"),
+            ("a={}", "the value is a list or an object; set it with --values"),
             (r"a\b=1", "a backslash must precede a dot or a backslash"),
             (
                 "a=99999999999999999999",
-                "the number does not fit into 64 bits; put it into quotation marks to send text",
+                "the number does not fit into 64 bits; quote it to send text",
             ),
         ];
         for (text, message) in rows {
@@ -243,15 +248,15 @@ mod tests {
             (
                 b"{\"a\": [\"hush\"]}",
                 &["a.b=hush"],
-                "--set a.b: a is a list; set the whole of it, or leave it out of the values",
+                "--set a.b: a is a list; set a as a whole, or remove it from the values",
             ),
             (
                 b"{}",
                 &["a.b=hush", "a=hush"],
-                "--set a: is an object already; set one of its fields, or change the values",
+                "--set a: is already an object; set one of its fields, or change the values",
             ),
-            (b"[1]", &[], "--values: holds a list; use an object of parameters"),
-            (b"hush", &[], "--values: holds a string; use an object of parameters"),
+            (b"[1]", &[], "--values: is a list; use an object of parameters"),
+            (b"hush", &[], "--values: is a string; use an object of parameters"),
             (b"", &[], "--values: is empty"),
         ];
         for (file, texts, message) in rows {

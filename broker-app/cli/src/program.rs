@@ -38,12 +38,12 @@ pub(crate) fn run(
     arguments: impl IntoIterator<Item = OsString>,
     mut environment: Environment<'_>,
 ) -> Exit {
-    match cli::parse(arguments).and_then(|parsed| answer(parsed, &mut environment)) {
+    match cli::parse(arguments).and_then(|parsed| execute(parsed, &mut environment)) {
         Ok(exit) => exit,
         Err(failure) => {
             let exit = failure.exit();
-            if exit != Exit::Done {
-                // If standard error is closed, the line is lost.
+            if exit != Exit::Success {
+                // A closed standard error loses the line.
                 let _ = writeln!(environment.stderr, "{}", failure.line());
             }
             exit
@@ -51,27 +51,27 @@ pub(crate) fn run(
     }
 }
 
-fn answer(parsed: Parsed, environment: &mut Environment<'_>) -> Result<Exit, Failure> {
+fn execute(parsed: Parsed, environment: &mut Environment<'_>) -> Result<Exit, Failure> {
     match parsed {
-        Parsed::Command(command) => perform(*command, environment).map(|()| Exit::Done),
-        Parsed::Answer(text) => {
+        Parsed::Command(command) => run_command(*command, environment).map(|()| Exit::Success),
+        Parsed::Information(text) => {
             write!(environment.stdout, "{text}")?;
-            Ok(Exit::Done)
+            Ok(Exit::Success)
         }
-        Parsed::Help(text) => {
+        Parsed::MissingCommand(text) => {
             write!(environment.stderr, "{text}")?;
             Ok(Exit::Usage)
         }
     }
 }
 
-fn perform(command: Command, environment: &mut Environment<'_>) -> Result<(), Failure> {
+fn run_command(command: Command, environment: &mut Environment<'_>) -> Result<(), Failure> {
     match command {
-        Command::Demo(arguments) => Ok(demo::run(&arguments, Terminal::of_stdout())?),
+        Command::Demo(arguments) => Ok(demo::run(&arguments, Terminal::from_stdout())?),
         Command::Run(arguments) => {
             let settings = environment.settings()?;
-            let threads = runtime(Builder::new_multi_thread())?;
-            threads.block_on(crate::run::run(&settings, &arguments, environment.composition))
+            let runtime = runtime(Builder::new_multi_thread())?;
+            runtime.block_on(crate::run::run(&settings, &arguments, environment.composition))
         }
         Command::Migrate(Migrate::Sql { reference }) => {
             let plain_sql = if reference { plain_sql_of_reference } else { plain_sql };
@@ -86,7 +86,7 @@ fn perform(command: Command, environment: &mut Environment<'_>) -> Result<(), Fa
         Command::Migrate(Migrate::Status { output }) => {
             migrate(Migrate::Status { output }, output, environment)
         }
-        Command::Catalog(command) => on_catalog(&command, environment),
+        Command::Catalog(command) => run_catalog(&command, environment),
         Command::Rbac(arguments) => {
             let mut report = |line: &str| writeln!(environment.stderr, "{line}");
             let catalog = catalog::read(&arguments.catalog, &mut report)?;
@@ -99,12 +99,12 @@ fn perform(command: Command, environment: &mut Environment<'_>) -> Result<(), Fa
             Ok(environment.stdout.write_all(&script)?)
         }
         Command::Docs(Docs::Cli) => Ok(write!(environment.stdout, "{}", cli::reference())?),
-        Command::Verb(verb) => on_service(&verb, environment),
+        Command::Verb(verb) => run_verb(&verb, environment),
     }
 }
 
 /// Runs a verb over a service.
-fn on_service(verb: &Verb, environment: &mut Environment<'_>) -> Result<(), Failure> {
+fn run_verb(verb: &Verb, environment: &mut Environment<'_>) -> Result<(), Failure> {
     let settings = environment.settings()?;
     settings.store()?;
     let context = verbs::context(verb.common()).map_err(broker_app::Error::from)?;
@@ -117,7 +117,7 @@ fn on_service(verb: &Verb, environment: &mut Environment<'_>) -> Result<(), Fail
             Verb::Provision(arguments) => verbs::provision(context, arguments, *stdin).await,
             Verb::Deprovision(arguments) => verbs::deprovision(context, arguments).await,
             Verb::Get(arguments) => verbs::get(context, arguments).await,
-            Verb::List(arguments) => verbs::list(context, arguments, interrupted()).await,
+            Verb::List(arguments) => verbs::list(context, arguments, ctrl_c()).await,
             Verb::Explain(arguments) => verbs::explain(context, arguments).await,
             Verb::Plan(arguments) => verbs::plan(context, arguments, *stdin).await,
             Verb::History(arguments) => verbs::history(context, arguments).await,
@@ -164,7 +164,7 @@ fn migrate(
     Ok(output.rows(&["VERSION", "NAME", "APPLIED"], &rows, &json!({"migrations": objects}))?)
 }
 
-fn on_catalog(command: &Catalog, environment: &mut Environment<'_>) -> Result<(), Failure> {
+fn run_catalog(command: &Catalog, environment: &mut Environment<'_>) -> Result<(), Failure> {
     let arguments = match command {
         Catalog::Check(arguments) => {
             let mut output = Output::new(arguments.output.output, environment.stdout);
@@ -178,21 +178,21 @@ fn on_catalog(command: &Catalog, environment: &mut Environment<'_>) -> Result<()
     let catalog = catalog::read(&arguments.directory, &mut report)?;
     let published = runtime(Builder::new_current_thread())?
         .block_on(environment.composition.import(&settings, &catalog))?;
-    let state = |new: bool| if new { "published" } else { "unchanged" };
+    let state = |is_new: bool| if is_new { "published" } else { "unchanged" };
     let rows: Vec<_> = published
         .iter()
-        .map(|Publication { slug, version, id, new }| {
-            vec![slug.clone(), version.clone(), id.to_string(), state(*new).to_owned()]
+        .map(|Publication { slug, version, id, is_new }| {
+            vec![slug.clone(), version.clone(), id.to_string(), state(*is_new).to_owned()]
         })
         .collect();
     let objects: Vec<_> = published
         .iter()
-        .map(|Publication { slug, version, id, new }| {
+        .map(|Publication { slug, version, id, is_new }| {
             json!({
                 "slug": slug,
                 "version": version,
                 "blueprint_version_id": id.to_string(),
-                "published": new,
+                "published": is_new,
             })
         })
         .collect();
@@ -209,11 +209,14 @@ impl Environment<'_> {
 
 fn runtime(mut builder: Builder) -> Result<Runtime, Failure> {
     let runtime = builder.enable_all().build();
-    runtime.map_err(|source| Failure::Process { doing: "start the runtime", source: source.into() })
+    runtime.map_err(|source| Failure::Process {
+        operation: "start the runtime",
+        source: source.into(),
+    })
 }
 
-/// Resolves at Ctrl-C; never if the handler cannot be installed.
-async fn interrupted() {
+/// Resolves at Ctrl-C. Never resolves if the handler cannot be installed.
+async fn ctrl_c() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }

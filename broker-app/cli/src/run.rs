@@ -30,8 +30,8 @@ use crate::settings::Settings;
 /// The timeout for requests in flight at shutdown.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often measured values are folded into buckets; without it they pile up between scrapes.
-const UPKEEP_EVERY: Duration = Duration::from_secs(5);
+/// The interval at which the recorder moves samples into buckets. Between scrapes, samples would otherwise accumulate.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Histogram buckets in seconds: from one SQL statement to the boot of a machine.
 const BUCKETS: [f64; 12] =
@@ -46,45 +46,46 @@ pub(crate) async fn run(
     let stop = stop_signal()?;
     let metrics = install(arguments)?;
     let listener = listen(settings.listen).await?;
-    work(settings, arguments, composition, Serving { listener, metrics }, stop).await
+    serve_and_replicate(settings, arguments, composition, HealthServer { listener, metrics }, stop)
+        .await
 }
 
 /// The listener and the metrics that the health server needs.
-struct Serving {
+struct HealthServer {
     listener: TcpListener,
     metrics: PrometheusHandle,
 }
 
-async fn work(
+async fn serve_and_replicate(
     settings: &Settings,
     arguments: &RunArguments,
     composition: &dyn Composition,
-    Serving { listener, metrics }: Serving,
+    HealthServer { listener, metrics }: HealthServer,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), Failure> {
     let health = Health::starting();
-    let (end, ended) = oneshot::channel::<()>();
+    let (shutdown_sender, shutdown) = oneshot::channel::<()>();
     let server = serve(listener, health.clone(), metrics.clone(), async {
         // A sent value and a dropped sender both mean shutdown.
-        let _ = ended.await;
+        let _ = shutdown.await;
     });
     let mut server = pin!(server);
-    let worked = tokio::select! {
+    let result = tokio::select! {
         biased;
-        worked = replicate(settings, arguments, composition, &health, stop) => worked,
-        ended = &mut server => ended.map_err(|source| Failure::Process {
-            doing: "serve health and metrics",
+        result = run_replica(settings, arguments, composition, &health, stop) => result,
+        result = &mut server => result.map_err(|source| Failure::Process {
+            operation: "serve health and metrics",
             source: source.into(),
         }),
         never = upkeep(&metrics) => match never {},
     };
-    drop(end);
+    drop(shutdown_sender);
     // A client that keeps its connection open must not block the shutdown.
     let _ = timeout(DRAIN_TIMEOUT, server).await;
-    worked
+    result
 }
 
-async fn replicate(
+async fn run_replica(
     settings: &Settings,
     arguments: &RunArguments,
     composition: &dyn Composition,
@@ -93,7 +94,7 @@ async fn replicate(
 ) -> Result<(), Failure> {
     let stop = async {
         stop.await;
-        tracing::info!("told to stop");
+        tracing::info!("received a stop signal");
         health.set(ReplicaState::Stopping);
     };
     let Some(replica) = settings.replica()? else {
@@ -107,7 +108,7 @@ async fn replicate(
         biased;
         // No work has started, so there is nothing to finish.
         () = &mut stop => return Ok(()),
-        built = composition.replica(replica, arguments, sink(settings)?) => built?,
+        built = composition.replica(replica, arguments, event_sink(settings)?) => built?,
     };
     health.set(ReplicaState::Working(broker.probe()));
     broker.run(stop).await?;
@@ -115,12 +116,12 @@ async fn replicate(
     Ok(())
 }
 
-fn sink(settings: &Settings) -> Result<Arc<dyn EventSink>, Failure> {
+fn event_sink(settings: &Settings) -> Result<Arc<dyn EventSink>, Failure> {
     let Some(url) = &settings.event_url else { return Ok(Arc::new(LogEventSink)) };
-    tracing::info!(%url, "events are posted");
+    tracing::info!(%url, "posting events");
     let sink = HttpEventSink::new(url.clone(), Deadlines::DEFAULT.deliver);
     let sink = sink.map_err(|source| Failure::Process {
-        doing: "find certificates to trust for the event URL",
+        operation: "find certificates to trust for the event URL",
         source: source.into(),
     })?;
     Ok(Arc::new(sink))
@@ -137,19 +138,19 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
 
 /// Installs logging and metrics of this process.
 fn install(arguments: &RunArguments) -> Result<PrometheusHandle, Failure> {
-    let process = |doing, source| Failure::Process { doing, source };
+    let process_failure = |operation, source| Failure::Process { operation, source };
     let filter = EnvFilter::builder().parse(&arguments.log);
-    let filter = filter.map_err(|error| process("read the log filter", error.into()))?;
+    let filter = filter.map_err(|error| process_failure("read the log filter", error.into()))?;
     tracing_subscriber::fmt()
         .json()
         .flatten_event(true)
         .with_env_filter(filter)
         .try_init()
-        .map_err(|error| process("start logging", error))?;
+        .map_err(|error| process_failure("start logging", error))?;
     let builder = PrometheusBuilder::new().set_buckets(&BUCKETS);
     let metrics = builder
         .and_then(PrometheusBuilder::install_recorder)
-        .map_err(|error| process("start metrics", error.into()))?;
+        .map_err(|error| process_failure("start metrics", error.into()))?;
     counters::register_at_zero();
     Ok(metrics)
 }
@@ -158,7 +159,7 @@ fn install(arguments: &RunArguments) -> Result<PrometheusHandle, Failure> {
 fn stop_signal() -> Result<impl Future<Output = ()> + Send, Failure> {
     let listen = |kind| {
         signal(kind).map_err(|source| Failure::Process {
-            doing: "listen for signals",
+            operation: "listen for signals",
             source: source.into(),
         })
     };
@@ -174,7 +175,7 @@ fn stop_signal() -> Result<impl Future<Output = ()> + Send, Failure> {
 }
 
 async fn upkeep(metrics: &PrometheusHandle) -> Infallible {
-    let mut ticks = interval(UPKEEP_EVERY);
+    let mut ticks = interval(UPKEEP_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;

@@ -27,33 +27,33 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// Concurrent connections. Later ones wait in the queue of the operating system.
+/// The limit of concurrent connections. Others wait in the queue of the operating system.
 const MAX_CONNECTIONS: usize = 64;
 
 /// The timeout for the head of a request, and the idle timeout between two requests.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The server closes an older connection after its current request.
+/// The server closes an older connection after the current request.
 const MAX_CONNECTION_AGE: Duration = Duration::from_mins(1);
 
-/// The timeout for that request: it disconnects a client that does not read its response.
+/// The timeout for that request, for clients that do not read the response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The pause after a failed accept, such as without free file descriptors.
+/// The pause after a failed accept, for example without free file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// The state of a replica, for its readiness.
 #[derive(Clone)]
 pub(crate) enum ReplicaState {
     Starting,
-    /// Without a store there is no work: always ready.
+    /// Without a store: always ready.
     Inert,
     /// Readiness comes from the probe.
     Working(Probe),
     Stopping,
 }
 
-/// The shared replica state. Clones share it.
+/// The replica state, shared by clones.
 #[derive(Clone)]
 pub(crate) struct Health(Arc<Mutex<ReplicaState>>);
 
@@ -88,17 +88,17 @@ pub(crate) async fn serve(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
     let service = TowerToHyperService::new(router(health, metrics));
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let stopping = watch::Sender::new(false);
     // Dropping this future drops the connections.
     let mut connections = JoinSet::new();
     let accept = async {
         loop {
-            let place = Arc::clone(&places).acquire_owned().await.map_err(std::io::Error::other)?;
+            let slot = Arc::clone(&slots).acquire_owned().await.map_err(std::io::Error::other)?;
             match listener.accept().await {
                 Ok((stream, _)) => {
                     let stopping = stopping.subscribe();
-                    connections.spawn(answer(stream, service.clone(), stopping, place));
+                    connections.spawn(serve_connection(stream, service.clone(), stopping, slot));
                 }
                 Err(_) => sleep(ACCEPT_PAUSE).await,
             }
@@ -108,7 +108,7 @@ pub(crate) async fn serve(
     tokio::select! {
         biased;
         () = stop => {}
-        closed = accept => return closed,
+        result = accept => return result,
     }
     drop(listener);
     stopping.send_replace(true);
@@ -116,12 +116,11 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-/// Serves one connection.
-async fn answer(
+async fn serve_connection(
     stream: TcpStream,
     service: TowerToHyperService<Router>,
     mut stopping: watch::Receiver<bool>,
-    _place: OwnedSemaphorePermit,
+    _slot: OwnedSemaphorePermit,
 ) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -148,9 +147,9 @@ fn router(health: Health, metrics: PrometheusHandle) -> Router {
 async fn readyz(State(health): State<Health>) -> Response {
     match health.readiness() {
         Ok(ready) => format!("{ready}\n").into_response(),
-        Err(why) => {
-            let why = format!("{}: {why}\n", Probe::NAME);
-            (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
+        Err(reason) => {
+            let reason = format!("{}: {reason}\n", Probe::NAME);
+            (StatusCode::SERVICE_UNAVAILABLE, reason).into_response()
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What the environment says: read once, at the edge, from a map, into values that cannot be wrong.
+//! Settings: parses the environment variables once into valid types.
 //!
-//! A value that is empty counts as not set. A bad one is one line that names the variable, the value and what
-//! is allowed. What may hold a password is named without its value.
+//! An empty variable counts as unset. An error is one line with the variable, the value and the allowed values. A value
+//! that may contain a password is never shown.
 
 mod event_url;
 #[cfg(test)]
@@ -22,34 +22,33 @@ use secrecy::SecretString;
 
 pub(crate) use event_url::EventUrl;
 
-/// Where the store is.
+/// The connection string of the store.
 pub(crate) const DSN: &str = "PLEXSPHERE_DSN";
-/// How often everything is looked at.
+/// The sweep interval.
 pub(crate) const RECONCILE_INTERVAL: &str = "PLEXSPHERE_PROVISIONING_BROKER_RECONCILE_INTERVAL";
-/// How long a bootstrap token can be consumed.
+/// The lifetime of a bootstrap token.
 pub(crate) const TOKEN_TTL: &str = "PLEXSPHERE_PROVISIONING_BROKER_TOKEN_TTL";
-/// Whether anything is changed at all.
+/// `false` selects [`Mode::DryRun`].
 pub(crate) const ENABLED: &str = "PLEXSPHERE_PROVISIONING_BROKER_ENABLED";
-/// The control plane that agents call.
+/// The URL at which agents enrol.
 pub(crate) const API_URL: &str = "PLEXSPHERE_PROVISIONING_BROKER_API_URL";
-/// Where health and metrics are served.
+/// The address of health and metrics.
 pub(crate) const LISTEN: &str = "PLEXSPHERE_PROVISIONING_BROKER_LISTEN";
-/// Where events go.
+/// The URL to which events are posted.
 pub(crate) const EVENT_URL: &str = "PLEXSPHERE_PROVISIONING_BROKER_EVENT_URL";
-/// How the management cluster is reached.
+/// The kubeconfig files of the management cluster.
 pub(crate) const KUBECONFIG: &str = "KUBECONFIG";
 
-/// Every variable that is read.
+/// Every variable that the program reads.
 pub(crate) const VARIABLES: [&str; 8] =
     [DSN, RECONCILE_INTERVAL, TOKEN_TTL, ENABLED, API_URL, LISTEN, EVENT_URL, KUBECONFIG];
 
 const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8090);
 
-/// A value that is longer is cut in messages.
-const MOST_SHOWN_BYTES: usize = 128;
+/// Messages truncate a longer value.
+const MAX_SHOWN_BYTES: usize = 128;
 
-/// Everything that the environment says.
 #[derive(Debug)]
 pub(crate) struct Settings {
     dsn: Option<Dsn>,
@@ -59,14 +58,14 @@ pub(crate) struct Settings {
     pub(crate) mode: Mode,
     pub(crate) listen: SocketAddr,
     pub(crate) event_url: Option<EventUrl>,
-    /// Files in the order of precedence; none: the convention of the cluster's clients.
+    /// In order of precedence; if empty, the default configuration of Kubernetes clients applies.
     pub(crate) kubeconfig: Vec<PathBuf>,
 }
 
-/// A connection string. It holds a password more often than not, so it is never shown.
+/// A connection string. Never shown: it usually contains a password.
 pub(crate) struct Dsn(SecretString);
 
-/// What a replica needs beyond what every command needs.
+/// The settings with the variables that a replica requires.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Replica<'a> {
     pub(crate) dsn: &'a Dsn,
@@ -74,19 +73,18 @@ pub(crate) struct Replica<'a> {
     pub(crate) settings: &'a Settings,
 }
 
-/// A variable that cannot be used.
+/// An invalid variable.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SettingsError {
-    /// It holds what is not allowed.
     #[error("{variable} is {value:?}; use {allowed}")]
     Value { variable: &'static str, value: String, allowed: Cow<'static, str> },
-    /// The same, where the value may hold a password.
+    /// The value is invalid and may contain a password.
     #[error("{variable} {problem}; use {allowed}")]
     Hidden { variable: &'static str, problem: &'static str, allowed: &'static str },
-    /// It has to be set and is not.
+    /// A required variable is unset.
     #[error("{variable} is empty; use {allowed}")]
     Missing { variable: &'static str, allowed: &'static str },
-    /// The issuer does not allow it.
+    /// The token issuer does not allow the lifetime.
     #[error(
         "{TOKEN_TTL} is {}; the issuer of the tokens allows {} to {}",
         format_duration(*.ttl),
@@ -94,7 +92,7 @@ pub(crate) enum SettingsError {
         format_duration(*.max)
     )]
     TokenTtl { ttl: Duration, min: Duration, max: Duration },
-    /// Its bytes are no text.
+    /// The value is not UTF-8.
     #[error("{variable} is not UTF-8; use plain text")]
     NotText { variable: &'static str },
 }
@@ -106,14 +104,14 @@ const API_URL_ALLOWED: &str =
     "the URL that agents enrol at: https://HOST[:PORT][/PATH], or http on the loopback interface";
 const LISTEN_ALLOWED: &str = "an IP address and a port, such as 127.0.0.1:8090";
 
-/// The variables of this process that are read here.
+/// The [`VARIABLES`] of this process.
 ///
 /// # Errors
 ///
 /// [`SettingsError::NotText`].
 #[expect(
     clippy::disallowed_methods,
-    reason = "the binary is the composition root: it reads the environment, here and once"
+    reason = "the binary is the composition root: it reads the environment once"
 )]
 pub(crate) fn environment() -> Result<BTreeMap<String, String>, SettingsError> {
     let mut environment = BTreeMap::new();
@@ -127,28 +125,29 @@ pub(crate) fn environment() -> Result<BTreeMap<String, String>, SettingsError> {
 }
 
 impl Settings {
-    /// Reads what is set.
+    /// Parses the variables.
     ///
     /// # Errors
     ///
-    /// [`SettingsError`] about the first variable, in the order of [`VARIABLES`], that cannot be used.
+    /// [`SettingsError`] for the first invalid variable.
     pub(crate) fn read(environment: &BTreeMap<String, String>) -> Result<Self, SettingsError> {
-        let set = |name| environment.get(name).map(String::as_str).filter(|text| !text.is_empty());
+        let value_of =
+            |name| environment.get(name).map(String::as_str).filter(|text| !text.is_empty());
         let default = BrokerConfig::default();
         Ok(Self {
-            dsn: set(DSN).map(dsn).transpose()?,
-            reconcile_interval: set(RECONCILE_INTERVAL)
+            dsn: value_of(DSN).map(dsn).transpose()?,
+            reconcile_interval: value_of(RECONCILE_INTERVAL)
                 .map_or(Ok(default.sweep_interval), reconcile_interval)?,
-            token_ttl: set(TOKEN_TTL).map_or(Ok(default.token_ttl), token_ttl)?,
-            mode: set(ENABLED).map_or(Ok(default.mode), mode)?,
-            api_url: set(API_URL).map(api_url).transpose()?,
-            listen: set(LISTEN).map_or(Ok(DEFAULT_LISTEN), listen)?,
-            event_url: set(EVENT_URL).map(EventUrl::parse).transpose()?,
-            kubeconfig: set(KUBECONFIG).map(kubeconfig).unwrap_or_default(),
+            token_ttl: value_of(TOKEN_TTL).map_or(Ok(default.token_ttl), token_ttl)?,
+            mode: value_of(ENABLED).map_or(Ok(default.mode), mode)?,
+            api_url: value_of(API_URL).map(api_url).transpose()?,
+            listen: value_of(LISTEN).map_or(Ok(DEFAULT_LISTEN), listen)?,
+            event_url: value_of(EVENT_URL).map(EventUrl::parse).transpose()?,
+            kubeconfig: value_of(KUBECONFIG).map(kubeconfig).unwrap_or_default(),
         })
     }
 
-    /// The store, for a command that cannot do without.
+    /// The connection string, for a command that needs the store.
     ///
     /// # Errors
     ///
@@ -157,11 +156,11 @@ impl Settings {
         self.dsn.as_ref().ok_or(SettingsError::Missing { variable: DSN, allowed: DSN_ALLOWED })
     }
 
-    /// What a replica needs; `None` without a store: the replica is inert.
+    /// The settings of a replica; `None` without a store, where the replica is inert.
     ///
     /// # Errors
     ///
-    /// [`SettingsError::Missing`] for the URL of the control plane, without which no agent could enrol.
+    /// [`SettingsError::Missing`] for the URL at which agents enrol.
     pub(crate) fn replica(&self) -> Result<Option<Replica<'_>>, SettingsError> {
         let Some(dsn) = &self.dsn else { return Ok(None) };
         let missing = SettingsError::Missing { variable: API_URL, allowed: API_URL_ALLOWED };
@@ -171,12 +170,12 @@ impl Settings {
 }
 
 impl SettingsError {
-    /// The driver cannot make anything of the connection string.
+    /// The driver cannot parse the connection string.
     pub(crate) const fn unreadable_dsn() -> Self {
         Self::Hidden { variable: DSN, problem: "cannot be read", allowed: DSN_ALLOWED }
     }
 
-    /// The connection string leaves it to the server whether a password crosses the network in the clear.
+    /// Without an `sslmode`, the server decides whether the connection uses TLS.
     pub(crate) const fn unprotected_dsn() -> Self {
         let problem = "names a remote server without an sslmode";
         Self::Hidden { variable: DSN, problem, allowed: SSLMODE_ALLOWED }
@@ -196,22 +195,22 @@ impl fmt::Debug for Dsn {
     }
 }
 
-fn refused(
+fn invalid_value(
     variable: &'static str,
     value: &str,
     allowed: impl Into<Cow<'static, str>>,
 ) -> SettingsError {
     let mut value = value.to_owned();
-    if value.len() > MOST_SHOWN_BYTES {
-        value.truncate(value.floor_char_boundary(MOST_SHOWN_BYTES));
+    if value.len() > MAX_SHOWN_BYTES {
+        value.truncate(value.floor_char_boundary(MAX_SHOWN_BYTES));
         value.push('…');
     }
     SettingsError::Value { variable, value, allowed: allowed.into() }
 }
 
 fn dsn(text: &str) -> Result<Dsn, SettingsError> {
-    let known = ["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme));
-    if !known {
+    let has_scheme = ["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme));
+    if !has_scheme {
         let problem = "does not begin with postgres:// or postgresql://";
         return Err(SettingsError::Hidden { variable: DSN, problem, allowed: DSN_ALLOWED });
     }
@@ -222,23 +221,23 @@ fn reconcile_interval(text: &str) -> Result<Duration, SettingsError> {
     let allowed = BrokerConfig::SWEEP_INTERVALS;
     let interval = humantime::parse_duration(text).ok();
     interval.filter(|interval| allowed.contains(interval)).ok_or_else(|| {
-        let [least, most, default] =
+        let [min, max, default] =
             [*allowed.start(), *allowed.end(), BrokerConfig::default().sweep_interval]
                 .map(format_duration);
-        refused(
+        invalid_value(
             RECONCILE_INTERVAL,
             text,
-            format!("a duration from {least} to {most}, such as {default}"),
+            format!("a duration from {min} to {max}, such as {default}"),
         )
     })
 }
 
-/// The issuer's own window is checked when there is an issuer to be asked.
+/// The replica checks the issuer's limits at its start.
 fn token_ttl(text: &str) -> Result<Duration, SettingsError> {
     let ttl = humantime::parse_duration(text).ok().filter(|ttl| !ttl.is_zero());
     ttl.ok_or_else(|| {
         let default = format_duration(BrokerConfig::default().token_ttl);
-        refused(TOKEN_TTL, text, format!("a duration of more than zero, such as {default}"))
+        invalid_value(TOKEN_TTL, text, format!("a duration of more than zero, such as {default}"))
     })
 }
 
@@ -246,26 +245,27 @@ fn mode(text: &str) -> Result<Mode, SettingsError> {
     match text {
         "true" => Ok(Mode::Live),
         "false" => Ok(Mode::DryRun),
-        _ => Err(refused(ENABLED, text, "true or false")),
+        _ => Err(invalid_value(ENABLED, text, "true or false")),
     }
 }
 
 fn api_url(text: &str) -> Result<ApiUrl, SettingsError> {
-    // An URL with a password in it is refused by its type, and must not be shown for it.
+    // The error must not show a password in the URL.
     let hidden = SettingsError::Hidden {
         variable: API_URL,
         problem: "holds credentials",
         allowed: API_URL_ALLOWED,
     };
-    let shown = if text.contains('@') { hidden } else { refused(API_URL, text, API_URL_ALLOWED) };
-    ApiUrl::new(text).map_err(|_| shown)
+    let error =
+        if text.contains('@') { hidden } else { invalid_value(API_URL, text, API_URL_ALLOWED) };
+    ApiUrl::new(text).map_err(|_| error)
 }
 
 fn listen(text: &str) -> Result<SocketAddr, SettingsError> {
-    text.parse().map_err(|_| refused(LISTEN, text, LISTEN_ALLOWED))
+    text.parse().map_err(|_| invalid_value(LISTEN, text, LISTEN_ALLOWED))
 }
 
-/// Several files are separated as in a search path; an empty entry is none.
+/// Files are separated as in a search path; empty entries are ignored.
 fn kubeconfig(text: &str) -> Vec<PathBuf> {
     std::env::split_paths(text).filter(|path| !path.as_os_str().is_empty()).collect()
 }

@@ -10,7 +10,7 @@ pub(crate) struct Terminal {
     pub(crate) colour: bool,
 }
 
-/// In characters.
+/// The size in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) columns: usize,
@@ -19,29 +19,29 @@ pub(crate) struct Size {
 
 impl Size {
     /// The size of a terminal that does not report one.
-    const CLASSIC: Self = Self { columns: 80, rows: 24 };
+    const DEFAULT: Self = Self { columns: 80, rows: 24 };
 
-    /// A live table needs at least this size.
-    const LEAST: Self = Self { columns: 50, rows: 12 };
+    /// The minimum for a live table.
+    const MIN: Self = Self { columns: 50, rows: 12 };
 
-    /// The current size; users resize windows.
+    /// Read before each frame: users resize windows.
     pub(crate) fn now() -> Self {
-        terminal_size().map_or(Self::CLASSIC, |(Width(columns), Height(rows))| Self {
+        terminal_size().map_or(Self::DEFAULT, |(Width(columns), Height(rows))| Self {
             columns: columns.into(),
             rows: rows.into(),
         })
     }
 
-    fn is_enough(self) -> bool {
-        self.columns >= Self::LEAST.columns && self.rows >= Self::LEAST.rows
+    fn fits_table(self) -> bool {
+        self.columns >= Self::MIN.columns && self.rows >= Self::MIN.rows
     }
 }
 
 impl Terminal {
-    /// `None` for a pipe, a file, a terminal without cursor movement, or one smaller than [`Size::LEAST`].
-    pub(crate) fn of_stdout() -> Option<Self> {
-        let movable = is_set("TERM") && !is("TERM", "dumb");
-        let usable = stdout().is_terminal() && movable && Size::now().is_enough();
+    /// `None` for a pipe, a file, a terminal without cursor movement, or one smaller than [`Size::MIN`].
+    pub(crate) fn from_stdout() -> Option<Self> {
+        let has_cursor_movement = is_set("TERM") && !has_value("TERM", "dumb");
+        let usable = stdout().is_terminal() && has_cursor_movement && Size::now().fits_table();
         // See https://no-color.org: any value except an empty one.
         usable.then(|| Self { colour: !is_set("NO_COLOR") })
     }
@@ -59,6 +59,6 @@ fn is_set(name: &str) -> bool {
     variable(name).is_some_and(|value| !value.is_empty())
 }
 
-fn is(name: &str, expected: &str) -> bool {
+fn has_value(name: &str, expected: &str) -> bool {
     variable(name).is_some_and(|value| value == expected)
 }

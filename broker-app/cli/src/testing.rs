@@ -1,4 +1,4 @@
-//! The world of the program's tests: the real service and reconciler over in-memory adapters.
+//! The test world: the real service and reconciler over in-memory adapters.
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -27,7 +27,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
-use crate::catalog::{Catalog, Checked};
+use crate::catalog::{Catalog, CheckedBlueprint};
 use crate::cli::{Migrate, RunArguments};
 use crate::composition::{Composition, Migration, Publication};
 use crate::demo::world::config;
@@ -35,7 +35,7 @@ use crate::failure::{Exit, Failure};
 use crate::program::{self, Environment};
 use crate::settings::{self, Replica, Settings};
 
-/// The flags of a declaration: a standalone blueprint with a required parameter `size` and an optional object `disk`.
+/// The flags of a declaration. Its blueprint is standalone and has a required `size` and an optional object `disk`.
 pub(crate) const DECLARATION: [&str; 8] = [
     "--project=00000000-0000-0000-0000-000000000001",
     "--resource=00000000-0000-0000-0000-000000000002",
@@ -49,7 +49,6 @@ pub(crate) const DECLARATION: [&str; 8] = [
 
 const BLUEPRINT: u128 = 0xb1;
 
-/// Service, reconciler and in-memory adapters, wired together.
 pub(crate) struct World {
     pub(crate) clock: ManualClock,
     pub(crate) store: MemoryStore,
@@ -73,8 +72,8 @@ impl World {
         let adapters = MemoryAdapters::new(7, second(0), ClusterId::new("cluster-1").unwrap());
         let ports = adapters.ports();
         let MemoryAdapters { clock, store, cluster, neighbours, .. } = adapters;
-        furnish(&cluster, &neighbours, behaviour);
-        // `--wait` looks often: a test waits in real time.
+        prepare_platform(&cluster, &neighbours, behaviour);
+        // Short: tests of `--wait` wait in real time.
         let mut config = config().unwrap();
         config.wait_interval = Duration::from_millis(50);
         let built = Broker::configured(config).ports(ports.clone()).parts().unwrap();
@@ -82,7 +81,7 @@ impl World {
     }
 
     /// Runs one pass over a resource and one round of Crossplane.
-    pub(crate) async fn round(&self, id: ProvisionedResourceId) {
+    pub(crate) async fn run_round(&self, id: ProvisionedResourceId) {
         self.reconciler.reconcile(id).await.unwrap();
         self.clock.advance(Duration::from_secs(1));
         self.cluster.tick();
@@ -93,7 +92,7 @@ impl World {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             for _ in 0..12 {
-                self.round(id).await;
+                self.run_round(id).await;
             }
         });
     }
@@ -106,17 +105,17 @@ impl World {
     }
 
     /// Reads the stored resource, inside a runtime.
-    pub(crate) async fn now(&self, id: ProvisionedResourceId) -> ProvisionedResource {
+    pub(crate) async fn stored(&self, id: ProvisionedResourceId) -> ProvisionedResource {
         self.service.get(&operator(), id).await.unwrap()
     }
 
     /// Runs a command line.
-    pub(crate) fn broker(&self, arguments: &[&str]) -> CommandOutput {
-        self.broker_in(&[(settings::DSN, "postgres://broker@localhost/broker")], "", arguments)
+    pub(crate) fn run_command(&self, arguments: &[&str]) -> CommandOutput {
+        self.run_command_in(&[(settings::DSN, "postgres://broker@localhost/broker")], "", arguments)
     }
 
     /// Runs a command line with an environment and a standard input.
-    pub(crate) fn broker_in(
+    pub(crate) fn run_command_in(
         &self,
         environment: &[(&str, &str)],
         stdin: &str,
@@ -142,7 +141,8 @@ impl World {
 
     /// Declares the world's resource and returns its id.
     pub(crate) fn declare(&self) -> ProvisionedResourceId {
-        let declared = self.broker(&[&["provision", "--output=json"], &DECLARATION[..]].concat());
+        let declared =
+            self.run_command(&[&["provision", "--output=json"], &DECLARATION[..]].concat());
         declared.json()["id"].as_str().unwrap().parse().unwrap()
     }
 }
@@ -151,7 +151,7 @@ impl CommandOutput {
     /// The JSON output of a successful command.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
-        assert_eq!((self.exit, self.err.as_str()), (Exit::Done, ""));
+        assert_eq!((self.exit, self.err.as_str()), (Exit::Success, ""));
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}", self.out))
     }
 }
@@ -192,11 +192,11 @@ impl Composition for World {
     }
 
     async fn import(&self, _: &Settings, catalog: &Catalog) -> Result<Vec<Publication>, Failure> {
-        let publication = |(index, checked): (usize, &Checked)| Publication {
+        let publication = |(index, checked): (usize, &CheckedBlueprint)| Publication {
             slug: checked.blueprint.slug.clone(),
             version: checked.blueprint.version.clone(),
             id: id(index as u128 + 1),
-            new: index == 0,
+            is_new: index == 0,
         };
         Ok(catalog.blueprints.iter().enumerate().map(publication).collect())
     }
@@ -209,11 +209,11 @@ impl Composition for World {
 }
 
 /// Sends a GET request; returns status and body.
-pub(crate) async fn ask(address: SocketAddr, path: &str) -> (u16, String) {
+pub(crate) async fn http_get(address: SocketAddr, path: &str) -> (u16, String) {
     let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
-    let answer = client.get(format!("http://{address}{path}").parse().unwrap()).await.unwrap();
-    let status = answer.status().as_u16();
-    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    let response = client.get(format!("http://{address}{path}").parse().unwrap()).await.unwrap();
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
     (status, String::from_utf8(body.to_vec()).unwrap())
 }
 
@@ -222,15 +222,19 @@ pub(crate) fn operator() -> RequestContext {
     RequestContext::new(Actor::new("user:test").unwrap(), AccessScope::All, correlation_id)
 }
 
-fn furnish(cluster: &MemoryCluster, neighbours: &MemoryPlatformContexts, behaviour: Behaviour) {
+fn prepare_platform(
+    cluster: &MemoryCluster,
+    neighbours: &MemoryPlatformContexts,
+    behaviour: Behaviour,
+) {
     let provider = Provider::new("hetzner").unwrap();
     neighbours.add_cloud(CloudView::new(id(0xc0), provider, r#"{"region":"eu-1"}"#));
     neighbours.add_credential(CredentialView::new(id(4), id(0xc0), "kv", "team/hetzner"));
     neighbours.assign(project(1), id(4));
     neighbours.add_resource(project(1), id(2));
-    let home = namespace(project(1));
-    neighbours.place(project(1), NamespaceObservation::new(home.as_str(), true));
-    cluster.create_namespace(home.as_str());
+    let project_namespace = namespace(project(1));
+    neighbours.place(project(1), NamespaceObservation::new(project_namespace.as_str(), true));
+    cluster.create_namespace(project_namespace.as_str());
     let composed = ("nop.crossplane.io/v1alpha1", "NopResource");
     cluster.install_kind(composed.0, composed.1, KindScope::Namespaced);
     let provider_config = ("hetzner.crossplane.io/v1beta1", "ProviderConfig");

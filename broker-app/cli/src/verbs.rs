@@ -25,7 +25,7 @@ pub(crate) use operations::{
 pub(crate) use plan::plan;
 pub(crate) use provision::{deprovision, get, provision, replace};
 
-use crate::cli::Common;
+use crate::cli::CommonArguments;
 use crate::output::Output;
 
 pub(crate) struct CommandContext<'a> {
@@ -39,7 +39,7 @@ pub(crate) struct CommandContext<'a> {
 /// # Errors
 ///
 /// Never in practice: a UUID is a valid correlation id.
-pub(crate) fn context(common: &Common) -> Result<RequestContext, DomainError> {
+pub(crate) fn context(common: &CommonArguments) -> Result<RequestContext, DomainError> {
     let correlation_id = match &common.correlation_id {
         Some(given) => given.clone(),
         None => CorrelationId::new(format!("cli-{}", new_id()))?,

@@ -4,7 +4,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-fn broker(arguments: &[&str]) -> Output {
+fn run_broker(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_provisioning-broker"))
         .args(arguments)
         .output()
@@ -18,7 +18,7 @@ fn text(output: Vec<u8>) -> String {
 /// Runs the demo at maximum speed; returns its output.
 #[track_caller]
 fn demo(arguments: &[&str]) -> String {
-    let output = broker(&[&["demo", "--speed", "max"], arguments].concat());
+    let output = run_broker(&[&["demo", "--speed", "max"], arguments].concat());
     let errors = text(output.stderr);
     assert!(output.status.success() && errors.is_empty(), "{}: {errors}", output.status);
     text(output.stdout)
@@ -34,7 +34,7 @@ fn of_type<'a>(lines: &'a [Value], wanted: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn six_stories_end_as_expected() {
+fn six_scenarios_end_as_expected() {
     let output = demo(&[]);
     let ends = [
         "web-1        Ready           Pending -> Provisioning -> Enrolling -> Ready",
@@ -49,15 +49,15 @@ fn six_stories_end_as_expected() {
         assert_eq!(output.lines().filter(|line| *line == end).count(), 1, "{end}\n{output}");
     }
     assert!(output.ends_with(
-        "Every event was told once and in order, nothing is left of what was deleted, and a last sweep found \
-         nothing to do.\n"
+        "Every event was published once and in order, deleted resources left no objects, and a last sweep found \
+         no work.\n"
     ));
 }
 
 #[test]
 fn seed_repeats_a_run_byte_for_byte() {
-    for way in ["--plain", "--json"] {
-        assert_eq!(demo(&[way, "--seed", "7"]), demo(&[way, "--seed", "7"]), "{way}");
+    for format in ["--plain", "--json"] {
+        assert_eq!(demo(&[format, "--seed", "7"]), demo(&[format, "--seed", "7"]), "{format}");
     }
     let ids = |seed| -> Vec<String> {
         let lines = json(&["--seed", seed]);
@@ -117,7 +117,7 @@ fn closed_pipe_is_not_an_error() {
 
 #[test]
 fn missing_command_prints_help() {
-    let nothing = broker(&[]);
+    let nothing = run_broker(&[]);
     assert_eq!(nothing.status.code(), Some(2));
     assert!(text(nothing.stderr).contains("Usage: provisioning-broker"));
 }

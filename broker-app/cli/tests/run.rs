@@ -16,7 +16,7 @@ fn broker(environment: &[(&str, &OsStr)], arguments: &[&str]) -> Command {
     command
 }
 
-fn ended(environment: &[(&str, &OsStr)], arguments: &[&str]) -> (Option<i32>, String, String) {
+fn run_to_end(environment: &[(&str, &OsStr)], arguments: &[&str]) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } =
         broker(environment, arguments).output().expect("the binary runs");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
@@ -24,12 +24,12 @@ fn ended(environment: &[(&str, &OsStr)], arguments: &[&str]) -> (Option<i32>, St
 }
 
 /// A running replica and its log. Dropping it kills the process, even after a test failure.
-struct Running {
+struct RunningReplica {
     child: Child,
     log: BufReader<ChildStdout>,
 }
 
-impl Running {
+impl RunningReplica {
     fn start() -> Self {
         let listen = [("PLEXSPHERE_PROVISIONING_BROKER_LISTEN", OsStr::new("127.0.0.1:0"))];
         let mut child = broker(&listen, &["run"])
@@ -41,8 +41,8 @@ impl Running {
         Self { child, log }
     }
 
-    /// The next log line with this message.
-    fn logged(&mut self, message: &str) -> Value {
+    /// Reads the log up to the next line with this message.
+    fn wait_for_log(&mut self, message: &str) -> Value {
         loop {
             let mut line = String::new();
             assert_ne!(
@@ -58,11 +58,11 @@ impl Running {
     }
 
     fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).expect("it runs");
+        kill_process(Pid::from_child(&self.child), signal).expect("the replica runs");
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningReplica {
     fn drop(&mut self) {
         // The kill fails if the replica has already exited, which most tests expect.
         let _ = self.child.kill();
@@ -71,22 +71,22 @@ impl Drop for Running {
 }
 
 fn get(address: SocketAddr, path: &str) -> String {
-    let mut connection = TcpStream::connect(address).expect("it listens");
+    let mut connection = TcpStream::connect(address).expect("a connection");
     write!(connection, "GET {path} HTTP/1.1\r\nhost: broker\r\nconnection: close\r\n\r\n")
-        .expect("it reads");
-    let mut answer = String::new();
-    connection.read_to_string(&mut answer).expect("it answers");
-    answer
+        .expect("the request is sent");
+    let mut response = String::new();
+    connection.read_to_string(&mut response).expect("a response");
+    response
 }
 
 #[test]
 fn replica_without_a_store_serves_until_a_signal() {
     for signal in [Signal::TERM, Signal::INT] {
-        let mut replica = Running::start();
-        let line = replica.logged("serving /livez, /readyz and /metrics");
+        let mut replica = RunningReplica::start();
+        let line = replica.wait_for_log("serving /livez, /readyz and /metrics");
         assert_eq!(line["level"], "INFO");
         let address: SocketAddr = line["address"].as_str().unwrap().parse().unwrap();
-        replica.logged("PLEXSPHERE_DSN is empty: this replica is inert");
+        replica.wait_for_log("PLEXSPHERE_DSN is empty: this replica is inert");
 
         let ready = get(address, "/readyz");
         assert!(ready.starts_with("HTTP/1.1 200 OK\r\n"), "{ready}");
@@ -96,7 +96,7 @@ fn replica_without_a_store_serves_until_a_signal() {
         assert!(metrics.contains("content-type: text/plain; version=0.0.4"), "{metrics}");
 
         replica.signal(signal);
-        replica.logged("told to stop");
+        replica.wait_for_log("received a stop signal");
         assert_eq!(replica.child.wait().unwrap().code(), Some(0));
         let mut errors = String::new();
         replica.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
@@ -108,7 +108,7 @@ fn replica_without_a_store_serves_until_a_signal() {
 fn bad_environment_prints_one_line_and_exits_with_1() {
     let listen = ("PLEXSPHERE_PROVISIONING_BROKER_LISTEN", OsStr::new("127.0.0.1:0"));
     let (code, _, errors) =
-        ended(&[listen, ("KUBECONFIG", OsStr::from_bytes(b"\xff\xfe"))], &["run"]);
+        run_to_end(&[listen, ("KUBECONFIG", OsStr::from_bytes(b"\xff\xfe"))], &["run"]);
     let line = "error[environment_invalid]: KUBECONFIG is not UTF-8; use plain text\n";
     assert_eq!((code, errors.as_str()), (Some(1), line));
 }
@@ -116,7 +116,7 @@ fn bad_environment_prints_one_line_and_exits_with_1() {
 #[test]
 fn command_without_environment_ignores_bad_variables() {
     let broken = [("PLEXSPHERE_DSN", OsStr::from_bytes(b"\xff"))];
-    let (code, out, errors) = ended(&broken, &["completions", "bash"]);
+    let (code, out, errors) = run_to_end(&broken, &["completions", "bash"]);
     assert_eq!((code, errors.as_str()), (Some(0), ""));
     assert!(out.contains("provisioning-broker"));
 }

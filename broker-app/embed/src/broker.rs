@@ -1,4 +1,4 @@
-//! The broker as a host holds it.
+//! [`Broker`]: the handle that the embedding service holds.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -7,33 +7,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use broker_app::render::ApiUrl;
 use broker_app::{BootError, BrokerConfig, ConfigError, Probe, Runner, Service, StartError};
 
-use crate::builder::{BrokerBuilder, Check, Failure, Missing, Parts};
+use crate::builder::{BoxError, BrokerBuilder, Missing, Parts, StoreCheck};
 
-/// A broker that is wired. Clones are handles on the same one.
+/// A broker with all its ports connected. Clones share one broker.
 #[derive(Clone)]
 pub struct Broker {
     service: Service,
     runner: Arc<Runner>,
-    start: Arc<Start>,
+    start_checks: Arc<StartChecks>,
 }
 
-/// The checks before the first sweep. They are made until they pass once.
-struct Start {
-    /// Looks whether this release can run on the store as it is.
-    store: Option<Check>,
+/// The checks before the first sweep. They run until they have passed once.
+struct StartChecks {
+    /// Checks whether this release can run on the schema of the store.
+    store: Option<StoreCheck>,
     passed: AtomicBool,
 }
 
-/// Why a broker was not built, or why it does not run. Build or run it again to try again.
+/// Why a broker could not be built or started. To retry, build or run it again.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BrokerError {
-    /// A start check failed, or the configuration cannot work.
+    /// A start check failed, or the configuration is invalid.
     #[error(transparent)]
     Start(#[from] StartError),
     /// The store does not answer, or this release cannot run on its schema.
     #[error("the store cannot be used")]
-    Store(#[source] Failure),
+    Store(#[source] BoxError),
     /// The first sweep failed.
     #[error(transparent)]
     Boot(#[from] BootError),
@@ -46,55 +46,55 @@ impl From<ConfigError> for BrokerError {
 }
 
 impl Broker {
-    /// Begins with the defaults of [`BrokerConfig`], for agents that enrol at this URL.
+    /// Starts a builder with the default [`BrokerConfig`]. Agents enrol at `api_url`.
     pub fn builder(api_url: ApiUrl) -> BrokerBuilder<Missing, Missing> {
         Self::configured(BrokerConfig::new(api_url))
     }
 
-    /// Begins with a configuration.
+    /// Starts a builder with a configuration.
     pub fn configured(config: BrokerConfig) -> BrokerBuilder<Missing, Missing> {
         BrokerBuilder::new(config)
     }
 
-    /// A broker that needs nothing, and the platform in memory that it works on: a store, a cluster with Crossplane, a
-    /// mesh, and one blueprint to declare a machine from. While the broker runs, the platform lives beside it.
+    /// A broker on a platform in memory: a store, a cluster with Crossplane, a mesh, and one blueprint for a machine. The
+    /// platform runs while the broker runs.
     ///
     /// # Panics
     ///
-    /// Never: its configuration and its platform are fixed.
+    /// Never: the configuration and the platform are fixed.
     #[cfg(feature = "memory")]
     pub fn in_memory() -> (Self, broker_memory::MemoryPlatform) {
         let platform = broker_memory::MemoryPlatform::new();
-        let api_url = ApiUrl::new("https://mesh.example.org").expect("a URL");
+        let api_url = ApiUrl::new("https://mesh.example.org").expect("a valid URL");
         let built = Self::builder(api_url).ports(platform.living_ports()).build_unchecked();
-        (built.expect("the defaults work"), platform)
+        (built.expect("valid defaults"), platform)
     }
 
-    pub(crate) fn new(parts: Parts, store: Option<Check>) -> Result<Self, ConfigError> {
+    pub(crate) fn new(parts: Parts, store: Option<StoreCheck>) -> Result<Self, ConfigError> {
         let Parts { service, reconciler, sweeper, relay, .. } = parts;
         let runner = Runner::new(reconciler, sweeper, relay)?;
         let service = service.with_probe(runner.probe());
-        let start = Start { store, passed: AtomicBool::new(false) };
-        Ok(Self { service, runner: Arc::new(runner), start: Arc::new(start) })
+        let start_checks = StartChecks { store, passed: AtomicBool::new(false) };
+        Ok(Self { service, runner: Arc::new(runner), start_checks: Arc::new(start_checks) })
     }
 
-    /// Makes the start checks, unless they passed before.
+    /// Runs the start checks, unless they have passed before.
     pub(crate) async fn check(&self) -> Result<(), BrokerError> {
-        if self.start.passed.load(Ordering::Relaxed) {
+        if self.start_checks.passed.load(Ordering::Relaxed) {
             return Ok(());
         }
-        if let Some(store) = &self.start.store {
-            let within = self.runner.config().deadlines.store;
-            let answer = tokio::time::timeout(within, store()).await;
-            let silent = |_| Failure::from(format!("no answer within {within:?}"));
-            answer.map_err(silent).flatten().map_err(BrokerError::Store)?;
+        if let Some(store) = &self.start_checks.store {
+            let deadline = self.runner.config().deadlines.store;
+            let result = tokio::time::timeout(deadline, store()).await;
+            let timed_out = |_| BoxError::from(format!("no answer within {deadline:?}"));
+            result.map_err(timed_out).flatten().map_err(BrokerError::Store)?;
         }
         self.runner.check().await?;
-        self.start.passed.store(true, Ordering::Relaxed);
+        self.start_checks.passed.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    /// What callers and operators use. It works whether this process runs the broker or another one does.
+    /// The methods for callers and operators. They also work if only another process runs the broker.
     pub const fn service(&self) -> &Service {
         &self.service
     }
@@ -104,15 +104,14 @@ impl Broker {
         self.runner.probe()
     }
 
-    /// Boots, works until `shutdown` is ready, and ends: passes under way may finish within
-    /// [`BrokerConfig::stop_within`], and no task is left when this returns.
+    /// Runs a replica until `shutdown` resolves. Running passes may then finish within [`BrokerConfig::stop_within`]. No
+    /// task outlives this call.
     ///
-    /// A broker of [`build_unchecked`](BrokerBuilder::build_unchecked) makes its start checks first.
+    /// A broker of [`build_unchecked`](BrokerBuilder::build_unchecked) runs its start checks first.
     ///
     /// # Errors
     ///
-    /// [`BrokerError`] when a start check or the first sweep fails. Call it again to try again; once it works it does not
-    /// fail.
+    /// [`BrokerError`] when a start check or the first sweep fails; after that it does not fail. To retry, call it again.
     pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) -> Result<(), BrokerError> {
         self.check().await?;
         Ok(self.runner.run(shutdown).await?)

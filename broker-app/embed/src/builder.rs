@@ -1,4 +1,4 @@
-//! From ports and a configuration to a [`Broker`].
+//! Builds a [`Broker`] from ports and a configuration.
 
 use std::error::Error as StdError;
 use std::future::Future;
@@ -20,7 +20,7 @@ use broker_kube::cache::CacheOptions;
 
 use crate::broker::{Broker, BrokerError};
 
-/// A broker to be. Without a store and a cluster it has no `build`, so a missing one does not compile.
+/// Builds a [`Broker`]. It has `build` only once a store and a cluster are set, so forgetting one is a compile error.
 ///
 /// ```compile_fail,E0599
 /// # use broker_embed::{ApiUrl, Broker};
@@ -29,7 +29,7 @@ use crate::broker::{Broker, BrokerError};
 /// # }
 /// ```
 ///
-/// The twin that does compile:
+/// This compiles:
 ///
 /// ```
 /// # use broker_embed::{ApiUrl, Broker, Ports};
@@ -37,7 +37,7 @@ use crate::broker::{Broker, BrokerError};
 /// Broker::builder(url).ports(ports).build().await;
 /// # }
 /// ```
-#[must_use = "nothing happens before `build`"]
+#[must_use = "a builder does nothing until `build`"]
 pub struct BrokerBuilder<S, C> {
     config: BrokerConfig,
     store: S,
@@ -47,11 +47,11 @@ pub struct BrokerBuilder<S, C> {
     ids: Option<Arc<dyn IdSource>>,
 }
 
-/// The place of a port that was not given yet.
+/// Marks a builder without a store or without a cluster.
 #[derive(Debug, Clone, Copy)]
 pub struct Missing;
 
-/// The ports of the store's side.
+/// Every port but the cluster, the event sink, the clock and the ids.
 pub struct StorePorts {
     pub(crate) repository: Arc<dyn Repository>,
     pub(crate) schedule: Arc<dyn Schedule>,
@@ -64,41 +64,41 @@ pub struct StorePorts {
     pub(crate) credentials: Arc<dyn CredentialResolver>,
     pub(crate) assignments: Arc<dyn AssignmentReader>,
     pub(crate) labels: Arc<dyn LabelTagResolver>,
-    /// Looks whether this release can run on the store as it is.
-    pub(crate) check: Option<Check>,
-    /// How many connections the store's pool opens at most.
+    /// Checks whether this release can run on the schema of the store.
+    pub(crate) check: Option<StoreCheck>,
+    /// The size of the store's connection pool, if it has one.
     pub(crate) max_connections: Option<u32>,
 }
 
-/// The cluster, made from the configuration as it is when the broker is built.
+/// Creates the cluster port when the broker is built, from the configuration at that time.
 pub struct ClusterPort(MakeCluster);
 
 type MakeCluster = Box<dyn FnOnce(&BrokerConfig) -> Result<Arc<dyn Cluster>, ConfigError> + Send>;
 
-pub(crate) type Failure = Box<dyn StdError + Send + Sync>;
-type Checked = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
-pub(crate) type Check = Box<dyn Fn() -> Checked + Send + Sync>;
+pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
+type CheckFuture = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>>;
+pub(crate) type StoreCheck = Box<dyn Fn() -> CheckFuture + Send + Sync>;
 
-/// What a broker is made of: every part over the same ports and the same configuration.
+/// The parts of a broker. All use the same ports and the same configuration.
 #[non_exhaustive]
 pub struct Parts {
-    /// Every port as it is wired.
+    /// The ports.
     pub ports: Ports,
-    /// What callers and operators use.
+    /// The methods for callers and operators.
     pub service: Service,
     /// Runs single passes.
     pub reconciler: Reconciler,
-    /// Finds what needs a pass.
+    /// Finds the resources that need a pass.
     pub sweeper: Sweeper,
     /// Delivers events.
     pub relay: Relay,
 }
 
-/// Every port, and what `build` checks of the store.
-struct Wired {
+/// The ports and the configuration, with the input of the checks that `build` makes.
+struct WiredPorts {
     ports: Ports,
     config: Arc<BrokerConfig>,
-    check: Option<Check>,
+    check: Option<StoreCheck>,
     max_connections: Option<u32>,
 }
 
@@ -119,7 +119,7 @@ impl BrokerBuilder<Missing, Missing> {
         Self { config, store: Missing, cluster: Missing, sink: None, clock: None, ids: None }
     }
 
-    /// Every port, wired by the caller. An event sink, clock or id source that was set on the builder before stays.
+    /// Sets every port. An event sink, clock or id source that was set on the builder earlier takes precedence.
     pub fn ports(self, ports: Ports) -> BrokerBuilder<StorePorts, ClusterPort> {
         let cluster = ports.cluster;
         let store = StorePorts {
@@ -150,32 +150,31 @@ impl BrokerBuilder<Missing, Missing> {
 }
 
 impl<C> BrokerBuilder<Missing, C> {
-    /// Postgres behind store, schedule, outbox, audit, resolvers, tokens and mesh. [`build`](BrokerBuilder::build)
+    /// Uses Postgres for store, schedule, outbox, audit, resolvers, tokens and mesh. [`build`](BrokerBuilder::build)
     /// refuses a schema that this release cannot run on; see [`migrate`](broker_pg::migrate). It also refuses a pool with
     /// fewer connections than [`BrokerConfig::connections`].
     ///
-    /// A pool survives a database that stops answering if it was made with [`resilient`](broker_pg::resilient).
+    /// Create the pool with [`resilient`](broker_pg::resilient), so that it recovers from a database that stops answering.
     #[cfg(feature = "postgres")]
     pub fn postgres(self, pool: sqlx::PgPool) -> BrokerBuilder<StorePorts, C> {
         let Self { config, cluster, sink, clock, ids, .. } = self;
-        let store = crate::stored::store_ports(pool);
+        let store = crate::pg_ports::store_ports(pool);
         BrokerBuilder { config, store, cluster, sink, clock, ids }
     }
 }
 
 impl<S> BrokerBuilder<S, Missing> {
-    /// The cluster behind an API server. The broker runs the watch cache beside its runner.
+    /// Uses the cluster of a Kubernetes API server. [`Broker::run`] also runs the watch cache.
     ///
-    /// The client has to send each request once: make it from [`client_config`](broker_kube::client_config).
+    /// The client must not retry requests: create it from [`client_config`](broker_kube::client_config).
     #[cfg(feature = "kubernetes")]
     pub fn kubernetes(self, client: kube::Client) -> BrokerBuilder<S, ClusterPort> {
         self.kubernetes_with(client, CacheOptions::default())
     }
 
-    /// As [`kubernetes`](Self::kubernetes), with other options of the watch cache, which
-    /// [`build`](BrokerBuilder::build) validates. The cache keeps a kind for at least
-    /// three times [`BrokerConfig::sweep_interval`], even if [`CacheOptions::unused_after`] is shorter: otherwise every
-    /// sweep would list it again.
+    /// As [`kubernetes`](Self::kubernetes), with options of the watch cache, which [`build`](BrokerBuilder::build)
+    /// validates. The cache keeps a kind for at least three times [`BrokerConfig::sweep_interval`], even if
+    /// [`CacheOptions::unused_after`] is shorter. Otherwise every sweep would list the kind again.
     #[cfg(feature = "kubernetes")]
     pub fn kubernetes_with(
         self,
@@ -183,12 +182,12 @@ impl<S> BrokerBuilder<S, Missing> {
         options: CacheOptions,
     ) -> BrokerBuilder<S, ClusterPort> {
         self.with_cluster(Box::new(|config| {
-            let (cluster, _) = crate::clustered::kube_cluster(client, options, config)?;
+            let (cluster, _) = crate::kube_ports::kube_cluster(client, options, config)?;
             Ok(Arc::new(cluster))
         }))
     }
 
-    /// A cluster of the embedder's own.
+    /// Uses the embedder's own cluster adapter.
     pub fn cluster(self, cluster: impl Cluster + 'static) -> BrokerBuilder<S, ClusterPort> {
         self.with_cluster(Box::new(|_| Ok(Arc::new(cluster))))
     }
@@ -199,8 +198,8 @@ impl<S> BrokerBuilder<S, Missing> {
     }
 }
 
-/// Puts a port in the place of the one that the store brought, which it is given.
-macro_rules! replaced {
+/// Generates a method per port that replaces the port of the store; `replace` receives the replaced port.
+macro_rules! replace_methods {
     ($($(#[$doc:meta])* $method:ident: $field:ident, $port:ident;)+) => {
         impl<C> BrokerBuilder<StorePorts, C> {
             $(
@@ -217,28 +216,28 @@ macro_rules! replaced {
     };
 }
 
-replaced! {
-    /// Another issuer of bootstrap tokens. It is given the one that the store brought.
+replace_methods! {
+    /// Replaces the issuer of bootstrap tokens; `replace` receives the store's.
     token_issuer: tokens, TokenIssuer;
-    /// Another way to drain and remove Nodes. It is given the one that the store brought.
+    /// Replaces the port that drains and removes Nodes; `replace` receives the store's.
     node_deregistrar: nodes, NodeDeregistrar;
-    /// Another catalog. It is given the one that the store brought.
+    /// Replaces the catalog of blueprints; `replace` receives the store's.
     blueprint_resolver: blueprints, BlueprintResolver;
-    /// Another source of clouds. It is given the one that the store brought.
+    /// Replaces the source of clouds; `replace` receives the store's.
     cloud_resolver: clouds, CloudResolver;
-    /// Another source of credentials. It is given the one that the store brought.
+    /// Replaces the source of credentials; `replace` receives the store's.
     credential_resolver: credentials, CredentialResolver;
-    /// Another source of assignments and namespaces. It is given the one that the store brought.
+    /// Replaces the source of assignments and namespaces; `replace` receives the store's.
     assignment_reader: assignments, AssignmentReader;
-    /// Another source of labels. It is given the one that the store brought.
+    /// Replaces the source of labels; `replace` receives the store's.
     label_tag_resolver: labels, LabelTagResolver;
-    /// Another store of resources. It is given the one that the store brought.
+    /// Replaces the repository of resources; `replace` receives the store's.
     repository: repository, Repository;
-    /// Another schedule. It is given the one that the store brought.
+    /// Replaces the schedule; `replace` receives the store's.
     schedule: schedule, Schedule;
-    /// Another outbox. It is given the one that the store brought.
+    /// Replaces the outbox; `replace` receives the store's.
     outbox: outbox, Outbox;
-    /// Another audit. It is given the one that the store brought.
+    /// Replaces the audit sink; `replace` receives the store's.
     audit_sink: audit, AuditSink;
 }
 
@@ -249,19 +248,19 @@ impl<S, C> BrokerBuilder<S, C> {
         self
     }
 
-    /// Where events are delivered to. Without it they are logged.
+    /// Sets the receiver of events. Default: a log line per event.
     pub fn event_sink(mut self, sink: impl EventSink + 'static) -> Self {
         self.sink = Some(Arc::new(sink));
         self
     }
 
-    /// Another clock than the machine's.
+    /// Sets the clock. Default: the machine's.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = Some(Arc::new(clock));
         self
     }
 
-    /// Another source of ids than version 7 UUIDs.
+    /// Sets the source of ids. Default: version 7 UUIDs.
     pub fn id_source(mut self, ids: impl IdSource + 'static) -> Self {
         self.ids = Some(Arc::new(ids));
         self
@@ -269,8 +268,8 @@ impl<S, C> BrokerBuilder<S, C> {
 }
 
 impl<S> BrokerBuilder<S, ClusterPort> {
-    /// Puts a cluster in the place of the present one, which it is given. It forwards every method that it does not change,
-    /// [`Cluster::watch`] too: without that the cache stays cold, and every sweep costs lists.
+    /// Replaces the cluster; `replace` receives the current one. The new cluster has to forward every method that it does
+    /// not change, also [`Cluster::watch`]: otherwise the watch cache stays empty and every sweep lists all objects.
     pub fn map_cluster<P: Cluster + 'static>(
         mut self,
         replace: impl FnOnce(Arc<dyn Cluster>) -> P + Send + 'static,
@@ -282,49 +281,53 @@ impl<S> BrokerBuilder<S, ClusterPort> {
 }
 
 impl BrokerBuilder<StorePorts, ClusterPort> {
-    /// The service alone, for a process that calls the broker and does not run it. Store and cluster are not asked, the
-    /// API URL may be missing, and any pool is large enough.
+    /// Builds only the service, for a process that does not run the broker. It calls neither store nor cluster, the API
+    /// URL may be missing, and the size of the pool is not checked.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`].
+    /// [`ConfigError`] when the configuration is invalid.
     pub fn service(self) -> Result<Service, ConfigError> {
         self.config.validate_service()?;
-        let Wired { ports, config, .. } = self.wire()?;
+        let WiredPorts { ports, config, .. } = self.wire()?;
         Ok(Service::new(ports, config))
     }
 
-    /// The parts, for a process that steps through them by itself instead of running them. Only the configuration is
-    /// validated.
+    /// Builds the parts, for a process that calls them one by one instead of [`Broker::run`]. It validates only the
+    /// configuration.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`].
+    /// [`ConfigError`] when the configuration is invalid.
     pub fn parts(self) -> Result<Parts, ConfigError> {
-        let Wired { ports, config, .. } = self.wire()?;
+        let WiredPorts { ports, config, .. } = self.wire()?;
         Parts::new(ports, &config)
     }
 
-    /// The broker, if it can work: the configuration is sound, the schema is one that this release can run on, the
-    /// cluster answers and is the one of the store's resources, and the issuer allows the tokens' time to live.
+    /// Builds the broker and checks that it can run:
+    ///
+    /// - the configuration is valid,
+    /// - this release can run on the schema of the store,
+    /// - the cluster answers, and the resources of the store are on it,
+    /// - the token issuer allows the configured time to live.
     ///
     /// # Errors
     ///
-    /// [`BrokerError`].
+    /// [`BrokerError`] with the first failed check.
     pub async fn build(self) -> Result<Broker, BrokerError> {
         let broker = self.build_unchecked()?;
         broker.check().await?;
         Ok(broker)
     }
 
-    /// The broker, before store and cluster are asked anything: [`Broker::service`] serves while they do not answer, and
-    /// [`Broker::run`] makes the checks of [`build`](Self::build) before it starts.
+    /// Builds the broker without a call to store or cluster, so [`Broker::service`] is available even if they are down.
+    /// [`Broker::run`] makes the checks of [`build`](Self::build) first.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`].
+    /// [`ConfigError`] when the configuration is invalid.
     pub fn build_unchecked(self) -> Result<Broker, ConfigError> {
-        let Wired { ports, config, check, max_connections } = self.wire()?;
+        let WiredPorts { ports, config, check, max_connections } = self.wire()?;
         let parts = Parts::new(ports, &config)?;
         if let Some(max_connections) = max_connections {
             config.validate_pool(max_connections)?;
@@ -332,7 +335,7 @@ impl BrokerBuilder<StorePorts, ClusterPort> {
         Broker::new(parts, check)
     }
 
-    fn wire(self) -> Result<Wired, ConfigError> {
+    fn wire(self) -> Result<WiredPorts, ConfigError> {
         let Self { config, store, cluster, sink, clock, ids } = self;
         let ports = Ports {
             repository: store.repository,
@@ -352,6 +355,6 @@ impl BrokerBuilder<StorePorts, ClusterPort> {
             ids: ids.unwrap_or_else(|| Arc::new(SystemIds)),
         };
         let StorePorts { check, max_connections, .. } = store;
-        Ok(Wired { ports, config: Arc::new(config), check, max_connections })
+        Ok(WiredPorts { ports, config: Arc::new(config), check, max_connections })
     }
 }

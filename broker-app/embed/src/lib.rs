@@ -1,7 +1,7 @@
-//! The front door: what a service takes that embeds the broker.
+//! The entry point for a service that embeds the broker.
 //!
-//! [`Broker::builder`] wires the ports and checks them, [`Broker::run`] works until it is told to stop, and
-//! [`Broker::service`] has the methods that callers and operators use. [`Broker::in_memory`] needs nothing.
+//! [`Broker::builder`] connects the ports and checks them. [`Broker::run`] runs a replica until its shutdown future
+//! resolves. [`Broker::service`] has the methods for callers and operators. [`Broker::in_memory`] needs no server.
 //!
 //! # Features
 //!
@@ -12,8 +12,8 @@
 //! | `memory` | [`Broker::in_memory`], and the adapter crate as [`memory`] |
 //! | `serde` | [serde](https://serde.rs) for the ids, [`Phase`], [`Action`](domain::Action), [`MeshRole`](domain::MeshRole) and [`OnFailure`](domain::OnFailure) |
 //!
-//! [`ProvisionedResource`], [`Status`], [`explain::Explanation`] and [`plan::Plan`] need no feature: each has a `to_json`,
-//! which for the first one is a method of [`ToJson`].
+//! [`ProvisionedResource`], [`Status`], [`explain::Explanation`] and [`plan::Plan`] need no feature: each has a
+//! `to_json`. For [`ProvisionedResource`] it is a method of the trait [`ToJson`].
 //!
 //! # On Postgres and Kubernetes
 //!
@@ -37,9 +37,9 @@
 mod broker;
 mod builder;
 #[cfg(feature = "kubernetes")]
-mod clustered;
+mod kube_ports;
 #[cfg(feature = "postgres")]
-mod stored;
+mod pg_ports;
 
 pub use broker::{Broker, BrokerError};
 pub use builder::{BrokerBuilder, ClusterPort, Missing, Parts, StorePorts};
@@ -56,17 +56,17 @@ pub use broker_app::render::ApiUrl;
 pub use broker_app::{
     Absence, Basis, BootError, BrakeLosses, BrakeStatus, BrokerConfig, ConfigError, Error,
     ErrorKind, HoldUp, Label, LogEventSink, METRICS, Metric, MetricKind, Probe, ProbeFailure,
-    Service, StartError, Status, SystemClock, SystemIds, ToJson, Unread, WaitOutcome,
+    Service, StartError, Status, SystemClock, SystemIds, ToJson, UnreadResource, WaitOutcome,
     describe_metrics, domain, explain, one_line, plan, ports, render,
 };
-// The types of `Parts`, and what they return.
+// The types of `Parts`, and the types that these return.
 pub use broker_app::{
     Orphan, OrphanState, PassResult, Reconciler, Relay, RelayReport, ResourceError, SweepReport,
     Sweeper, Work, decide,
 };
 
 #[cfg(feature = "kubernetes")]
-pub use clustered::kube_cluster;
+pub use kube_ports::kube_cluster;
 
 #[cfg(feature = "kubernetes")]
 pub use broker_kube as kubernetes;
@@ -77,7 +77,7 @@ pub use broker_memory as memory;
 #[cfg(feature = "postgres")]
 pub use broker_pg as postgres;
 
-/// The examples of the README compile and run.
+/// Compiles and runs the examples of the README.
 #[cfg(all(doctest, feature = "memory"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! What `build` checks, what it lets through, and what can be replaced.
+//! The checks of `build`, and the replacement of ports.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,94 +29,95 @@ fn operator() -> RequestContext {
     RequestContext::operator("user:test", "test").expect("a context")
 }
 
-/// Why a broker over this platform is not built.
-async fn refusal(platform: &MemoryPlatform, change: impl FnOnce(&mut BrokerConfig)) -> String {
+/// The error of `build` over this platform, in one line.
+async fn build_error(platform: &MemoryPlatform, change: impl FnOnce(&mut BrokerConfig)) -> String {
     let built = Broker::builder(url()).ports(platform.ports()).configure(change).build().await;
-    one_line(&built.err().expect("a refusal"))
+    one_line(&built.err().expect("an error"))
 }
 
 #[tokio::test]
-async fn configuration_that_cannot_work_is_refused_in_one_line() {
+async fn invalid_configuration_is_refused_with_the_allowed_range() {
     type Change = fn(&mut BrokerConfig);
     let rows: [(Change, &str); 6] = [
-        (|it| it.api_url = None, "api_url is missing; give the URL where agents enrol"),
+        (|config| config.api_url = None, "api_url is missing; give the URL where agents enrol"),
         (
-            |it| it.deadlines.store = MINUTE,
+            |config| config.deadlines.store = MINUTE,
             "deadlines.store is 60s; give at most 55s, the lease without its lease_margin",
         ),
         (
-            |it| it.event_claim = Duration::from_secs(1),
+            |config| config.event_claim = Duration::from_secs(1),
             "event_claim is 1s; give at least 20s, one delivery and two calls of the store",
         ),
         (
-            |it| it.retention = Some(MINUTE),
+            |config| config.retention = Some(MINUTE),
             "retention is 60s; give more than the lease, which is 60s",
         ),
         (
-            |it| it.sweep_interval = Duration::MAX,
+            |config| config.sweep_interval = Duration::MAX,
             "sweep_interval is 18446744073709551615.999999999s; give at most 3600s",
         ),
         (
-            |it| it.token_ttl = Duration::from_hours(48),
+            |config| config.token_ttl = Duration::from_hours(48),
             "token_ttl is 172800s; the token issuer allows 60s to 86400s",
         ),
     ];
     for (change, expected) in rows {
-        assert_eq!(refusal(&MemoryPlatform::new(), change).await, expected);
+        assert_eq!(build_error(&MemoryPlatform::new(), change).await, expected);
     }
 }
 
 #[tokio::test]
-async fn store_or_cluster_that_does_not_answer_is_refused_and_can_be_tried_again() {
+async fn build_fails_on_unreachable_store_or_cluster_until_retried() {
     let platform = MemoryPlatform::new();
     platform.adapters.cluster.take_down();
-    let away = refusal(&platform, |_| {}).await;
-    assert!(away.starts_with("the cluster failed: "), "{away}");
+    let error = build_error(&platform, |_| {}).await;
+    assert!(error.starts_with("the cluster failed: "), "{error}");
     platform.adapters.cluster.bring_back();
     platform.adapters.store.set_reachable(false);
-    let away = refusal(&platform, |_| {}).await;
-    assert!(away.starts_with("the repository failed: "), "{away}");
+    let error = build_error(&platform, |_| {}).await;
+    assert!(error.starts_with("the repository failed: "), "{error}");
     platform.adapters.store.set_reachable(true);
     assert!(Broker::builder(url()).ports(platform.ports()).build().await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
-async fn boot_that_failed_is_repeated_on_the_same_broker() {
+async fn failed_boot_can_be_retried_on_the_same_broker() {
     let platform = MemoryPlatform::new();
     let broker = Broker::builder(url()).ports(platform.living_ports()).build().await.unwrap();
     broker.service().provision(&operator(), &platform.declaration()).await.unwrap();
     platform.adapters.store.set_reachable(false);
-    let refused = broker.run(std::future::pending()).await.unwrap_err();
-    let failed = matches!(refused, BrokerError::Boot(BootError::Infrastructure(_)));
-    assert!(failed, "{refused}");
+    let error = broker.run(std::future::pending()).await.unwrap_err();
+    let is_boot_error = matches!(error, BrokerError::Boot(BootError::Infrastructure(_)));
+    assert!(is_boot_error, "{error}");
     platform.adapters.store.set_reachable(true);
     broker.run(tokio::time::sleep(MINUTE)).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn broker_built_unchecked_serves_at_once_and_makes_its_checks_when_it_runs() {
+async fn unchecked_broker_serves_at_once_and_checks_at_run() {
     let platform = MemoryPlatform::new();
     platform.adapters.cluster.take_down();
     let built = Broker::builder(url()).ports(platform.living_ports()).build_unchecked();
     let broker = built.unwrap();
     let machine = broker.service().provision(&operator(), &platform.declaration()).await.unwrap();
-    let refused = broker.run(std::future::pending()).await.unwrap_err();
-    assert!(matches!(refused, BrokerError::Start(_)), "{refused}");
+    let error = broker.run(std::future::pending()).await.unwrap_err();
+    assert!(matches!(error, BrokerError::Start(_)), "{error}");
     platform.adapters.cluster.bring_back();
     let context = operator();
-    let story = broker.service().wait_for(&context, machine.id(), Phase::Ready, 10 * MINUTE);
+    let shutdown = broker.service().wait_for(&context, machine.id(), Phase::Ready, 10 * MINUTE);
     broker
-        .run(async { assert!(matches!(story.await, Ok(WaitOutcome::Reached(_)))) })
+        .run(async { assert!(matches!(shutdown.await, Ok(WaitOutcome::Reached(_)))) })
         .await
         .unwrap();
 }
 
 #[tokio::test]
-async fn failed_passes_back_off_as_configured() {
+async fn failed_passes_back_off_as_builder() {
     const WAIT: Duration = Duration::from_millis(10);
     let platform = MemoryPlatform::new();
     let builder = Broker::builder(url()).ports(platform.ports());
-    let parts = builder.configure(|it| it.backoff = Backoff::new(WAIT, WAIT)).parts().unwrap();
+    let parts =
+        builder.configure(|config| config.backoff = Backoff::new(WAIT, WAIT)).parts().unwrap();
     let machine = parts.service.provision(&operator(), &platform.declaration()).await.unwrap();
     platform.adapters.neighbours.set_reachable(false);
     for attempts in 1..=10 {
@@ -127,11 +128,11 @@ async fn failed_passes_back_off_as_configured() {
     }
 }
 
-/// Counts what it issues, and leaves the rest to the issuer behind it.
-struct Counted(Arc<dyn TokenIssuer>, Arc<AtomicUsize>);
+/// Counts issued tokens.
+struct CountingIssuer(Arc<dyn TokenIssuer>, Arc<AtomicUsize>);
 
 #[async_trait::async_trait]
-impl TokenIssuerWrapper for Counted {
+impl TokenIssuerWrapper for CountingIssuer {
     fn inner(&self) -> &dyn TokenIssuer {
         &*self.0
     }
@@ -142,11 +143,11 @@ impl TokenIssuerWrapper for Counted {
     }
 }
 
-/// Counts what is delivered.
-struct Counting(Arc<AtomicUsize>);
+/// Counts delivered events.
+struct CountingSink(Arc<AtomicUsize>);
 
 #[async_trait::async_trait]
-impl EventSink for Counting {
+impl EventSink for CountingSink {
     async fn deliver(&self, _: &Envelope) -> Result<(), PortError> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -154,43 +155,47 @@ impl EventSink for Counting {
 }
 
 #[tokio::test(start_paused = true)]
-async fn replaced_ports_are_the_ones_that_a_machine_is_made_with() {
+async fn replaced_issuer_and_sink_are_called_by_the_broker() {
     let platform = MemoryPlatform::new();
     let (issued, delivered) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
     let broker = Broker::builder(url())
         .ports(platform.living_ports())
-        .token_issuer(|inner| Counted(inner, Arc::clone(&issued)))
-        .event_sink(Counting(Arc::clone(&delivered)))
+        .token_issuer(|inner| CountingIssuer(inner, Arc::clone(&issued)))
+        .event_sink(CountingSink(Arc::clone(&delivered)))
         .build()
         .await
         .unwrap();
     let machine = broker.service().provision(&operator(), &platform.declaration()).await.unwrap();
     let context = operator();
-    let story = async {
+    let shutdown = async {
         let waited =
             broker.service().wait_for(&context, machine.id(), Phase::Ready, 10 * MINUTE).await;
         assert!(matches!(waited, Ok(WaitOutcome::Reached(_))), "{waited:?}");
-        // Its event follows the phase.
+        // The relay delivers the event after the phase is stored.
         tokio::time::sleep(MINUTE).await;
     };
-    broker.run(story).await.unwrap();
+    broker.run(shutdown).await.unwrap();
     assert_eq!(issued.load(Ordering::Relaxed), 1);
-    assert_eq!(delivered.load(Ordering::Relaxed), 2, "it was declared, and it is Ready");
+    assert_eq!(
+        delivered.load(Ordering::Relaxed),
+        2,
+        "one event for the declaration, one for Ready"
+    );
 }
 
-/// Stands still.
-struct Stopped;
+/// A clock that always returns the same time.
+struct FixedClock;
 
-impl Clock for Stopped {
+impl Clock for FixedClock {
     fn now(&self) -> OffsetDateTime {
         OffsetDateTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000)
     }
 }
 
-/// Always the same ids.
-struct Fixed;
+/// Always returns the same ids.
+struct FixedIds;
 
-impl IdSource for Fixed {
+impl IdSource for FixedIds {
     fn provisioned_resource_id(&self) -> ProvisionedResourceId {
         Uuid::from_u128(7).try_into().expect("an id")
     }
@@ -201,76 +206,89 @@ impl IdSource for Fixed {
 }
 
 #[tokio::test]
-async fn ports_keep_the_sink_clock_and_ids_that_the_builder_has() {
+async fn ports_keep_the_sink_clock_and_ids_of_the_builder() {
     let platform = MemoryPlatform::new();
     let delivered = Arc::<AtomicUsize>::default();
     let parts = Broker::builder(url())
-        .event_sink(Counting(Arc::clone(&delivered)))
-        .clock(Stopped)
-        .id_source(Fixed)
+        .event_sink(CountingSink(Arc::clone(&delivered)))
+        .clock(FixedClock)
+        .id_source(FixedIds)
         .ports(platform.ports())
         .parts()
         .unwrap();
     let machine = parts.service.provision(&operator(), &platform.declaration()).await.unwrap();
-    assert_eq!(machine.id(), Fixed.provisioned_resource_id());
-    assert_eq!(machine.created_at(), Stopped.now());
+    assert_eq!(machine.id(), FixedIds.provisioned_resource_id());
+    assert_eq!(machine.created_at(), FixedClock.now());
     parts.relay.deliver_batch().await.unwrap();
     assert_eq!(delivered.load(Ordering::Relaxed), 1);
 }
 
 #[cfg(feature = "postgres")]
 #[tokio::test]
-async fn pool_that_is_too_small_is_refused_in_one_line() {
+async fn pool_below_the_needed_connections_is_refused() {
     let cluster = MemoryPlatform::new().adapters.cluster;
     let pool = sqlx::postgres::PgPoolOptions::new().max_connections(19);
     let pool = pool.connect_lazy("postgres://user@127.0.0.1:1/none").unwrap();
     let builder = || Broker::builder(url()).postgres(pool.clone()).cluster(cluster.clone());
-    let refused = builder().build().await.err().expect("a refusal");
+    let refused = builder().build().await.err().expect("an error");
     assert_eq!(
         one_line(&refused),
         "max_connections of the pool is 19; give at least 20, which is 2 * workers_per_lane + 4, \
          or fewer than 8 workers"
     );
-    assert!(builder().configure(|it| it.workers_per_lane = 7).build_unchecked().is_ok());
-    assert!(builder().service().is_ok(), "a process without passes needs no such pool");
+    assert!(builder().configure(|config| config.workers_per_lane = 7).build_unchecked().is_ok());
+    assert!(builder().service().is_ok(), "a process without passes needs fewer connections");
 }
 
 #[cfg(all(feature = "kubernetes", feature = "postgres"))]
 #[tokio::test]
-async fn cache_options_that_cannot_work_are_refused_in_one_line() {
+async fn invalid_cache_option_is_refused_with_the_allowed_range() {
     use broker_embed::kubernetes::cache::CacheOptions;
 
     type Change = fn(&mut CacheOptions);
     const MAX: &str = "18446744073709551615.999999999s";
-    let forever = |field: &str, most: &str| format!("cache.{field} is {MAX}; give at most {most}");
+    let too_long =
+        |field: &str, limit: &str| format!("cache.{field} is {MAX}; give at most {limit}");
     let rows: [(Change, String); 17] = [
-        (|it| it.page_size = 0, "cache.page_size is 0; give at least 1".into()),
-        (|it| it.page_bytes = 0, "cache.page_bytes is 0; give at least 1".into()),
-        (|it| it.watch_timeout = ZERO, "cache.watch_timeout is 0ns; give at least 1s".into()),
-        (|it| it.watch_timeout = Duration::MAX, forever("watch_timeout", "86400s")),
-        (|it| it.silence = ZERO, "cache.silence is 0ns; give at least 1s".into()),
-        (|it| it.silence = Duration::MAX, forever("silence", "86400s")),
-        (|it| it.relist_after = ZERO, "cache.relist_after is 0ns; give at least 1s".into()),
-        (|it| it.relist_after = Duration::MAX, forever("relist_after", "86400s")),
+        (|options| options.page_size = 0, "cache.page_size is 0; give at least 1".into()),
+        (|options| options.page_bytes = 0, "cache.page_bytes is 0; give at least 1".into()),
         (
-            |it| it.request_timeout = ZERO,
+            |options| options.watch_timeout = ZERO,
+            "cache.watch_timeout is 0ns; give at least 1s".into(),
+        ),
+        (|options| options.watch_timeout = Duration::MAX, too_long("watch_timeout", "86400s")),
+        (|options| options.silence = ZERO, "cache.silence is 0ns; give at least 1s".into()),
+        (|options| options.silence = Duration::MAX, too_long("silence", "86400s")),
+        (
+            |options| options.relist_after = ZERO,
+            "cache.relist_after is 0ns; give at least 1s".into(),
+        ),
+        (|options| options.relist_after = Duration::MAX, too_long("relist_after", "86400s")),
+        (
+            |options| options.request_timeout = ZERO,
             "cache.request_timeout is 0ns; give more than zero".into(),
         ),
-        (|it| it.request_timeout = Duration::MAX, forever("request_timeout", "86400s")),
-        (|it| it.first_wait = ZERO, "cache.first_wait is 0ns; give at least 10ms".into()),
-        (|it| it.longest_wait = ZERO, "cache.longest_wait is 0ns; give at least 10ms".into()),
-        (|it| it.longest_wait = Duration::MAX, forever("longest_wait", "3600s")),
+        (|options| options.request_timeout = Duration::MAX, too_long("request_timeout", "86400s")),
+        (|options| options.first_wait = ZERO, "cache.first_wait is 0ns; give at least 10ms".into()),
         (
-            |it| (it.first_wait, it.longest_wait) = (Duration::MAX, Duration::MAX),
-            forever("first_wait", "3600s"),
+            |options| options.longest_wait = ZERO,
+            "cache.longest_wait is 0ns; give at least 10ms".into(),
+        ),
+        (|options| options.longest_wait = Duration::MAX, too_long("longest_wait", "3600s")),
+        (
+            |options| (options.first_wait, options.longest_wait) = (Duration::MAX, Duration::MAX),
+            too_long("first_wait", "3600s"),
         ),
         (
-            |it| it.first_wait = MINUTE,
+            |options| options.first_wait = MINUTE,
             "cache.first_wait is 60s; give at most 30s, which is cache.longest_wait".into(),
         ),
-        (|it| it.unused_after = ZERO, "cache.unused_after is 0ns; give at least 1s".into()),
         (
-            |it| it.unused_after = Duration::from_nanos(1),
+            |options| options.unused_after = ZERO,
+            "cache.unused_after is 0ns; give at least 1s".into(),
+        ),
+        (
+            |options| options.unused_after = Duration::from_nanos(1),
             "cache.unused_after is 1ns; give at least 1s".into(),
         ),
     ];
@@ -283,33 +301,32 @@ async fn cache_options_that_cannot_work_are_refused_in_one_line() {
         change(&mut options);
         let store = || Broker::builder(url()).postgres(pool.clone());
         let builder = || store().kubernetes_with(client.clone(), options.clone());
-        assert_eq!(one_line(&builder().build().await.err().expect("a refusal")), expected);
+        assert_eq!(one_line(&builder().build().await.err().expect("an error")), expected);
         for refused in
             [builder().build_unchecked().err(), builder().service().err(), builder().parts().err()]
         {
-            assert_eq!(refused.expect("a refusal").to_string(), expected);
+            assert_eq!(refused.expect("an error").to_string(), expected);
         }
     }
 }
 
-/// A wrapper passes on what it does not change.
 #[tokio::test]
-async fn wrapper_passes_on_the_methods_that_it_leaves_out() {
+async fn wrapper_forwards_methods_that_it_does_not_override() {
     let platform = MemoryPlatform::new();
-    let counted = Counted(platform.ports().tokens, Arc::default());
-    let window: TtlWindow = TokenIssuer::ttl_window(&counted).await.unwrap();
+    let issuer = CountingIssuer(platform.ports().tokens, Arc::default());
+    let window: TtlWindow = TokenIssuer::ttl_window(&issuer).await.unwrap();
     assert_eq!(window, platform.ports().tokens.ttl_window().await.unwrap());
 }
 
 #[tokio::test]
-async fn service_alone_needs_neither_an_api_url_nor_a_cluster_that_answers() {
+async fn service_needs_no_api_url_and_no_reachable_cluster() {
     let platform = MemoryPlatform::new();
     platform.adapters.cluster.take_down();
-    let configured = || Broker::configured(BrokerConfig::default()).ports(platform.ports());
-    let refused = configured().configure(|it| it.deadlines.store = MINUTE).service();
-    let refused = refused.err().expect("a refusal").to_string();
+    let builder = || Broker::configured(BrokerConfig::default()).ports(platform.ports());
+    let refused = builder().configure(|config| config.deadlines.store = MINUTE).service();
+    let refused = refused.err().expect("an error").to_string();
     assert!(refused.starts_with("deadlines.store is 60s; "), "{refused}");
-    let service = configured().service().unwrap();
+    let service = builder().service().unwrap();
     let declared = service.provision(&operator(), &platform.declaration()).await.unwrap();
     assert_eq!(declared.to_json()["phase"], "Pending");
     assert_eq!(service.status(&operator(), declared.id()).await.unwrap().phase, Phase::Pending);

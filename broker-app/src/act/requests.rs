@@ -1,4 +1,4 @@
-//! Renders the apply requests of the act stage: a pass sends them, a plan shows them.
+//! Renders the apply requests of the act stage. A pass sends them, a plan shows them.
 
 use broker_domain::ProvisionedResource;
 use broker_ports::{ApplyRequest, LiveObject, ObjectVersion};
@@ -78,12 +78,12 @@ impl Requests<'_> {
         let xr = self.views.xr(self.resource)?;
         Ok(match with {
             Armed::Token(token) => {
-                let kept =
+                let manifest =
                     preserve_injection(live.expose(), &xr, token).map_err(Error::Platform)?;
-                ApplyRequest::sealed(project, kept, at.unchanged())
+                ApplyRequest::sealed(project, manifest, at.unchanged())
             }
             Armed::Standalone => {
-                ApplyRequest::open(project, xr.kept(live.expose(), &with), at.unchanged())
+                ApplyRequest::open(project, xr.reapply(live.expose(), &with), at.unchanged())
             }
         })
     }

@@ -1,23 +1,23 @@
 //! Apply: the ProviderConfig, then the composite resource in two steps, shell and arm.
 //!
-//! Both steps are conditional, so a late request of a worker that was cut off changes nothing. A late shell composes
-//! nothing. A late arm fails on its version, because the next worker touches every shell that it finds.
+//! Both steps are conditional, so a late request of a worker that lost its lease is harmless. A late shell composes
+//! nothing. A late arm fails on its version, because the next worker touches every existing shell.
 
 use broker_domain::{MeshRole, ProvisionedResource, XrUid};
-use broker_ports::{Lost, ObjectVersion};
+use broker_ports::{LostObject, ObjectVersion};
 use broker_render::{Armed, Precondition};
 
 use super::{EarlyExit, Effect, NextStep, Progress, TokenProgress};
 use crate::observe::{ConfigObservation, Gate, Observation, XrObservation};
 
 pub(super) fn may_apply(resource: &ProvisionedResource, observation: &Observation) -> bool {
-    let config_is_leaving =
-        matches!(observation.config, ConfigObservation::Stands { deleting: true, .. });
+    let config_is_deleting =
+        matches!(observation.config, ConfigObservation::Exists { deleting: true, .. });
     observation.gate == Gate::Open
         && !observation.is_held(resource.project_id())
         // An object that is being deleted still accepts an apply, and would reappear without its substrate.
         && !observation.xr.is_being_deleted()
-        && !config_is_leaving
+        && !config_is_deleting
 }
 
 pub(super) fn decide(
@@ -41,7 +41,7 @@ pub(super) fn decide(
         (XrObservation::Absent, None) => {
             NextStep::Perform(Effect::ApplyShell(Precondition::Absent))
         }
-        // Touch a shell of an earlier pass first: an arm of that pass still in transit then fails on its version.
+        // Touch a shell of an earlier pass, so that a late arm of that pass fails on its version.
         (XrObservation::Shell { at, .. }, None) => {
             NextStep::Perform(Effect::ApplyShell(at.unchanged()))
         }
@@ -63,27 +63,27 @@ pub(super) fn restore_config(
     NextStep::Continue
 }
 
-/// The loss: a composite resource that was armed, or about to be, and no longer exists. A shell under the recorded
-/// uid was never armed. Re-creating a lost one can destroy a machine.
-fn lost(observation: &Observation) -> Option<Lost> {
+/// The lost composite resource: its uid is on record, and it no longer exists. A shell with the recorded uid was never
+/// armed, so it is not a loss. Re-creating a lost composite resource can destroy a machine.
+fn lost(observation: &Observation) -> Option<LostObject> {
     let applied = observation.substrate.applied()?;
     match &observation.xr {
-        XrObservation::Absent => Some(Lost::Xr(applied.clone())),
+        XrObservation::Absent => Some(LostObject::Xr(applied.clone())),
         XrObservation::Shell { at, .. } => {
-            (applied.as_str() != at.uid).then(|| Lost::Xr(applied.clone()))
+            (applied.as_str() != at.uid).then(|| LostObject::Xr(applied.clone()))
         }
         XrObservation::Armed { .. } => None,
     }
 }
 
-/// The uid of this pass's shell once only the arm is left: the row records it before the arm is sent.
-pub(super) fn about_to_arm(resource: &ProvisionedResource, progress: &Progress) -> Option<XrUid> {
+/// The uid of this pass's shell, if the arm is the next effect: the row records the uid before the arm.
+pub(super) fn uid_before_arm(resource: &ProvisionedResource, progress: &Progress) -> Option<XrUid> {
     let shell = progress.shell.as_ref()?;
     match (resource.mesh_role(), &progress.token) {
         (MeshRole::Standalone, _) | (MeshRole::Node, TokenProgress::Recorded(_)) => uid_of(shell),
         (
             MeshRole::Node,
-            TokenProgress::NotAsked
+            TokenProgress::NotQueried
             | TokenProgress::Consumed(_)
             | TokenProgress::Deregistered
             | TokenProgress::Issued(..),
@@ -91,12 +91,12 @@ pub(super) fn about_to_arm(resource: &ProvisionedResource, progress: &Progress) 
     }
 }
 
-/// An invalid uid is ignored here; the next pass reads it again.
+/// `None` for an invalid uid; the next pass reads the uid again.
 fn uid_of(version: &ObjectVersion) -> Option<XrUid> {
     XrUid::new(version.uid.clone()).ok()
 }
 
-/// An armed resource never gets another token, whether it expired or its Node was lost.
+/// An armed resource never gets another token, even if the token expired or its Node was lost.
 fn keep_armed(
     resource: &ProvisionedResource,
     at: &ObjectVersion,
@@ -119,9 +119,9 @@ fn arm(resource: &ProvisionedResource, shell: &ObjectVersion, progress: &Progres
     let ordinal = resource.token_ordinal();
     NextStep::Perform(match (resource.mesh_role(), &progress.token) {
         (MeshRole::Standalone, _) => Effect::Arm(Armed::Standalone, shell.clone()),
-        (MeshRole::Node, TokenProgress::NotAsked) => Effect::IssueToken(ordinal),
+        (MeshRole::Node, TokenProgress::NotQueried) => Effect::IssueToken(ordinal),
         (MeshRole::Node, TokenProgress::Consumed(token)) if !progress.permitted => {
-            Effect::TakePermit(Lost::Node(*token))
+            Effect::TakePermit(LostObject::Node(*token))
         }
         (MeshRole::Node, TokenProgress::Consumed(token)) => Effect::DeregisterNode(*token),
         (MeshRole::Node, TokenProgress::Deregistered) => Effect::IssueToken(ordinal.next()),
@@ -137,6 +137,6 @@ fn arm(resource: &ProvisionedResource, shell: &ObjectVersion, progress: &Progres
 fn config_precondition(observation: &Observation) -> Precondition {
     match &observation.config {
         ConfigObservation::Absent => Precondition::Absent,
-        ConfigObservation::Stands { at, .. } => at.unchanged(),
+        ConfigObservation::Exists { at, .. } => at.unchanged(),
     }
 }

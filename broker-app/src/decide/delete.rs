@@ -1,7 +1,7 @@
 //! Deletion of the substrate: first the composite resource, then the ProviderConfig, once no composed object is left.
 //!
-//! A provider needs the ProviderConfig to finalise composed objects, so a missing one is restored until then. The
-//! broker never deletes composed objects.
+//! A provider needs the ProviderConfig to finalise composed objects, so the pass restores a missing ProviderConfig while
+//! composed objects exist. The broker never deletes composed objects.
 
 use broker_domain::ProvisionedResource;
 
@@ -23,15 +23,15 @@ pub(super) fn decide(
     }
     match (&observation.xr, &observation.config) {
         (XrObservation::Shell { at, deleting } | XrObservation::Armed { at, deleting, .. }, _) => {
-            // A background deletion may finish before that of owned plain data, which would then have no proof of
-            // absence.
+            // After a background deletion, the absence of the composite resource does not prove the absence of plain
+            // data: delete in the foreground.
             if *deleting && observation.plain_data.is_empty() {
                 restore_config(resource, observation, progress)
             } else {
                 NextStep::Perform(Effect::DeleteXr(at.uid.clone()))
             }
         }
-        (XrObservation::Absent, ConfigObservation::Stands { at, deleting: false, .. })
+        (XrObservation::Absent, ConfigObservation::Exists { at, deleting: false, .. })
             if !observation.composed_left =>
         {
             NextStep::Perform(Effect::DeleteProviderConfig(at.uid.clone()))

@@ -8,7 +8,7 @@ use broker_domain::{
     Action, BootstrapTokenId, ClusterId, FailureReason, NodeObservation, ObjectReference,
     ObservedXr, Phase, ProvisionedResource, ReferencesDigest, Stamp, TokenOrdinal, XrUid,
 };
-use broker_ports::{Brake, Lost, ObjectVersion};
+use broker_ports::{Brake, LostObject, ObjectVersion};
 use broker_render::{Armed, Precondition};
 use broker_testkit::builders::{self, id, second};
 
@@ -44,7 +44,7 @@ fn failed(resource: &ProvisionedResource) -> ProvisionedResource {
 }
 
 /// In teardown, with closed tokens and a recorded ProviderConfig.
-fn leaving_node() -> ProvisionedResource {
+fn deleting_node() -> ProvisionedResource {
     let applied = ready_node();
     let substrate = applied.substrate().clone().about_to_apply(cluster(), config_reference());
     let applied = applied.record_substrate(substrate, second(3)).unwrap().unwrap();
@@ -72,8 +72,8 @@ fn armed(with: Armed, applied: bool) -> XrObservation {
     XrObservation::Armed { at: version(7), with: Some(with), deleting: false, applied }
 }
 
-fn standing_config() -> ConfigObservation {
-    ConfigObservation::Stands { at: version(3), deleting: false, applied: true }
+fn existing_config() -> ConfigObservation {
+    ConfigObservation::Exists { at: version(3), deleting: false, applied: true }
 }
 
 fn brake() -> Brake {
@@ -81,7 +81,7 @@ fn brake() -> Brake {
 }
 
 /// No object exists, and the namespace is ready.
-fn nothing(resource: &ProvisionedResource) -> Observation {
+fn observed_nothing(resource: &ProvisionedResource) -> Observation {
     Observation {
         facts: ObservedXr {
             xr_exists: false,
@@ -105,21 +105,21 @@ fn nothing(resource: &ProvisionedResource) -> Observation {
 }
 
 /// The ProviderConfig and this composite resource exist.
-fn standing(resource: &ProvisionedResource, xr: XrObservation) -> Observation {
-    let nothing = nothing(resource);
+fn existing(resource: &ProvisionedResource, xr: XrObservation) -> Observation {
+    let nothing = observed_nothing(resource);
     let facts = ObservedXr { xr_exists: true, residue: true, ..nothing.facts };
-    Observation { facts, xr, config: standing_config(), ..nothing }
+    Observation { facts, xr, config: existing_config(), ..nothing }
 }
 
-/// A fake executor: every effect succeeds.
-struct World {
+/// Every effect succeeds.
+struct FakeExecutor {
     version: u32,
     /// Consumed tokens by ordinal.
     consumed: Vec<(TokenOrdinal, BootstrapTokenId)>,
 }
 
-impl World {
-    fn answer(&mut self, resource: &ProvisionedResource, effect: &Effect) -> EffectResult {
+impl FakeExecutor {
+    fn execute(&mut self, resource: &ProvisionedResource, effect: &Effect) -> EffectResult {
         let committed = |change: broker_domain::Change| {
             assert_eq!(change.expected_version(), resource.version());
             EffectResult::Committed(Box::new(change.into_resource()))
@@ -158,20 +158,20 @@ impl World {
     }
 }
 
-fn drive(state: &PassState, world: &mut World) -> (Vec<Effect>, PassState, NextStep) {
+fn drive(state: &PassState, executor: &mut FakeExecutor) -> (Vec<Effect>, PassState, NextStep) {
     let mut effects = Vec::new();
     let (mut state, mut next_step) = step(state, EffectResult::Begin);
     while let NextStep::Perform(effect) = &next_step {
         assert!(effects.len() < 12, "a stage ends after few effects: {effects:?}");
-        let result = world.answer(state.resource(), effect);
+        let result = executor.execute(state.resource(), effect);
         effects.push(effect.clone());
         (state, next_step) = step(&state, result);
     }
     (effects, state, next_step)
 }
 
-fn healthy() -> World {
-    World { version: 0, consumed: Vec::new() }
+fn fake_executor() -> FakeExecutor {
+    FakeExecutor { version: 0, consumed: Vec::new() }
 }
 
 fn act(
@@ -180,11 +180,11 @@ fn act(
     action: Action,
 ) -> (Vec<Effect>, NextStep) {
     let state = PassState::act(resource.clone(), Mode::Live, observation.clone(), action);
-    let (effects, _, next_step) = drive(&state, &mut healthy());
+    let (effects, _, next_step) = drive(&state, &mut fake_executor());
     (effects, next_step)
 }
 
-fn recorded(resource: &ProvisionedResource) -> Effect {
+fn record_substrate(resource: &ProvisionedResource) -> Effect {
     let substrate = resource.substrate().clone();
     Effect::RecordSubstrate(substrate.about_to_apply(cluster(), config_reference()))
 }
@@ -196,12 +196,12 @@ fn uid() -> XrUid {
 #[test]
 fn node_is_applied_as_shell_then_armed_with_its_token() {
     let resource = node();
-    let (effects, next_step) = act(&resource, &nothing(&resource), Action::Apply);
+    let (effects, next_step) = act(&resource, &observed_nothing(&resource), Action::Apply);
     let token: BootstrapTokenId = id(TOKEN + 1);
     assert_eq!(
         effects,
         [
-            recorded(&resource),
+            record_substrate(&resource),
             Effect::ApplyProviderConfig(Precondition::Absent),
             Effect::ApplyShell(Precondition::Absent),
             Effect::IssueToken(TokenOrdinal::FIRST),
@@ -215,16 +215,18 @@ fn node_is_applied_as_shell_then_armed_with_its_token() {
 #[test]
 fn consumed_token_is_replaced_after_its_node_has_left() {
     let resource = ready_node();
-    let mut world = World { version: 0, consumed: vec![(TokenOrdinal::FIRST, id(TOKEN))] };
-    let state = PassState::act(resource.clone(), Mode::Live, nothing(&resource), Action::Apply);
-    let (effects, state, next_step) = drive(&state, &mut world);
+    let mut executor =
+        FakeExecutor { version: 0, consumed: vec![(TokenOrdinal::FIRST, id(TOKEN))] };
+    let state =
+        PassState::act(resource.clone(), Mode::Live, observed_nothing(&resource), Action::Apply);
+    let (effects, state, next_step) = drive(&state, &mut executor);
     let next = TokenOrdinal::FIRST.next();
     let token: BootstrapTokenId = id(TOKEN + 2);
     assert_eq!(
         effects[3..],
         [
             Effect::IssueToken(TokenOrdinal::FIRST),
-            Effect::TakePermit(Lost::Node(id(TOKEN))),
+            Effect::TakePermit(LostObject::Node(id(TOKEN))),
             Effect::DeregisterNode(id(TOKEN)),
             Effect::IssueToken(next),
             Effect::RecordToken(token, next, Some(uid())),
@@ -234,9 +236,10 @@ fn consumed_token_is_replaced_after_its_node_has_left() {
     assert_eq!(next_step, NextStep::Continue);
     assert_eq!(state.resource().token_ordinal(), next);
 
-    world.consumed.push((next, token));
-    let state = PassState::act(resource.clone(), Mode::Live, nothing(&resource), Action::Apply);
-    let (_, _, next_step) = drive(&state, &mut world);
+    executor.consumed.push((next, token));
+    let state =
+        PassState::act(resource.clone(), Mode::Live, observed_nothing(&resource), Action::Apply);
+    let (_, _, next_step) = drive(&state, &mut executor);
     assert_eq!(next_step, NextStep::End(EarlyExit::TokenConsumedAgain));
 }
 
@@ -244,10 +247,10 @@ fn consumed_token_is_replaced_after_its_node_has_left() {
 fn armed_resource_never_gets_another_token() {
     let resource = with_token(&node());
     let own = Armed::Token(id(TOKEN));
-    let (effects, _) = act(&resource, &standing(&resource, armed(own, true)), Action::Apply);
-    assert_eq!(effects, [recorded(&resource)]);
+    let (effects, _) = act(&resource, &existing(&resource, armed(own, true)), Action::Apply);
+    assert_eq!(effects, [record_substrate(&resource)]);
 
-    let (effects, _) = act(&resource, &standing(&resource, armed(own, false)), Action::Apply);
+    let (effects, _) = act(&resource, &existing(&resource, armed(own, false)), Action::Apply);
     assert_eq!(effects[1..], [Effect::Reapply(own, version(7))]);
 }
 
@@ -256,12 +259,21 @@ fn nothing_is_applied_while_a_gate_is_closed() {
     let resource = node();
     let leaving = XrObservation::Shell { at: version(7), deleting: true };
     let config_leaving =
-        ConfigObservation::Stands { at: version(3), deleting: true, applied: true };
+        ConfigObservation::Exists { at: version(3), deleting: true, applied: true };
     let cases = [
-        ("the namespace is not ready", Observation { gate: Gate::Closed, ..nothing(&resource) }),
-        ("the cluster's brake is set", Observation { brakes: vec![brake()], ..nothing(&resource) }),
-        ("the composite resource is being deleted", standing(&resource, leaving)),
-        ("the ProviderConfig is", Observation { config: config_leaving, ..nothing(&resource) }),
+        (
+            "the namespace is not ready",
+            Observation { gate: Gate::Closed, ..observed_nothing(&resource) },
+        ),
+        (
+            "the cluster's brake is set",
+            Observation { brakes: vec![brake()], ..observed_nothing(&resource) },
+        ),
+        ("the composite resource is being deleted", existing(&resource, leaving)),
+        (
+            "the ProviderConfig is being deleted",
+            Observation { config: config_leaving, ..observed_nothing(&resource) },
+        ),
     ];
     for (why, observation) in cases {
         let (effects, next_step) = act(&resource, &observation, Action::Apply);
@@ -271,11 +283,11 @@ fn nothing_is_applied_while_a_gate_is_closed() {
 
 #[test]
 fn observation_is_recorded_before_any_other_effect() {
-    let resource = leaving_node();
+    let resource = deleting_node();
     let vm = ObjectReference::new("nop/v1", "NopResource", "vm", Some("home")).unwrap();
     let observation = Observation {
         substrate: resource.substrate().clone().observed([vm], ReferencesDigest::new([1; 32])),
-        ..standing(&resource, armed(Armed::Token(id(TOKEN)), true))
+        ..existing(&resource, armed(Armed::Token(id(TOKEN)), true))
     };
     for action in Action::ALL {
         let (effects, _) = act(&resource, &observation, action);
@@ -285,8 +297,8 @@ fn observation_is_recorded_before_any_other_effect() {
 
 #[test]
 fn teardown_deletes_the_provider_config_last() {
-    let resource = leaving_node();
-    let live = standing(&resource, armed(Armed::Token(id(TOKEN)), true));
+    let resource = deleting_node();
+    let live = existing(&resource, armed(Armed::Token(id(TOKEN)), true));
     let leaving = XrObservation::Armed {
         at: version(7),
         with: Some(Armed::Token(id(TOKEN))),
@@ -295,7 +307,7 @@ fn teardown_deletes_the_provider_config_last() {
     };
     let config_only = Observation { xr: XrObservation::Absent, ..live.clone() };
     let config_leaving =
-        ConfigObservation::Stands { at: version(3), deleting: true, applied: true };
+        ConfigObservation::Exists { at: version(3), deleting: true, applied: true };
     let delete_config = Effect::DeleteProviderConfig("uid".to_owned());
     let rows = [
         ("it exists", live.clone(), vec![Effect::DeleteXr("uid".to_owned())]),
@@ -326,15 +338,15 @@ fn teardown_deletes_the_provider_config_last() {
 #[test]
 fn substrate_is_not_deleted_while_tokens_are_open() {
     let resource = ready_node().request_deletion(stamp(4)).unwrap().into_resource();
-    let observation = standing(&resource, armed(Armed::Token(id(TOKEN)), true));
+    let observation = existing(&resource, armed(Armed::Token(id(TOKEN)), true));
     let (effects, next_step) = act(&resource, &observation, Action::DeleteSubstrate);
     assert_eq!((effects, next_step), (vec![], NextStep::End(EarlyExit::TokensOpen)));
 }
 
 #[test]
 fn deregistration_drains_the_node_of_the_row() {
-    let resource = leaving_node();
-    let observation = standing(&resource, armed(Armed::Token(id(TOKEN)), true));
+    let resource = deleting_node();
+    let observation = existing(&resource, armed(Armed::Token(id(TOKEN)), true));
     let (effects, next_step) = act(&resource, &observation, Action::DeregisterNode);
     assert_eq!(effects, [Effect::DeregisterNode(id(TOKEN))]);
     assert_eq!(next_step, NextStep::Continue);
@@ -343,7 +355,7 @@ fn deregistration_drains_the_node_of_the_row() {
 #[test]
 fn rollback_requests_deletion_and_closes_tokens() {
     let state = PassState::prepare(failed(&rolling_back()), Mode::Live);
-    let (effects, state, next_step) = drive(&state, &mut healthy());
+    let (effects, state, next_step) = drive(&state, &mut fake_executor());
     let deleted = [Effect::RequestDeletion, Effect::CloseTokens, Effect::RecordClosed];
     assert_eq!(effects, [&[Effect::CheckBrake], &deleted[..]].concat());
     assert_eq!(next_step, NextStep::Continue);
@@ -353,23 +365,23 @@ fn rollback_requests_deletion_and_closes_tokens() {
 
 #[test]
 fn prepare_is_a_no_op_outside_teardown_and_when_repeated() {
-    for resource in [node(), ready_node(), leaving_node(), failed(&node())] {
+    for resource in [node(), ready_node(), deleting_node(), failed(&node())] {
         let (effects, _, next_step) =
-            drive(&PassState::prepare(resource, Mode::Live), &mut healthy());
+            drive(&PassState::prepare(resource, Mode::Live), &mut fake_executor());
         assert_eq!((effects, next_step), (vec![], NextStep::Continue));
     }
 }
 
 #[test]
-fn persist_writes_only_a_changed_phase() {
+fn persist_stores_only_a_changed_phase() {
     let resource = with_token(&node());
-    let observation = nothing(&resource);
+    let observation = observed_nothing(&resource);
     let reason = FailureReason::from_message("quota");
     let failed = Observation { failure: Some(reason.clone()), ..observation.clone() };
     let rows = [
-        ("it stays", observation.clone(), Phase::Pending, vec![]),
+        ("the phase stays", observation.clone(), Phase::Pending, vec![]),
         (
-            "it moves",
+            "the phase changes",
             observation.clone(),
             Phase::Enrolling,
             vec![Effect::UpdatePhase(Phase::Enrolling)],
@@ -384,7 +396,7 @@ fn persist_writes_only_a_changed_phase() {
     ];
     for (why, observation, to, expected) in rows {
         let state = PassState::persist(resource.clone(), Mode::Live, observation, to);
-        let (effects, _, next_step) = drive(&state, &mut healthy());
+        let (effects, _, next_step) = drive(&state, &mut fake_executor());
         assert_eq!((effects, next_step), (expected, NextStep::Continue), "{why}");
     }
 }
@@ -392,24 +404,25 @@ fn persist_writes_only_a_changed_phase() {
 #[test]
 fn lost_race_ends_the_pass_after_any_effect() {
     let resource = node();
-    let state = PassState::act(resource.clone(), Mode::Live, nothing(&resource), Action::Apply);
+    let state =
+        PassState::act(resource.clone(), Mode::Live, observed_nothing(&resource), Action::Apply);
     let (mut state, mut next_step) = step(&state, EffectResult::Begin);
-    let mut world = healthy();
-    let mut asked = 0;
+    let mut executor = fake_executor();
+    let mut effects = 0;
     while let NextStep::Perform(effect) = &next_step {
-        asked += 1;
+        effects += 1;
         let (_, lost) = step(&state, EffectResult::LostRace);
         assert_eq!(lost, NextStep::End(EarlyExit::LostRace), "{effect:?}");
-        let result = world.answer(state.resource(), effect);
+        let result = executor.execute(state.resource(), effect);
         (state, next_step) = step(&state, result);
     }
-    assert_eq!(asked, 6);
+    assert_eq!(effects, 6);
 }
 
 #[test]
 fn dry_run_performs_no_effect() {
-    let resource = leaving_node();
-    let observation = standing(&resource, armed(Armed::Token(id(TOKEN)), true));
+    let resource = deleting_node();
+    let observation = existing(&resource, armed(Armed::Token(id(TOKEN)), true));
     let states = [
         PassState::prepare(failed(&rolling_back()), Mode::DryRun),
         PassState::act(
@@ -421,6 +434,6 @@ fn dry_run_performs_no_effect() {
         PassState::persist(resource, Mode::DryRun, observation, Phase::Deprovisioning),
     ];
     for state in states {
-        assert_eq!(drive(&state, &mut healthy()).0, []);
+        assert_eq!(drive(&state, &mut fake_executor()).0, []);
     }
 }

@@ -1,4 +1,4 @@
-//! The references of a resource, resolved for rendering: by the declaration, and again by every pass.
+//! Resolves the references of a resource for rendering, at the declaration and in every pass that applies.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl TimedPorts {
         Ok(assignment)
     }
 
-    /// Whether the Project's namespace takes objects, on any cluster.
+    /// Whether the Project's namespace takes objects, on whichever cluster it is.
     pub(crate) async fn namespace_is_ready(&self, project: ProjectId) -> Result<bool, Error> {
         Ok(self.assignment(project).await?.ready)
     }
@@ -65,7 +65,7 @@ impl TimedPorts {
         cluster: &ClusterId,
     ) -> Result<bool, Error> {
         let assignment = self.assignment(project).await?;
-        expect_here(project, &assignment, cluster)?;
+        require_same_cluster(project, &assignment, cluster)?;
         Ok(assignment.ready)
     }
 
@@ -97,13 +97,13 @@ impl TimedPorts {
         &self,
         resources: &[(ProjectId, ResourceId)],
     ) -> Result<Vec<Result<BTreeMap<String, String>, Error>>, Error> {
-        let answers = self.labels.read(|it| it.resolve_many(resources)).await?;
-        let named =
-            |(answer, (_, resource)): (Result<Option<ResourceView>, _>, &(_, ResourceId))| {
-                let found = answer.map_err(self.labels.failed())?;
+        let results = self.labels.read(|it| it.resolve_many(resources)).await?;
+        let to_labels =
+            |(result, (_, resource)): (Result<Option<ResourceView>, _>, &(_, ResourceId))| {
+                let found = result.map_err(self.labels.to_error())?;
                 Ok(found.ok_or_else(|| resource.not_found())?.labels)
             };
-        Ok(answers.into_iter().zip(resources).map(named).collect())
+        Ok(results.into_iter().zip(resources).map(to_labels).collect())
     }
 
     pub(crate) async fn views(
@@ -118,8 +118,8 @@ impl TimedPorts {
     }
 }
 
-/// Refuses a Project that is assigned to another cluster. A platform with one cluster names none.
-pub(crate) fn expect_here(
+/// Refuses a Project that is assigned to another cluster. On a platform with one cluster, assignments name no cluster.
+pub(crate) fn require_same_cluster(
     project: ProjectId,
     assignment: &NamespaceObservation,
     here: &ClusterId,
@@ -131,7 +131,7 @@ pub(crate) fn expect_here(
 }
 
 impl References {
-    pub(crate) const fn of(resource: &ProvisionedResource) -> Self {
+    pub(crate) const fn of_resource(resource: &ProvisionedResource) -> Self {
         Self {
             project: resource.project_id(),
             resource: resource.resource_id(),
@@ -139,7 +139,7 @@ impl References {
         }
     }
 
-    pub(crate) const fn in_declaration(declaration: &Declaration) -> Self {
+    pub(crate) const fn of_declaration(declaration: &Declaration) -> Self {
         Self {
             project: declaration.project_id,
             resource: declaration.resource_id,
@@ -148,8 +148,16 @@ impl References {
     }
 }
 
-/// The parameters fit the blueprint's schema before anything is rendered. So a failure to render is a fault of the
-/// platform's data: the XRD contradicts that schema, or the cloud's endpoint is unfit.
+/// A rendering error is a fault of the platform's data, such as an invalid endpoint. Only an invalid parameter is the
+/// caller's fault: an XRD may allow fewer values than the blueprint's schema.
+fn unrenderable(error: DomainError) -> Error {
+    let is_parameter = matches!(
+        &error,
+        DomainError::InvalidInput { field, .. } if field.starts_with("spec.parameters.")
+    );
+    if is_parameter { Error::Domain(error) } else { Error::Platform(error) }
+}
+
 impl Views {
     pub(crate) fn new(
         blueprint: Arc<BlueprintVersionView>,
@@ -181,7 +189,7 @@ impl Views {
             parameters,
             tags: &self.tags,
         });
-        rendered.map_err(Error::Platform)
+        rendered.map_err(unrenderable)
     }
 
     pub(crate) fn provider_config(

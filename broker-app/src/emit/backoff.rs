@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use broker_domain::ProvisionedResourceId;
 
-// The waits below are no settings: a receiver that wants other ones answers with `Retry-After`.
+// These waits are not settings: a receiver sets longer ones by `Retry-After`.
 
 /// Wait after the first failure; each further failure doubles it.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -14,67 +14,71 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 /// Longest `Retry-After` that the relay obeys.
-const LONGEST_ASKED_FOR: Duration = Duration::from_mins(5);
+const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(5);
 
-/// Failures of this many resources without a success in between are an outage. Fewer may be events that the receiver
-/// cannot process.
-const OUTAGE: usize = 3;
+/// Failed deliveries of this many resources without a success in between are an outage. Fewer may be events that the
+/// receiver cannot process.
+const OUTAGE_THRESHOLD: usize = 3;
 
 /// The wait after a failed delivery.
 ///
-/// The exponent is the number of the event's claim. The store keeps it, so every replica continues the back-off.
-pub(super) fn event_wait(claim: u64, asked_for: Option<Duration>) -> Duration {
-    wait(claim.saturating_sub(1), asked_for)
+/// The exponent is the number of the event's claims, which the store counts. So every replica continues the back-off.
+pub(super) fn event_wait(claim: u64, retry_after: Option<Duration>) -> Duration {
+    wait(claim.saturating_sub(1), retry_after)
 }
 
-fn wait(failures_before: u64, asked_for: Option<Duration>) -> Duration {
+fn wait(failures_before: u64, retry_after: Option<Duration>) -> Duration {
     let doublings = u32::try_from(failures_before).unwrap_or(u32::MAX);
     let factor = 2_u32.checked_pow(doublings).unwrap_or(u32::MAX);
     let own = FIRST_WAIT.saturating_mul(factor).min(LONGEST_WAIT);
-    own.max(asked_for.unwrap_or_default().min(LONGEST_ASKED_FOR))
+    own.max(retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER))
 }
 
 /// Detects an outage of the receiver.
 ///
-/// An outage starts with failures of several resources and ends with any answer about an event. During an outage the
-/// relay sends one event at a time as a probe.
+/// An outage starts with failures of several resources and ends when the receiver accepts or rejects an event. During an
+/// outage the relay sends one event at a time as a probe.
 #[derive(Debug, Default)]
 pub(super) struct ReceiverOutage {
     failing: BTreeSet<ProvisionedResourceId>,
-    asked_for: Option<Duration>,
+    retry_after: Option<Duration>,
     probes: u64,
 }
 
 impl ReceiverOutage {
     /// Records a failure that the event did not cause.
-    pub(super) fn failed(&mut self, resource: ProvisionedResourceId, asked_for: Option<Duration>) {
-        self.asked_for = asked_for;
-        // Keeps the set bounded: an outage needs no further names.
-        if !self.is_on() {
+    pub(super) fn record_failure(
+        &mut self,
+        resource: ProvisionedResourceId,
+        retry_after: Option<Duration>,
+    ) {
+        self.retry_after = retry_after;
+        // Keeps the set bounded: an active outage needs no further resources.
+        if !self.is_active() {
             self.failing.insert(resource);
         }
     }
 
     /// The receiver accepted or rejected an event.
-    pub(super) fn answered(&mut self) {
+    pub(super) fn receiver_answered(&mut self) {
         *self = Self::default();
     }
 
-    /// Records that events are sent. During an outage they are a probe; returns how long to wait for its outcome.
-    pub(super) fn probed(&mut self) -> Option<Duration> {
-        self.is_on().then(|| {
+    /// Records that the relay sends an event. During an outage this is a probe; returns the wait for its outcome.
+    pub(super) fn start_probe(&mut self) -> Option<Duration> {
+        self.is_active().then(|| {
             self.probes = self.probes.saturating_add(1);
-            wait(self.probes, self.asked_for)
+            wait(self.probes, self.retry_after)
         })
     }
 
-    pub(super) fn is_on(&self) -> bool {
-        self.failing.len() >= OUTAGE
+    pub(super) fn is_active(&self) -> bool {
+        self.failing.len() >= OUTAGE_THRESHOLD
     }
 
     /// The wait of the whole relay during an outage.
     pub(super) fn wait(&self) -> Option<Duration> {
-        self.is_on().then(|| wait(self.probes, self.asked_for))
+        self.is_active().then(|| wait(self.probes, self.retry_after))
     }
 }
 
@@ -97,9 +101,9 @@ mod tests {
     #[test]
     fn retry_after_lengthens_a_wait_up_to_five_minutes() {
         let rows = [(1, 0, 1), (1, 17, 17), (8, 17, 60), (1, 300, 300), (1, 86_400, 300)];
-        for (claim, asked_for, expected) in rows {
-            let waited = event_wait(claim, Some(seconds(asked_for)));
-            assert_eq!(waited, seconds(expected), "claim {claim}, asked for {asked_for}");
+        for (claim, retry_after, expected) in rows {
+            let waited = event_wait(claim, Some(seconds(retry_after)));
+            assert_eq!(waited, seconds(expected), "claim {claim}, asked for {retry_after}");
         }
     }
 
@@ -107,18 +111,18 @@ mod tests {
     fn outage_starts_at_the_third_resource_and_ends_on_an_answer() {
         let mut outage = ReceiverOutage::default();
         for resource in [1, 1, 1, 2, 2] {
-            outage.failed(id(resource), None);
+            outage.record_failure(id(resource), None);
             assert_eq!(outage.wait(), None, "resource {resource}");
         }
-        outage.failed(id(3), None);
+        outage.record_failure(id(3), None);
         assert_eq!(outage.wait(), Some(seconds(1)));
-        assert_eq!(outage.probed(), Some(seconds(2)));
-        outage.failed(id(4), Some(seconds(9_999)));
-        assert_eq!(outage.wait(), Some(LONGEST_ASKED_FOR));
-        outage.probed();
-        outage.failed(id(5), None);
+        assert_eq!(outage.start_probe(), Some(seconds(2)));
+        outage.record_failure(id(4), Some(seconds(9_999)));
+        assert_eq!(outage.wait(), Some(LONGEST_RETRY_AFTER));
+        outage.start_probe();
+        outage.record_failure(id(5), None);
         assert_eq!(outage.wait(), Some(seconds(4)));
-        outage.answered();
-        assert_eq!((outage.wait(), outage.probed()), (None, None));
+        outage.receiver_answered();
+        assert_eq!((outage.wait(), outage.start_probe()), (None, None));
     }
 }

@@ -11,16 +11,16 @@ use crate::error::Error;
 ///
 /// `event_sink_rejected`: a retry of the same event fails in the same way.
 pub(super) fn envelope(source: &str, event: &ClaimedEvent) -> Result<Envelope, Error> {
-    let unfit = |what: &str| {
+    let invalid = |what: &str| {
         let source =
             PortError::rejected(format!("the event's {what} cannot be put into an envelope"));
         Error::Port { port: PortName::EventSink, source }
     };
-    let data: Value = serde_json::from_slice(&event.payload).map_err(|_| unfit("payload"))?;
+    let data: Value = serde_json::from_slice(&event.payload).map_err(|_| invalid("payload"))?;
     let time = wire::rfc3339(event.occurred_at);
     // CloudEvents requires a source, and a time that RFC 3339 can express.
     if source.is_empty() || time.starts_with('@') {
-        return Err(unfit("attributes"));
+        return Err(invalid("attributes"));
     }
     let mut cloud_event = json!({
         "specversion": "1.0",
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn envelope_is_what_the_cloudevents_sdk_reads() {
+    fn cloudevents_sdk_reads_each_attribute_of_the_envelope() {
         let at = OffsetDateTime::from_unix_timestamp_nanos(1_790_000_000_120_000_000).unwrap();
         let envelope = envelope("/a \"b\"", &claimed(at, r#"{"sequence":7}"#)).unwrap();
         let read: Event = serde_json::from_slice(&envelope.json).unwrap();
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn envelope_has_the_trace_of_its_event() {
+    fn envelope_has_the_traceparent_of_its_event() {
         let trace =
             TraceParent::new("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").unwrap();
         let event = claimed(OffsetDateTime::UNIX_EPOCH, "{}").in_trace(Some(trace.clone()));

@@ -1,4 +1,4 @@
-//! The sink for embedders without one of their own: one log line per event.
+//! The default event sink: one log line per event.
 
 use async_trait::async_trait;
 use broker_ports::{Envelope, EventSink, PortError};

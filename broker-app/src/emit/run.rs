@@ -1,4 +1,4 @@
-//! The delivery loop of the relay: it claims an event for each free slot until it is dropped.
+//! The delivery loop of the relay, which claims an event for each free slot.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use futures_util::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep_until};
 
 use super::backoff::ReceiverOutage;
-use super::{Claimed, Relay, RelayReport, Settled};
-use crate::error::{Error, in_words};
+use super::{ClaimedBatch, Outcome, Relay, RelayReport};
+use crate::error::{Error, error_message};
 use crate::telemetry;
 
 impl Relay {
-    /// Delivers until it is dropped. `poll` is the time between two claims of an empty outbox. `on_result` is called
-    /// after every claim and every delivery.
+    /// Delivers until the future is dropped. `poll` is the time between two claims of an empty outbox. The relay calls
+    /// `on_result` after every claim and every delivery.
     ///
     /// A slot is refilled as soon as it is free. A receiver that hangs on one event occupies one slot and delays no
     /// other resource.
@@ -34,18 +34,18 @@ impl Relay {
             tokio::select! {
                 biased;
                 // Finished deliveries come first: they may start or end an outage.
-                Some((resource, settled)) = deliveries.next() => {
+                Some((resource, outcome)) = deliveries.next() => {
                     let now = Instant::now();
-                    next_claim = match note(&mut outage, resource, &settled) {
-                        Next::AtOnce => now,
-                        Next::AsPlanned => next_claim,
-                        Next::After(wait) => next_claim.max(now + wait),
+                    next_claim = match record(&mut outage, resource, &outcome) {
+                        NextClaim::AtOnce => now,
+                        NextClaim::AsPlanned => next_claim,
+                        NextClaim::After(wait) => next_claim.max(now + wait),
                     };
-                    report(settled, &on_result);
+                    report(outcome, &on_result);
                 }
                 claimed = &mut claim, if !claim.is_terminated() => {
                     let now = Instant::now();
-                    let Claimed { events, limit, at } = match claimed {
+                    let ClaimedBatch { events, limit, at } = match claimed {
                         Ok(claimed) => claimed,
                         Err(error) => {
                             next_claim = now + poll;
@@ -56,9 +56,9 @@ impl Relay {
                     on_result(&Ok(RelayReport::default()));
                     let more = events.len() == usize::from(limit.get());
                     // During an outage the probe's outcome sets the time of the next claim.
-                    next_claim = now + if more { outage.probed().unwrap_or_default() } else { poll };
+                    next_claim = now + if more { outage.start_probe().unwrap_or_default() } else { poll };
                     deliveries.extend(events.into_iter().map(|event| async move {
-                        (event.resource, self.settle(&event, at).await)
+                        (event.resource, self.deliver_claimed(&event, at).await)
                     }));
                 }
                 () = sleep_until(next_claim), if claim.is_terminated() && free_slots.is_some() => {
@@ -71,46 +71,46 @@ impl Relay {
     }
 
     /// Free delivery slots; one at most during an outage.
-    fn free_slots(&self, under_way: usize, outage: &ReceiverOutage) -> Option<PageSize> {
-        let under_way = u16::try_from(under_way).unwrap_or(u16::MAX);
-        let free = self.config.deliveries_at_once.get().saturating_sub(under_way);
-        PageSize::new(if outage.is_on() { free.min(1) } else { free }).ok()
+    fn free_slots(&self, running: usize, outage: &ReceiverOutage) -> Option<PageSize> {
+        let running = u16::try_from(running).unwrap_or(u16::MAX);
+        let free = self.config.deliveries_at_once.get().saturating_sub(running);
+        PageSize::new(if outage.is_active() { free.min(1) } else { free }).ok()
     }
 }
 
-enum Next {
+enum NextClaim {
     AtOnce,
     AsPlanned,
     After(Duration),
 }
 
-fn note(
+fn record(
     outage: &mut ReceiverOutage,
     resource: ProvisionedResourceId,
-    settled: &Result<Settled, Error>,
-) -> Next {
-    match settled {
-        Ok(Settled::Delivered) => {
-            outage.answered();
-            // The resource's next event is available now.
-            return Next::AtOnce;
+    outcome: &Result<Outcome, Error>,
+) -> NextClaim {
+    match outcome {
+        Ok(Outcome::Delivered) => {
+            outage.receiver_answered();
+            // Now the resource's next event can be claimed.
+            return NextClaim::AtOnce;
         }
-        Ok(Settled::Rejected(_) | Settled::DeadLetter(_)) => outage.answered(),
-        Ok(Settled::Delayed { asked_for, .. }) => outage.failed(resource, *asked_for),
-        Ok(Settled::ClaimLost) | Err(_) => {}
+        Ok(Outcome::Rejected(_) | Outcome::DeadLetter(_)) => outage.receiver_answered(),
+        Ok(Outcome::Delayed { retry_after, .. }) => outage.record_failure(resource, *retry_after),
+        Ok(Outcome::ClaimLost) | Err(_) => {}
     }
-    outage.wait().map_or(Next::AsPlanned, Next::After)
+    outage.wait().map_or(NextClaim::AsPlanned, NextClaim::After)
 }
 
-fn report(settled: Result<Settled, Error>, on_result: &impl Fn(&Result<RelayReport, Error>)) {
-    let report = settled.map(|settled| {
+fn report(outcome: Result<Outcome, Error>, on_result: &impl Fn(&Result<RelayReport, Error>)) {
+    let report = outcome.map(|outcome| {
         let mut report = RelayReport::default();
-        report.add(settled);
-        telemetry::relayed(&report);
+        report.add(outcome);
+        telemetry::events_delivered(&report);
         report
     });
     if let Err(error) = &report {
-        tracing::warn!(error = in_words(error), "events could not be relayed");
+        tracing::warn!(error = error_message(error), "events could not be relayed");
     }
     on_result(&report);
 }

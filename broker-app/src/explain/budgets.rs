@@ -18,17 +18,17 @@ use time::OffsetDateTime;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Budgets {
-    /// From the declaration to the composite resource; five minutes.
+    /// From the declaration to the composite resource. Default: 5 min.
     pub pending: Duration,
-    /// Until Crossplane reports the substrate ready; 30 minutes.
+    /// Until Crossplane reports the substrate ready. Default: 30 min.
     pub provisioning: Duration,
-    /// Until the agent enrols: the time to live of a token, one hour.
+    /// Until the agent enrols: the time to live of a token. Default: 1 h.
     pub enrolling: Duration,
-    /// Until the Node has left the mesh; ten minutes.
+    /// Until the Node has left the mesh. Default: 10 min.
     pub deregistering: Duration,
-    /// Until every object is proven gone; 30 minutes.
+    /// Until every object is proven absent. Default: 30 min.
     pub deprovisioning: Duration,
-    /// Time without any report of a provider about an object that it should create; two minutes.
+    /// Until a provider reports anything about an object that it should create. Default: 2 min.
     pub provider_silence: Duration,
 }
 
@@ -46,7 +46,7 @@ impl Default for Budgets {
 }
 
 impl Budgets {
-    /// The default, with this time to live of tokens.
+    /// The defaults, except for the time to live of tokens.
     #[must_use]
     pub fn with_token_ttl(ttl: Duration) -> Self {
         Self { enrolling: ttl, ..Self::default() }
@@ -86,19 +86,19 @@ impl BudgetUse {
         since: OffsetDateTime,
         now: OffsetDateTime,
     ) -> Self {
-        // Clock skew: a local clock behind the writer's gives zero.
+        // With clock skew, a local clock behind the writer's gives zero.
         let used = Duration::try_from(now - since).unwrap_or_default();
         Self { phase, since, used, allowed: budgets.of(phase) }
     }
 
-    /// The phase exceeds its budget.
+    /// Whether the resource has been in the phase for longer than its budget.
     pub fn is_over(&self) -> bool {
         self.allowed.is_some_and(|allowed| self.used > allowed)
     }
 }
 
 /// A duration in its two largest non-zero units.
-pub(super) fn in_words(duration: Duration) -> String {
+pub(super) fn human_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (days, hours) = (seconds / 86_400, seconds / 3_600 % 24);
     let (minutes, rest) = (seconds / 60 % 60, seconds % 60);
@@ -131,12 +131,12 @@ mod tests {
             (90_000, "1d 1h"),
         ];
         for (seconds, expected) in rows {
-            assert_eq!(in_words(Duration::from_secs(seconds)), expected);
+            assert_eq!(human_duration(Duration::from_secs(seconds)), expected);
         }
     }
 
     #[test]
-    fn transient_phases_have_budgets_and_clock_skew_uses_none() {
+    fn only_transient_phases_have_budgets_and_skew_uses_none() {
         let budgets = Budgets::with_token_ttl(Duration::from_mins(7));
         assert_eq!(budgets.of(Phase::Enrolling), Some(Duration::from_mins(7)));
         assert_eq!(budgets.of(Phase::Ready), None);

@@ -1,4 +1,4 @@
-//! The chain of facts below a verdict: each one known, unknown with the reason, or stale with the reason.
+//! The facts behind a verdict, as lines: each is known, or unknown or stale with the reason.
 
 use broker_domain::ObjectReference;
 use broker_ports::{Condition, ConditionStatus, NamespaceState, ObjectReport, TokenState, wire};
@@ -6,7 +6,7 @@ use broker_ports::{Condition, ConditionStatus, NamespaceState, ObjectReport, Tok
 use super::facts::{Fact, Facts, Reference};
 use super::shortened;
 
-/// The quality of a fact.
+/// Whether a fact is current.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FactStatus {
@@ -14,7 +14,7 @@ pub enum FactStatus {
     Known,
     /// It could not be read, for this reason.
     Unknown(String),
-    /// It describes an earlier state, for this reason.
+    /// It may be out of date, for this reason.
     Stale(String),
 }
 
@@ -26,7 +26,7 @@ pub struct FactLine {
     pub source: &'static str,
     /// The fact; empty if it is unknown.
     pub text: String,
-    /// Its quality.
+    /// Whether it is current.
     pub status: FactStatus,
 }
 
@@ -46,31 +46,31 @@ impl FactLine {
     }
 }
 
-const EVENTS: usize = 3;
+const MAX_EVENTS: usize = 3;
 
-pub(super) fn chain(facts: &Facts) -> Vec<FactLine> {
+pub(super) fn fact_lines(facts: &Facts) -> Vec<FactLine> {
     let mut lines = vec![row(facts)];
     lines.extend(schedule(facts));
-    lines.push(fact("outbox", &facts.dead_letter, |dead_letter| match dead_letter {
+    lines.push(fact_line("outbox", &facts.dead_letter, |dead_letter| match dead_letter {
         Some(event) => format!("{} was dead-lettered: {}", event.event_type, event.reason),
         None => "no dead letter".to_owned(),
     }));
     for (kind, known) in &facts.references {
-        lines.push(reference(kind.as_str(), known, |()| "found".to_owned()));
+        lines.push(reference_line(kind.as_str(), known, |()| "found".to_owned()));
     }
     let skipped = facts.skipped_tags.iter().map(ToString::to_string);
     lines.extend(skipped.map(|skipped| FactLine::known("labels", skipped)));
     if facts.resource.phase().is_converging() {
-        lines.push(reference("assignment", &facts.assignment, |ready| {
+        lines.push(reference_line("assignment", &facts.assignment, |ready| {
             format!("the namespace is {}", if *ready { "ready" } else { "not ready" })
         }));
     }
-    lines.extend(of_cluster(facts));
+    lines.extend(cluster_lines(facts));
     if let Some(token) = &facts.token {
-        lines.push(fact("token", token, |state| token_state(state.as_ref())));
+        lines.push(fact_line("token", token, |state| token_state(state.as_ref())));
     }
     if let Some(node) = &facts.node {
-        lines.push(reference("node", node, |registered| {
+        lines.push(reference_line("node", node, |registered| {
             if *registered { "registered" } else { "not registered" }.to_owned()
         }));
     }
@@ -117,17 +117,17 @@ fn schedule(facts: &Facts) -> Vec<FactLine> {
     lines
 }
 
-fn of_cluster(facts: &Facts) -> Vec<FactLine> {
+fn cluster_lines(facts: &Facts) -> Vec<FactLine> {
     let cluster = &facts.cluster;
     let mut lines = vec![
-        fact("cluster", &cluster.identity, ToString::to_string),
-        fact("brake", &facts.brake, |brake| match brake {
+        fact_line("cluster", &cluster.identity, ToString::to_string),
+        fact_line("brake", &facts.brake, |brake| match brake {
             // Its counts cover all Projects, and the caller may see only one.
             Some(brake) if brake.project.is_none() => "set for the whole cluster".to_owned(),
             Some(brake) => format!("set, {} of {} were lost", brake.absent, brake.expected),
             None => "off".to_owned(),
         }),
-        fact("namespace", &cluster.namespace, |state| {
+        fact_line("namespace", &cluster.namespace, |state| {
             match state {
                 NamespaceState::Active => "exists",
                 NamespaceState::Terminating => "is being deleted",
@@ -136,20 +136,20 @@ fn of_cluster(facts: &Facts) -> Vec<FactLine> {
             }
             .to_owned()
         }),
-        fact("kind", &cluster.kind_installed, |installed| {
+        fact_line("kind", &cluster.kind_installed, |installed| {
             if *installed { "installed" } else { "not installed" }.to_owned()
         }),
     ];
-    lines.extend(object("composite resource", cluster.xr_reference.as_ref(), &cluster.xr));
+    lines.extend(object_lines("composite resource", cluster.xr_reference.as_ref(), &cluster.xr));
     let config = cluster.provider_config_reference.as_ref();
-    lines.extend(object("provider config", config, &cluster.provider_config));
+    lines.extend(object_lines("provider config", config, &cluster.provider_config));
     for (reference, report) in &cluster.composed {
-        lines.extend(object("composed object", Some(reference), report));
+        lines.extend(object_lines("composed object", Some(reference), report));
     }
     match &cluster.events {
         Fact::Unknown(because) => lines.push(FactLine::unknown("events", because)),
         Fact::Known(events) => {
-            for event in events.iter().take(EVENTS) {
+            for event in events.iter().take(MAX_EVENTS) {
                 let at = event.at.map(wire::rfc3339).unwrap_or_default();
                 let text = format!("{at} {}: {}", event.reason, event.message);
                 lines.push(FactLine::known("event", text.trim()));
@@ -159,7 +159,7 @@ fn of_cluster(facts: &Facts) -> Vec<FactLine> {
     lines
 }
 
-fn object(
+fn object_lines(
     source: &'static str,
     reference: Option<&ObjectReference>,
     report: &Fact<Option<ObjectReport>>,
@@ -177,18 +177,18 @@ fn object(
         }
         Fact::Known(Some(object)) => object,
     };
-    let mut lines = vec![FactLine::known(source, format!("{name} {}", state(object)))];
+    let mut lines = vec![FactLine::known(source, format!("{name} {}", object_state(object)))];
     for condition in &object.conditions {
         lines.push(condition_line(source, object, condition));
     }
     lines
 }
 
-fn state(object: &ObjectReport) -> String {
+fn object_state(object: &ObjectReport) -> String {
     let mut words = vec!["exists".to_owned()];
     if let Some(since) = object.deleting_since {
-        let held = object.finalizers.join(", ");
-        words.push(format!("being deleted since {}, held by {held}", wire::rfc3339(since)));
+        let finalizers = object.finalizers.join(", ");
+        words.push(format!("being deleted since {}, held by {finalizers}", wire::rfc3339(since)));
     }
     if object.paused {
         words.push("paused".to_owned());
@@ -214,9 +214,9 @@ fn condition_line(source: &'static str, object: &ObjectReport, condition: &Condi
         text = format!("{text} {words}");
     }
     match observed_generation {
-        Some(described) if *described != object.generation => {
+        Some(generation) if *generation != object.generation => {
             let because = format!(
-                "it describes generation {described}, the object is at {}",
+                "it describes generation {generation}, the object is at {}",
                 object.generation
             );
             FactLine::stale(source, text, &because)
@@ -238,26 +238,30 @@ fn token_state(state: Option<&TokenState>) -> String {
     }
 }
 
-fn fact<T>(source: &'static str, fact: &Fact<T>, in_words: impl FnOnce(&T) -> String) -> FactLine {
+fn fact_line<T>(
+    source: &'static str,
+    fact: &Fact<T>,
+    describe: impl FnOnce(&T) -> String,
+) -> FactLine {
     match fact {
-        Fact::Known(known) => FactLine::known(source, in_words(known)),
+        Fact::Known(known) => FactLine::known(source, describe(known)),
         Fact::Unknown(because) => FactLine::unknown(source, because),
     }
 }
 
-fn reference<T>(
+fn reference_line<T>(
     source: &'static str,
     reference: &Reference<T>,
-    in_words: impl FnOnce(&T) -> String,
+    describe: impl FnOnce(&T) -> String,
 ) -> FactLine {
     match reference {
-        Reference::Found(found) => FactLine::known(source, in_words(found)),
+        Reference::Found(found) => FactLine::known(source, describe(found)),
         Reference::Missing => FactLine::known(source, "not found"),
         Reference::Unreadable(message) => {
             FactLine::known(source, format!("cannot be read: {message}"))
         }
         Reference::Unanswered(because) => FactLine::unknown(source, because),
-        Reference::NotAsked => {
+        Reference::NotQueried => {
             FactLine::unknown(source, "not queried, because an earlier fact is unknown")
         }
     }

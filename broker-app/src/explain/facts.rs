@@ -1,6 +1,4 @@
-//! The input of an explanation: each fact is known or carries the reason why it is not.
-//!
-//! No I/O here: `Service` gathers the facts, tests construct them.
+//! The input of an explanation: each fact is known, or has the reason why it is unknown.
 
 use broker_domain::{ClusterId, ObjectReference, Phase, ProvisionedResource};
 use broker_ports::{
@@ -117,14 +115,14 @@ pub enum Reference<T = ()> {
     /// The other context does not answer.
     Unanswered(String),
     /// It was not queried, because an earlier fact is unknown.
-    NotAsked,
+    NotQueried,
 }
 
 /// The facts about a resource's objects.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ClusterFacts {
-    /// Why no request could be made at all.
+    /// Why no request to the cluster succeeded.
     pub outage: Option<Outage>,
     /// The cluster that was read.
     pub identity: Fact<ClusterId>,
@@ -171,7 +169,7 @@ impl ClusterFacts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outage {
-    /// The cluster does not answer; `false` if this process cannot send the request.
+    /// The cluster does not answer; `false` if this process could not send the request.
     pub silent: bool,
     /// The kind of refusal, if known.
     pub refusal: Option<Refusal>,
@@ -215,7 +213,7 @@ pub(super) struct LastError<'a> {
 impl Facts {
     pub(super) fn last_error(&self) -> Option<LastError<'_>> {
         let (reason, message) = self.schedule.known()?.as_ref()?.last_error.as_ref()?;
-        let (refusal, message) = match Refusal::led_by(message) {
+        let (refusal, message) = match Refusal::parse_prefix(message) {
             Some((refusal, rest)) => (Some(refusal), rest),
             None => (None, message.as_str()),
         };

@@ -1,4 +1,4 @@
-//! Gathers the facts of an explanation by read-only I/O, each one independently. It judges nothing.
+//! Gathers the facts of an explanation by read-only I/O. A failed read makes only its own fact unknown.
 
 use std::sync::Arc;
 
@@ -16,26 +16,26 @@ use futures_util::FutureExt as _;
 use super::facts::{ClusterFacts, Fact, Facts, Outage, Reference, ReferenceKind, Transition};
 use super::{Explanation, explain, without_row};
 use crate::declare::{References, Views};
-use crate::error::{Error, in_words};
+use crate::error::{Error, error_message};
 use crate::observe::{is_listed, target};
 use crate::service::Service;
-use crate::telemetry::trace;
+use crate::telemetry::traceparent;
 
 /// Replaces a message that could not be scrubbed.
 const WITHHELD: &str = "(withheld: the injected values are unknown, so they cannot be removed)";
 
 impl Service {
-    /// Explains one resource: what blocks it, which party must act, since when, and what to do next.
+    /// Explains one resource: what blocks it and since when, which party has to act, and the next action.
     ///
     /// Reads the row, its schedule and history, its references, its token and Node, and its objects on the cluster
-    /// with their events. Writes nothing. A fact that cannot be read is in the explanation with the reason, also if
+    /// with their events. Writes nothing. A fact that cannot be read appears in the explanation with the reason, also if
     /// the store does not answer.
     ///
     /// # Errors
     ///
-    /// `provisioned_resource_not_found` when there is none within the scope; `repository_rejected` when the content
-    /// of its row is unreadable.
-    #[tracing::instrument(name = "broker.explain", skip_all, fields(resource = %id, traceparent = trace(context)))]
+    /// `provisioned_resource_not_found` when the scope has no resource of this id; `repository_rejected` when
+    /// its row is invalid.
+    #[tracing::instrument(name = "broker.explain", skip_all, fields(resource = %id, traceparent = traceparent(context)))]
     pub async fn explain(
         &self,
         context: &RequestContext,
@@ -43,25 +43,25 @@ impl Service {
     ) -> Result<Explanation, Error> {
         match self.get(context, id).await {
             Ok(resource) => Ok(explain(&self.facts(resource).await)),
-            Err(error) if error.is_infrastructure() => Ok(without_row(id, &in_words(&error))),
+            Err(error) if error.is_infrastructure() => Ok(without_row(id, &error_message(&error))),
             Err(error) => Err(error),
         }
     }
 
     async fn facts(&self, resource: ProvisionedResource) -> Facts {
-        let references = self.resolved(&resource).await;
+        let references = self.resolve_target(&resource).await;
         let inspection = match &references.target {
             Ok(target) => Some(self.inspection(target).await),
             Err(_) => None,
         };
-        self.completed(resource, references, inspection).await
+        self.gather_facts(resource, references, inspection).await
     }
 
     /// The facts of many resources, with one batch request to the cluster.
     pub(super) async fn facts_of_many(&self, resources: Vec<ProvisionedResource>) -> Vec<Facts> {
         let mut resolved = Vec::with_capacity(resources.len());
         for resource in &resources {
-            resolved.push(self.resolved(resource).await);
+            resolved.push(self.resolve_target(resource).await);
         }
         let targets: Vec<_> = resolved.iter().filter_map(|it| it.target.clone().ok()).collect();
         let mut inspections = self.inspections(&targets).await.into_iter();
@@ -71,7 +71,7 @@ impl Service {
                 Ok(_) => inspections.next(),
                 Err(_) => None,
             };
-            all.push(self.completed(resource, references, inspection).await);
+            all.push(self.gather_facts(resource, references, inspection).await);
         }
         all
     }
@@ -81,42 +81,42 @@ impl Service {
     }
 
     /// One result per target; the deadline scales with their number. If the batch request fails, each target is
-    /// inspected alone, so one bad target does not affect the others.
+    /// inspected alone, so an unreadable target does not affect the others.
     async fn inspections(&self, targets: &[Target]) -> Vec<Result<Inspection, Error>> {
-        let many = u32::try_from(targets.len()).unwrap_or(u32::MAX);
-        let cluster = self.ports().cluster.times(many);
-        let answers = cluster.read(|it| it.inspect_many(targets).map(Ok)).await.unwrap_or_default();
-        if answers.len() == targets.len() {
-            let named = |answer: Result<_, _>| answer.map_err(cluster.failed());
-            return answers.into_iter().map(named).collect();
+        let count = u32::try_from(targets.len()).unwrap_or(u32::MAX);
+        let cluster = self.ports().cluster.for_batch(count);
+        let results = cluster.read(|it| it.inspect_many(targets).map(Ok)).await.unwrap_or_default();
+        if results.len() == targets.len() {
+            let to_error = |result: Result<_, _>| result.map_err(cluster.to_error());
+            return results.into_iter().map(to_error).collect();
         }
         tracing::warn!(
             targets = targets.len(),
             "the batch inspection failed; resources are inspected one by one"
         );
-        let mut answers = Vec::with_capacity(targets.len());
+        let mut results = Vec::with_capacity(targets.len());
         for target in targets {
-            answers.push(self.inspection(target).await);
+            results.push(self.inspection(target).await);
         }
-        answers
+        results
     }
 
-    /// Resolves the blueprint first: the target on the cluster depends on it.
-    async fn resolved(&self, resource: &ProvisionedResource) -> Resolved {
+    /// Resolves the blueprint, and the objects to inspect, which depend on it.
+    async fn resolve_target(&self, resource: &ProvisionedResource) -> ResolvedTarget {
         let mut references = Vec::new();
         let blueprint = self.ports().blueprint(resource.blueprint_version_id()).await;
-        let blueprint = note(&mut references, ReferenceKind::Blueprint, blueprint);
+        let blueprint = record_reference(&mut references, ReferenceKind::Blueprint, blueprint);
         let target = match &blueprint {
             Some(blueprint) => Ok(target(resource, blueprint)),
             None => Err("the kind is unknown without the blueprint".to_owned()),
         };
-        Resolved { blueprint, references, target }
+        ResolvedTarget { blueprint, references, target }
     }
 
-    async fn completed(
+    async fn gather_facts(
         &self,
         resource: ProvisionedResource,
-        Resolved { blueprint, mut references, target }: Resolved,
+        ResolvedTarget { blueprint, mut references, target }: ResolvedTarget,
         inspection: Option<Result<Inspection, Error>>,
     ) -> Facts {
         let gatherer = Gatherer { service: self, resource: &resource };
@@ -151,7 +151,7 @@ impl Service {
             assignment: if resource.phase().is_converging() {
                 gatherer.assignment().await
             } else {
-                Reference::NotAsked
+                Reference::NotQueried
             },
             desired: desired.map(|rendered| rendered.map(|(digest, _)| digest)),
             composition: views.as_ref().map(|views| views.blueprint.composition.clone()),
@@ -166,8 +166,8 @@ impl Service {
     }
 }
 
-/// The blueprint, and what follows from it.
-struct Resolved {
+/// The blueprint, and the objects to inspect, which depend on it.
+struct ResolvedTarget {
     blueprint: Option<Arc<BlueprintVersionView>>,
     references: Vec<(ReferenceKind, Reference)>,
     /// The objects to inspect, or why they are unknown.
@@ -182,14 +182,14 @@ struct Gatherer<'a> {
 /// Facts of the store.
 impl Gatherer<'_> {
     async fn schedule(&self) -> Fact<Option<broker_ports::ScheduleEntry>> {
-        fact(self.service.ports().schedule.read(|it| it.entry(self.resource.id())).await)
+        to_fact(self.service.ports().schedule.read(|it| it.entry(self.resource.id())).await)
     }
 
     async fn dead_letter(&self) -> Fact<Option<broker_ports::DeadLetter>> {
         let of = EventsOf::Resource(self.resource.id());
         let events =
             self.service.ports().outbox.read(|it| it.dead_letter_events(of, PageSize::MAX)).await;
-        match fact(events) {
+        match to_fact(events) {
             Fact::Known(events) => {
                 Fact::Known(events.into_iter().next().map(|dead_letter| dead_letter.event))
             }
@@ -199,7 +199,7 @@ impl Gatherer<'_> {
 
     async fn transitions(&self) -> Fact<Vec<Transition>> {
         let repository = &self.service.ports().repository;
-        let lines = match fact(repository.read(|it| it.history(self.resource.id())).await) {
+        let lines = match to_fact(repository.read(|it| it.history(self.resource.id())).await) {
             Fact::Known(lines) => lines,
             Fact::Unknown(because) => return Fact::Unknown(because),
         };
@@ -218,7 +218,7 @@ impl Gatherer<'_> {
                 let was_applied = self.resource.substrate().applied().is_some();
                 let project = self.resource.project_id();
                 let holds = |brake: &broker_ports::Brake| brake.holds(project, was_applied);
-                let brakes = fact(schedule.read(|it| it.brakes(cluster)).await);
+                let brakes = to_fact(schedule.read(|it| it.brakes(cluster)).await);
                 brakes.map(|brakes| brakes.into_iter().find(holds))
             }
             Fact::Unknown(because) => Fact::Unknown(because.clone()),
@@ -234,26 +234,27 @@ impl Gatherer<'_> {
         blueprint: Arc<BlueprintVersionView>,
         known: &mut Vec<(ReferenceKind, Reference)>,
     ) -> Option<Views> {
-        let asked = References::of(self.resource);
-        let credential = self.service.ports().credential(asked.project, asked.credential).await;
-        let credential = note(known, ReferenceKind::Credential, credential)?;
+        let references = References::of_resource(self.resource);
+        let credential =
+            self.service.ports().credential(references.project, references.credential).await;
+        let credential = record_reference(known, ReferenceKind::Credential, credential)?;
         let cloud = self.service.ports().cloud(credential.cloud_id).await;
-        let cloud = note(known, ReferenceKind::Cloud, cloud)?;
-        let labels = self.service.ports().labels(asked.project, asked.resource).await;
-        let labels = note(known, ReferenceKind::Labels, labels)?;
+        let cloud = record_reference(known, ReferenceKind::Cloud, cloud)?;
+        let labels = self.service.ports().labels(references.project, references.resource).await;
+        let labels = record_reference(known, ReferenceKind::Labels, labels)?;
         Some(Views::new(blueprint, credential, cloud, &labels))
     }
 
     async fn assignment(&self) -> Reference<bool> {
-        reference(self.service.ports().namespace_is_ready(self.resource.project_id()).await)
+        to_reference(self.service.ports().namespace_is_ready(self.resource.project_id()).await)
     }
 
     async fn token(&self, token: BootstrapTokenId) -> Fact<Option<TokenState>> {
-        fact(self.service.ports().tokens.read(|it| it.state(token)).await)
+        to_fact(self.service.ports().tokens.read(|it| it.state(token)).await)
     }
 
     async fn node(&self, token: BootstrapTokenId) -> Reference<bool> {
-        reference(self.service.ports().nodes.read(|it| it.node_registered(token)).await)
+        to_reference(self.service.ports().nodes.read(|it| it.node_registered(token)).await)
     }
 }
 
@@ -270,7 +271,7 @@ impl Gatherer<'_> {
         };
         let mut cluster = match inspection {
             Some(Ok(inspection)) => from_inspection(inspection, self.resource),
-            Some(Err(error)) => outage(&error),
+            Some(Err(error)) => facts_of_outage(&error),
             None => ClusterFacts::unknown("not queried"),
         };
         cluster.xr_reference = target.xr.reference().ok();
@@ -283,8 +284,8 @@ fn unlisted(
     resource: &ProvisionedResource,
     blueprint: &BlueprintVersionView,
 ) -> Vec<ObjectReference> {
-    let unread = |it: &&ObjectReference| !it.is_plain_data() && !is_listed(it, blueprint);
-    resource.substrate().composed().iter().filter(unread).cloned().collect()
+    let is_unlisted = |it: &&ObjectReference| !it.is_plain_data() && !is_listed(it, blueprint);
+    resource.substrate().composed().iter().filter(is_unlisted).cloned().collect()
 }
 
 fn from_inspection(inspection: Inspection, resource: &ProvisionedResource) -> ClusterFacts {
@@ -300,18 +301,19 @@ fn from_inspection(inspection: Inspection, resource: &ProvisionedResource) -> Cl
         ..
     } = inspection;
     cluster.outage = outage_of_all(&identity);
-    cluster.identity = known(identity);
-    cluster.namespace = known(namespace);
-    cluster.kind_installed = known(kind_installed);
-    cluster.xr = known(xr);
-    cluster.provider_config = known(provider_config);
-    cluster.composed = composed.into_iter().map(|(name, report)| (name, known(report))).collect();
-    cluster.events = known(events);
+    cluster.identity = known_or_reason(identity);
+    cluster.namespace = known_or_reason(namespace);
+    cluster.kind_installed = known_or_reason(kind_installed);
+    cluster.xr = known_or_reason(xr);
+    cluster.provider_config = known_or_reason(provider_config);
+    cluster.composed =
+        composed.into_iter().map(|(name, report)| (name, known_or_reason(report))).collect();
+    cluster.events = known_or_reason(events);
     // The adapter scrubs with the values of the live composite resource. Without that object, a provider's message
     // may repeat an injected value.
-    let at_hand = matches!(cluster.xr, Fact::Known(Some(_)));
-    if !at_hand && resource.mesh_role() == MeshRole::Node {
-        withhold(&mut cluster);
+    let xr_was_read = matches!(cluster.xr, Fact::Known(Some(_)));
+    if !xr_was_read && resource.mesh_role() == MeshRole::Node {
+        withhold_messages(&mut cluster);
     }
     cluster
 }
@@ -323,7 +325,7 @@ fn outage_of_all(identity: &Result<ClusterId, PortError>) -> Option<Outage> {
     Some(Outage::new(true, Some(refusal), error.to_string()))
 }
 
-fn withhold(cluster: &mut ClusterFacts) {
+fn withhold_messages(cluster: &mut ClusterFacts) {
     let reports = cluster.composed.iter_mut().filter_map(|(_, report)| match report {
         Fact::Known(Some(report)) => Some(report),
         Fact::Known(None) | Fact::Unknown(_) => None,
@@ -340,8 +342,8 @@ fn withhold(cluster: &mut ClusterFacts) {
     }
 }
 
-fn outage(error: &Error) -> ClusterFacts {
-    let because = in_words(error);
+fn facts_of_outage(error: &Error) -> ClusterFacts {
+    let because = error_message(error);
     let mut cluster = ClusterFacts::unknown(&because);
     let refusal = match error {
         Error::Port { source, .. } => source.refusal(),
@@ -351,28 +353,28 @@ fn outage(error: &Error) -> ClusterFacts {
     cluster
 }
 
-fn known<T>(fact: Result<T, PortError>) -> Fact<T> {
+fn known_or_reason<T>(fact: Result<T, PortError>) -> Fact<T> {
     match fact {
         Ok(fact) => Fact::Known(fact),
         Err(error) => Fact::Unknown(crate::error::one_line(&error)),
     }
 }
 
-fn fact<T>(answer: Result<T, Error>) -> Fact<T> {
-    match answer {
+fn to_fact<T>(result: Result<T, Error>) -> Fact<T> {
+    match result {
         Ok(fact) => Fact::Known(fact),
-        Err(error) => Fact::Unknown(in_words(&error)),
+        Err(error) => Fact::Unknown(error_message(&error)),
     }
 }
 
-fn reference<T>(answer: Result<T, Error>) -> Reference<T> {
-    match answer {
+fn to_reference<T>(result: Result<T, Error>) -> Reference<T> {
+    match result {
         Ok(found) => Reference::Found(found),
         Err(Error::Domain(error)) if is_not_found(&error) => Reference::Missing,
         Err(Error::Port { ref source, .. }) if source.class() != FailureClass::Rejected => {
             Reference::Unanswered(source.to_string())
         }
-        Err(error) => Reference::Unreadable(in_words(&error)),
+        Err(error) => Reference::Unreadable(error_message(&error)),
     }
 }
 
@@ -388,17 +390,17 @@ const fn is_not_found(error: &DomainError) -> bool {
 }
 
 /// Records the state of a reference and returns its value.
-fn note<T>(
+fn record_reference<T>(
     known: &mut Vec<(ReferenceKind, Reference)>,
     kind: ReferenceKind,
-    answer: Result<T, Error>,
+    result: Result<T, Error>,
 ) -> Option<T> {
-    let (found, state) = match reference(answer) {
+    let (found, state) = match to_reference(result) {
         Reference::Found(found) => (Some(found), Reference::Found(())),
         Reference::Missing => (None, Reference::Missing),
         Reference::Unreadable(message) => (None, Reference::Unreadable(message)),
         Reference::Unanswered(message) => (None, Reference::Unanswered(message)),
-        Reference::NotAsked => (None, Reference::NotAsked),
+        Reference::NotQueried => (None, Reference::NotQueried),
     };
     known.push((kind, state));
     found

@@ -51,7 +51,7 @@ fn blocker(blocker: &Blocker) -> Value {
     })
 }
 
-/// An object by its full name.
+/// The full name of an object.
 pub(crate) fn reference(object: &ObjectReference) -> Value {
     json!({
         "api_version": object.api_version(),

@@ -1,7 +1,8 @@
 //! The verdict: a pure function from facts to one judgement.
 //!
-//! Questions follow the order of a pass. The first obstacle is the verdict, because removing a later one changes
-//! nothing yet. An unanswered question is a doubt. With a doubt, no verdict is fine and no remedy is a guess.
+//! The checks follow the order of a pass. The first obstacle is the verdict: removing a later one would not help yet.
+//! An unknown fact that a check needs is recorded as a doubt. With a doubt, a verdict that needs no action becomes
+//! `unknown`.
 
 mod cluster;
 mod converge;
@@ -74,10 +75,11 @@ impl Judgement {
 struct Judge<'a> {
     facts: &'a Facts,
     budget: BudgetUse,
-    /// Unanswered questions that matter, in order.
+    /// Unknown facts that a check needed, in the order of the checks.
     doubts: Vec<Doubt>,
 }
 
+/// An unknown fact that a check needed.
 struct Doubt {
     source: &'static str,
     because: String,
@@ -88,13 +90,15 @@ pub(super) fn judge(facts: &Facts, budget: BudgetUse) -> Judgement {
     let found = judge.evaluate();
     // A doubt overrides a verdict that needs no action.
     match judge.doubts.into_iter().next() {
-        Some(doubt) if !found.verdict.is_blocked() && !is_sure(found.verdict) => unknown(doubt),
+        Some(doubt) if !found.verdict.is_blocked() && !overrides_doubts(found.verdict) => {
+            unknown(doubt)
+        }
         Some(_) | None => found,
     }
 }
 
-/// These verdicts hold whatever else is unknown.
-const fn is_sure(verdict: Verdict) -> bool {
+/// Whether a verdict holds even if other facts are unknown.
+const fn overrides_doubts(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Abandoned | Verdict::RollingBack | Verdict::PassUnderWay)
 }
 
@@ -106,40 +110,40 @@ fn unknown(Doubt { source, because }: Doubt) -> Judgement {
 impl<'a> Judge<'a> {
     fn evaluate(&mut self) -> Judgement {
         let phase = self.facts.resource.phase();
-        if let Some(over) = self.terminal() {
-            return over;
+        if let Some(found) = self.terminal() {
+            return found;
         }
-        if let Some(stopped) = self.disabled() {
-            return stopped;
+        if let Some(found) = self.disabled() {
+            return found;
         }
         if phase == Phase::Failed {
             return Judgement::no_action(Verdict::RollingBack);
         }
-        if let Some(missing) = self.blueprint() {
-            return missing;
+        if let Some(found) = self.missing_blueprint() {
+            return found;
         }
-        if let Some(unreachable) = self.cluster_itself() {
-            return unreachable;
+        if let Some(found) = self.cluster_outage() {
+            return found;
         }
-        if let Some(silent) = self.mesh() {
-            return silent;
+        if let Some(found) = self.mesh_outage() {
+            return found;
         }
         let found = if phase.is_teardown() { self.tearing_down() } else { self.converging() };
-        if found.verdict.is_blocked() { found } else { self.events(found) }
+        if found.verdict.is_blocked() { found } else { self.dead_letter_or(found) }
     }
 
-    /// Returns a fact, or records a doubt.
-    fn take<T>(&mut self, source: &'static str, fact: &'a Fact<T>) -> Option<&'a T> {
+    /// Returns a known fact; records a doubt if it is unknown.
+    fn known_or_doubt<T>(&mut self, source: &'static str, fact: &'a Fact<T>) -> Option<&'a T> {
         match fact {
             Fact::Known(fact) => Some(fact),
             Fact::Unknown(because) => {
-                self.doubt(source, because);
+                self.add_doubt(source, because);
                 None
             }
         }
     }
 
-    fn doubt(&mut self, source: &'static str, because: &str) {
+    fn add_doubt(&mut self, source: &'static str, because: &str) {
         self.doubts.push(Doubt { source, because: because.to_owned() });
     }
 }

@@ -1,7 +1,7 @@
-//! Explains many resources at the cost of a sweep: the row and the watch cache answer for Ready, settled resources.
+//! Explains many resources at the cost of a sweep. For a Ready, settled resource the row and the watch cache are enough.
 //!
-//! Only the others are inspected, as in [`Service::explain`]: composite resources and ProviderConfigs by the page,
-//! composed objects and events one by one.
+//! The others are inspected as in [`Service::explain`]: composite resources and ProviderConfigs in batches, composed
+//! objects and events one by one.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use super::chain::{FactLine, FactStatus};
 use super::remedy::Remedy;
 use super::verdict::Verdict;
 use super::{Explanation, NextAttempt, explain, without_row};
-use crate::error::{Error, in_words};
+use crate::error::{Error, error_message};
 use crate::service::Service;
 use crate::sweep::settled;
-use crate::telemetry::trace;
+use crate::telemetry::traceparent;
 
 /// A page of explanations.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,8 +40,8 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// `repository_…` when the rows cannot be read. A cluster that does not answer shows in the explanations.
-    #[tracing::instrument(name = "broker.explain_all", skip_all, fields(traceparent = trace(context)))]
+    /// `repository_…` when the rows cannot be read. If the cluster does not answer, the explanations say so.
+    #[tracing::instrument(name = "broker.explain_all", skip_all, fields(traceparent = traceparent(context)))]
     pub async fn explain_all(
         &self,
         context: &RequestContext,
@@ -63,25 +63,25 @@ impl Service {
             .rows
             .iter()
             .filter(|row| is_healthy(row))
-            .map(|row| (row.id, of_row(row)))
+            .map(|row| (row.id, explain_settled(row)))
             .collect();
         for UnreadableRow { id, error: source, .. } in page.unreadable {
             let error = Error::Port { port: PortName::Repository, source };
-            explained.insert(id, without_row(id, &in_words(&error)));
+            explained.insert(id, without_row(id, &error_message(&error)));
         }
-        let mut blocked = Vec::new();
+        let mut to_inspect = Vec::new();
         for row in page.rows.iter().filter(|row| !is_healthy(row)) {
             match self.get(context, row.id).await {
-                Ok(resource) => blocked.push(resource),
+                Ok(resource) => to_inspect.push(resource),
                 // It was purged after the page was read.
                 Err(Error::Domain(broker_domain::Error::ProvisionedResourceNotFound(_))) => {}
                 Err(error @ Error::Port { .. }) => {
-                    explained.insert(row.id, without_row(row.id, &in_words(&error)));
+                    explained.insert(row.id, without_row(row.id, &error_message(&error)));
                 }
                 Err(error) => return Err(error),
             }
         }
-        for facts in self.facts_of_many(blocked).await {
+        for facts in self.facts_of_many(to_inspect).await {
             explained.insert(facts.resource.id(), explain(&facts));
         }
         Ok(ExplainedPage { explanations: explained.into_values().collect(), next })
@@ -104,12 +104,16 @@ impl Service {
 
     /// The dead letters by resource; `None` if the list may be incomplete.
     async fn dead_letters(&self) -> Option<BTreeMap<ProvisionedResourceId, ResourceDeadLetter>> {
-        let of = EventsOf::All;
-        let events =
-            self.ports().outbox.read(|it| it.dead_letter_events(of, PageSize::MAX)).await.ok()?;
-        // A full page may be cut off.
-        let all = events.len() < usize::from(PageSize::MAX.get());
-        all.then(|| events.into_iter().map(|event| (event.resource, event)).collect())
+        let scope = EventsOf::All;
+        let events = self
+            .ports()
+            .outbox
+            .read(|it| it.dead_letter_events(scope, PageSize::MAX))
+            .await
+            .ok()?;
+        // A full page may be incomplete.
+        let is_complete = events.len() < usize::from(PageSize::MAX.get());
+        is_complete.then(|| events.into_iter().map(|event| (event.resource, event)).collect())
     }
 }
 
@@ -120,7 +124,7 @@ fn has_no_dead_letter(
     dead_letters.is_some_and(|dead_letters| !dead_letters.contains_key(&row.id))
 }
 
-fn of_row(row: &CompactRow) -> Explanation {
+fn explain_settled(row: &CompactRow) -> Explanation {
     let line =
         |source, text: &str| FactLine { source, text: text.to_owned(), status: FactStatus::Known };
     let cached = FactLine {

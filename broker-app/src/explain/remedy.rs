@@ -126,7 +126,7 @@ pub enum Remedy {
         /// The finalizer.
         finalizer: String,
     },
-    /// Check Crossplane and the garbage collector, which finish the deletion.
+    /// Check Crossplane and the garbage collector, which have to finish the deletion.
     FinishDeletion(ObjectReference),
 }
 
@@ -180,16 +180,16 @@ impl Remedy {
 
     /// The command of the binary for this action, if there is one.
     pub fn command(&self) -> Option<String> {
-        let of_broker = |words: &str| Some(format!("provisioning-broker {words}"));
+        let command = |arguments: &str| Some(format!("provisioning-broker {arguments}"));
         if let Self::Resume(id) = self {
-            of_broker(&format!("resume {id}"))
+            command(&format!("resume {id}"))
         } else if let Self::ReleaseBrake(cluster, project) = self {
-            let of_project = project.map(|project| format!(" --project {project}"));
-            of_broker(&format!("brake release {cluster}{}", of_project.unwrap_or_default()))
+            let project_option = project.map(|project| format!(" --project {project}"));
+            command(&format!("brake release {cluster}{}", project_option.unwrap_or_default()))
         } else if let Self::RedriveEvents(id) = self {
-            of_broker(&format!("redrive-events {id}"))
+            command(&format!("redrive-events {id}"))
         } else if let Self::Replace(id) = self {
-            of_broker(&format!("replace {id}"))
+            command(&format!("replace {id}"))
         } else {
             None
         }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use broker_ports::wire;
 
-use super::budgets::in_words;
+use super::budgets::human_duration;
 use super::chain::{FactLine, FactStatus};
 use super::verdict::Party;
 use super::{Explanation, NextAttempt};
@@ -28,15 +28,15 @@ impl Explanation {
     /// The explanation in a few sentences.
     pub fn paragraph(&self) -> String {
         let mut sentences = Vec::new();
-        let place = match (self.phase, &self.budget) {
+        let state = match (self.phase, &self.budget) {
             (Some(phase), Some(budget)) => {
                 let over = if budget.is_over() { ", over its budget" } else { "" };
-                format!("{phase} for {}{over}", in_words(budget.used))
+                format!("{phase} for {}{over}", human_duration(budget.used))
             }
             (Some(phase), None) => phase.to_string(),
             (None, _) => "Its phase is unknown".to_owned(),
         };
-        sentences.push(format!("{place}: {}", self.verdict.summary()));
+        sentences.push(format!("{state}: {}", self.verdict.summary()));
         if let Some(blocker) = &self.blocker {
             let named = blocker.object.as_ref().map(ToString::to_string);
             let provider =
@@ -78,7 +78,8 @@ impl Explanation {
                     None => format!("no limit in {}", budget.phase),
                     Some(allowed) => {
                         let over = if budget.is_over() { ", over" } else { "" };
-                        let (used, allowed) = (in_words(budget.used), in_words(allowed));
+                        let (used, allowed) =
+                            (human_duration(budget.used), human_duration(allowed));
                         format!("{used} of {allowed} in {}{over}", budget.phase)
                     }
                 },
@@ -86,28 +87,28 @@ impl Explanation {
         }
         let mut lines = vec![self.resource.to_string()];
         for (name, text) in branches {
-            lines.extend(node("├─ ", "│  ", &format!("{name:8} {text}")));
+            lines.extend(tree_lines("├─ ", "│  ", &format!("{name:8} {text}")));
         }
         if !self.transitions.is_empty() {
             lines.push("├─ history".to_owned());
             let last = self.transitions.len() - 1;
-            for (place, transition) in self.transitions.iter().enumerate() {
+            for (index, transition) in self.transitions.iter().enumerate() {
                 let from = transition.from.map(|from| format!("{from} to ")).unwrap_or_default();
                 let text = format!("{} {from}{}", wire::rfc3339(transition.at), transition.to);
-                let (first, rest) = if place == last {
+                let (first, rest) = if index == last {
                     ("│  └─ ", "│     ")
                 } else {
                     ("│  ├─ ", "│  │  ")
                 };
-                lines.extend(node(first, rest, &text));
+                lines.extend(tree_lines(first, rest, &text));
             }
         }
         lines.push("└─ facts".to_owned());
-        for (place, fact) in self.facts.iter().enumerate() {
-            let last = place + 1 == self.facts.len();
+        for (index, fact) in self.facts.iter().enumerate() {
+            let last = index + 1 == self.facts.len();
             let (first, rest) =
                 if last { ("   └─ ", "      ") } else { ("   ├─ ", "   │  ") };
-            lines.extend(node(first, rest, &fact.to_string()));
+            lines.extend(tree_lines(first, rest, &fact.to_string()));
         }
         lines
     }
@@ -140,18 +141,18 @@ impl fmt::Display for NextAttempt {
 }
 
 /// A tree line with its continuation lines.
-fn node(first: &str, rest: &str, text: &str) -> Vec<String> {
+fn tree_lines(first: &str, rest: &str, text: &str) -> Vec<String> {
     let width = COLUMNS - first.chars().count();
-    let lead = |place: usize| if place == 0 { first } else { rest };
+    let prefix = |index: usize| if index == 0 { first } else { rest };
     let lines = wrapped(text, width).into_iter().enumerate();
-    lines.map(|(place, line)| format!("{}{line}", lead(place))).collect()
+    lines.map(|(index, line)| format!("{}{line}", prefix(index))).collect()
 }
 
 /// Wraps text at `width` columns; a longer word is split.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
-    // Keeps leading columns of a fact; messages have single spaces.
+    // Keeps the spaces of a fact's columns; messages have single spaces.
     for word in text.split(' ') {
         let mut word = word.to_owned();
         let used = line.chars().count();

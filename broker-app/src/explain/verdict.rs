@@ -39,7 +39,7 @@ impl fmt::Display for Party {
 
 macro_rules! verdicts {
     ($($(#[$docs:meta])* $name:ident = $code:literal $party:ident $summary:literal,)+) => {
-        /// Why a resource is where it is. Codes are stable; new ones may be added.
+        /// The state of a resource, or what blocks it. Codes are stable; new ones may be added.
         ///
         /// `docs/runbook.md` has an entry for each: symptom, diagnosis, remedy.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -158,7 +158,7 @@ impl fmt::Display for Verdict {
 }
 
 impl Verdict {
-    /// Whether an obstacle keeps the resource from continuing; `false` in progress and at the end.
+    /// Whether an obstacle blocks the resource; `false` while it progresses and when it is terminal.
     pub const fn is_blocked(self) -> bool {
         match self.party() {
             Party::Caller | Party::Platform | Party::Cloud => !matches!(self, Self::Abandoned),

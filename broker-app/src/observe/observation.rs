@@ -1,4 +1,4 @@
-//! The observation of a pass: versions and yes-or-no facts that decisions need, without objects or secrets.
+//! The observation of a pass: the facts and object versions that decisions need, without objects or secrets.
 
 use std::collections::BTreeSet;
 
@@ -24,12 +24,12 @@ pub struct Observation {
     pub config_reference: Option<ObjectReference>,
     /// A provider needs the recorded ProviderConfig, and it does not exist.
     pub misses_config: bool,
-    /// A composed object exists, by its recorded name or by label.
+    /// A composed object exists, found by its recorded name or by label.
     pub composed_left: bool,
     /// Recorded Secrets and ConfigMaps that the composite resource refers to, without a proof that they are deleted
     /// first.
     pub plain_data: BTreeSet<ObjectReference>,
-    /// The record after this observation: every observed object, none that is proven gone.
+    /// The substrate to record: every observed object, and none that is proven absent.
     pub substrate: Substrate,
     /// Whether the Project's namespace takes objects. Read only while converging.
     pub gate: Gate,
@@ -42,9 +42,9 @@ pub struct Observation {
 /// Whether the Project's namespace takes objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Gate {
-    /// It does.
+    /// It takes objects.
     Open,
-    /// Not yet. No error: the owner of the namespace is preparing it.
+    /// It takes no objects yet. Not an error: the owner of the namespace is preparing it.
     Closed,
 }
 
@@ -79,7 +79,7 @@ pub enum ConfigObservation {
     /// Absent by a direct read.
     Absent,
     /// It exists.
-    Stands {
+    Exists {
         /// Its uid and version.
         at: ObjectVersion,
         /// It is being deleted.
@@ -90,13 +90,13 @@ pub enum ConfigObservation {
 }
 
 impl XrObservation {
-    /// It needs a shell before an arm.
+    /// Whether a shell has to be applied before the arm.
     pub(crate) const fn needs_shell(&self) -> bool {
         matches!(self, Self::Absent | Self::Shell { .. })
     }
 
     /// The uid of an armed composite resource.
-    pub(crate) fn standing_armed(&self) -> Option<XrUid> {
+    pub(crate) fn armed_uid(&self) -> Option<XrUid> {
         match self {
             Self::Armed { at, .. } => XrUid::new(at.uid.clone()).ok(),
             Self::Absent | Self::Shell { .. } => None,
@@ -109,32 +109,32 @@ impl XrObservation {
 }
 
 impl Observation {
-    /// The ProviderConfig is missing or drifted. One without a name cannot be recorded, so it is not applied.
+    /// Whether the ProviderConfig is missing or drifted. One without a name cannot be recorded, so it is not applied.
     pub(crate) const fn config_needs_apply(&self) -> bool {
         self.config_reference.is_some()
             && matches!(
                 self.config,
-                ConfigObservation::Absent | ConfigObservation::Stands { applied: false, .. }
+                ConfigObservation::Absent | ConfigObservation::Exists { applied: false, .. }
             )
     }
 
-    /// The pass restores a missing ProviderConfig. This destroys nothing and needs no permit, but a brake prevents it
-    /// while the resource converges.
+    /// Whether the pass restores a missing ProviderConfig. This needs no permit, because it destroys nothing. But a brake
+    /// prevents it while the resource converges.
     pub(crate) fn restores_config(&self, resource: &ProvisionedResource) -> bool {
         let held = resource.phase().is_converging() && self.is_held(resource.project_id());
         self.misses_config && self.gate == Gate::Open && !held
     }
 
     pub(crate) fn about_to_apply(&self) -> Substrate {
-        let (known, cluster) = (self.substrate.clone(), self.cluster.clone());
+        let (substrate, cluster) = (self.substrate.clone(), self.cluster.clone());
         match &self.config_reference {
-            Some(config) => known.about_to_apply(cluster, config.clone()),
-            None => known.on_cluster(cluster),
+            Some(config) => substrate.about_to_apply(cluster, config.clone()),
+            None => substrate.on_cluster(cluster),
         }
     }
 
-    /// The composite resource is armed, not being deleted, and not failed.
-    pub(crate) fn stands_armed(&self) -> bool {
+    /// Whether the composite resource is armed, not being deleted, and not failed.
+    pub(crate) fn is_armed(&self) -> bool {
         matches!(self.xr, XrObservation::Armed { deleting: false, .. })
             && !self.facts.terminal_failure
     }
@@ -145,8 +145,8 @@ impl Observation {
         self.brakes.iter().any(|brake| brake.holds(project, was_applied))
     }
 
-    /// Under a brake, a resource with an apparent loss keeps its phase.
-    pub(crate) fn is_not_believed(&self, resource: &ProvisionedResource) -> bool {
+    /// Whether a brake keeps the phase of a resource whose composite resource seems lost.
+    pub(crate) fn brake_keeps_phase(&self, resource: &ProvisionedResource) -> bool {
         self.is_held(resource.project_id())
             && !self.facts.xr_exists
             && resource.phase().is_converging()

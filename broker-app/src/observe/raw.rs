@@ -1,6 +1,6 @@
 //! The pure half of observe: reduces direct readings to an observation.
 //!
-//! It decides what counts as residue, what is proven gone and what stays on record. The model checker calls it too.
+//! It decides what counts as residue, what is proven absent and what stays on record. The model checker runs it too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,13 +19,13 @@ pub struct RawObservation {
     pub cluster: ClusterId,
     /// The composite resource, if it exists.
     pub xr: Option<RawXr>,
-    /// The recorded ProviderConfig exists. Without a record none was ever applied.
-    pub config_stands: bool,
+    /// The recorded ProviderConfig exists; `false` if none is on record.
+    pub config_exists: bool,
     /// Composed objects that were read by name.
     pub recorded: BTreeMap<ObjectReference, Presence>,
-    /// Objects with the composite label of this resource, where the pass [lists them](Self::needs_composed).
+    /// Objects with the composite label of this resource, if the pass [reads them](Self::needs_composed).
     pub labelled: BTreeSet<ObjectReference>,
-    /// The mesh's answer about the Node.
+    /// Whether the Node is registered in the mesh.
     pub node: NodeObservation,
 }
 
@@ -56,14 +56,20 @@ pub struct ActContext {
 }
 
 impl RawXr {
-    /// The Secrets and ConfigMaps that it refers to. An earlier composite resource may have owned others.
+    /// The Secrets and ConfigMaps that it refers to.
     fn plain_data(&self) -> BTreeSet<ObjectReference> {
         self.references.iter().filter(|it| it.is_plain_data()).cloned().collect()
     }
 
-    /// Whether plain data is proven to be deleted before its composite resource. It is if an earlier reading with the
-    /// same references showed the foreground deletion and therefore dropped it from the record.
-    fn outlives(&self, reference: &ObjectReference, resource: &ProvisionedResource) -> bool {
+    /// Whether plain data is proven to be deleted before its composite resource.
+    ///
+    /// It is if an earlier reading had the same references and showed the foreground deletion. That reading dropped the
+    /// plain data from the record.
+    fn is_deleted_before_xr(
+        &self,
+        reference: &ObjectReference,
+        resource: &ProvisionedResource,
+    ) -> bool {
         let known = resource.substrate();
         self.status.deleting
             && reference.is_plain_data()
@@ -73,16 +79,17 @@ impl RawXr {
 }
 
 impl RawObservation {
-    /// Whether a pass reads composed objects, by recorded name and by label. A teardown has to prove them gone,
-    /// including those that no earlier reading showed. A converging pass does not need them, and an unreadable one
-    /// must not keep a resource from Ready.
+    /// Whether a pass reads composed objects, by recorded name and by label.
+    ///
+    /// A teardown has to prove them absent, including those that no earlier reading showed. A converging pass does not
+    /// need them, and an unreadable one must not keep a resource from Ready.
     pub const fn needs_composed(phase: Phase) -> bool {
         phase.is_teardown()
     }
 
-    /// The recorded ProviderConfig is missing although a provider needs it.
+    /// Whether the recorded ProviderConfig is missing although a provider needs it.
     pub fn misses_config(&self, resource: &ProvisionedResource) -> bool {
-        if self.config_stands || resource.substrate().provider_config().is_none() {
+        if self.config_exists || resource.substrate().provider_config().is_none() {
             return false;
         }
         needs_config(resource.phase(), self.status(), self.composed_left())
@@ -90,22 +97,26 @@ impl RawObservation {
 
     /// The facts that [`next`](broker_domain::next()) decides on.
     pub fn facts(&self, resource: &ProvisionedResource) -> ObservedXr {
-        let residue = self.composed_left() || self.config_stands;
+        let residue = self.composed_left() || self.config_exists;
         facts(self.status(), resource.phase(), self.node, residue)
     }
 
-    /// The facts, with the context for acting on them.
-    pub fn seen(self, resource: &ProvisionedResource, context: ActContext) -> Observation {
+    /// Adds the context that the act stage needs.
+    pub fn into_observation(
+        self,
+        resource: &ProvisionedResource,
+        context: ActContext,
+    ) -> Observation {
         let ActContext { xr, config, config_reference, gate, brakes } = context;
         let message = self.xr.as_ref().and_then(|xr| xr.status.provisioning_failed.as_deref());
         let substrate = self.substrate(resource);
-        let referred = self.xr.as_ref().map(|xr| &xr.references);
+        let references = self.xr.as_ref().map(|xr| &xr.references);
         let plain_data =
-            substrate.plain_data().filter(|it| referred.is_some_and(|all| all.contains(it)));
+            substrate.plain_data().filter(|it| references.is_some_and(|all| all.contains(it)));
         Observation {
             facts: self.facts(resource),
             plain_data: plain_data.cloned().collect(),
-            substrate: xr.standing_armed().into_iter().fold(substrate, Substrate::armed),
+            substrate: xr.armed_uid().into_iter().fold(substrate, Substrate::armed),
             xr,
             config,
             misses_config: self.misses_config(resource),
@@ -133,21 +144,26 @@ impl RawObservation {
         gone.map(|(reference, _)| reference.clone()).collect()
     }
 
-    /// The record after this reading: every observed object, none that is proven gone.
+    /// The substrate to record: every observed object, and none that is proven absent.
     ///
-    /// An absent object that the composite resource still refers to stays on record: Crossplane re-creates it under
-    /// the same name without any further sign.
+    /// An absent object stays on record while the composite resource refers to it: Crossplane may re-create it without
+    /// changing the composite resource.
     fn substrate(&self, resource: &ProvisionedResource) -> Substrate {
         let mut gone = self.gone();
         let mut known = resource.substrate().clone();
         if self.xr.is_some() || !self.labelled.is_empty() {
-            known = known.on_cluster(self.cluster.clone()).found(self.labelled.iter().cloned());
+            known =
+                known.on_cluster(self.cluster.clone()).with_labelled(self.labelled.iter().cloned());
         }
         match &self.xr {
             Some(xr) => {
                 gone.retain(|reference| !xr.references.contains(reference));
                 let known = known.without(&gone);
-                let seen = xr.references.iter().filter(|it| !xr.outlives(it, resource)).cloned();
+                let seen = xr
+                    .references
+                    .iter()
+                    .filter(|it| !xr.is_deleted_before_xr(it, resource))
+                    .cloned();
                 let known = known.observed(seen, xr.references_digest);
                 if xr.status.foreground { known.without(&xr.plain_data()) } else { known }
             }

@@ -14,15 +14,15 @@ use crate::deadline::TimedPorts;
 use crate::declare::{References, Views};
 use crate::error::Error;
 
-/// One observation: the facts, and what acting on them needs.
+/// An observation with everything that the act stage needs.
 pub(crate) struct ResolvedObservation {
     /// The input of the pure step.
     pub(crate) observation: Observation,
     /// The references to render, if the pass applies or restores a ProviderConfig.
     pub(crate) views: Option<Views>,
-    /// Why a missing ProviderConfig could not be resolved. The pass returns it after its other stages.
+    /// Why a missing ProviderConfig could not be restored. The pass fails with this error at its end.
     pub(crate) unresolved: Option<Error>,
-    /// An apply of the ProviderConfig restores it, outside of a decided apply.
+    /// The pass restores a missing ProviderConfig although `next` did not return Apply.
     pub(crate) restores: bool,
     /// The composite resource's full name.
     pub(crate) xr_reference: ObjectReference,
@@ -60,37 +60,37 @@ impl PassReading {
         (action, to): (Action, Phase),
     ) -> Result<ResolvedObservation, Error> {
         let Self { raw, blueprint, xr, live, provider_config } = self;
-        let applies = action == Action::Apply;
+        let will_apply = action == Action::Apply;
         let restores =
             matches!(action, Action::Noop | Action::DeleteSubstrate) && raw.misses_config(resource);
-        let (views, unresolved) = if applies {
-            (Some(ports.views(References::of(resource), blueprint).await?), None)
+        let (views, unresolved) = if will_apply {
+            (Some(ports.views(References::of_resource(resource), blueprint).await?), None)
         } else if restores {
-            match restorable(ports, profiles, resource, blueprint, &raw.cluster).await {
+            match views_for_restore(ports, profiles, resource, blueprint, &raw.cluster).await {
                 Ok(views) => (views, None),
                 Err(error) => (None, Some(error)),
             }
         } else {
             (None, None)
         };
-        let rendered = views.as_ref().filter(|_| applies);
-        let fails = to == Phase::Failed && resource.phase() != Phase::Failed;
+        let rendered = views.as_ref().filter(|_| will_apply);
+        let will_fail = to == Phase::Failed && resource.phase() != Phase::Failed;
         let context = ActContext {
             xr: xr_observation(resource, live.as_deref(), rendered)?,
             config: config_observation(profiles, resource, provider_config.as_ref(), rendered)?,
             config_reference: config_reference(profiles, resource, rendered)?,
             gate: match &views {
-                Some(_) if applies => gate(ports, resource, &raw.cluster).await?,
+                Some(_) if will_apply => gate(ports, resource, &raw.cluster).await?,
                 Some(_) => Gate::Open,
                 None => Gate::Closed,
             },
-            brakes: if applies || restores || fails {
+            brakes: if will_apply || restores || will_fail {
                 ports.schedule.read(|it| it.brakes(&raw.cluster)).await?
             } else {
                 Vec::new()
             },
         };
-        let observation = raw.seen(resource, context);
+        let observation = raw.into_observation(resource, context);
         let (xr_reference, live) = (xr.reference()?, live.map(|xr| xr.object));
         let live_config = provider_config;
         Ok(ResolvedObservation {
@@ -105,9 +105,9 @@ impl PassReading {
     }
 }
 
-/// The references to restore a ProviderConfig; `None` while the Project's namespace takes no objects. A failure here
-/// does not stop the pass.
-async fn restorable(
+/// The references to restore a ProviderConfig; `None` while the Project's namespace takes no objects. An error does not
+/// stop the pass.
+async fn views_for_restore(
     ports: &TimedPorts,
     profiles: &ProviderProfiles,
     resource: &ProvisionedResource,
@@ -132,7 +132,7 @@ async fn restorable(
     Err(Error::Platform(DomainError::invalid("provider_config", problem)))
 }
 
-/// The recorded name, or that of the ProviderConfig which an apply would create.
+/// The recorded name of the ProviderConfig, or the name that an apply would create.
 fn config_reference(
     profiles: &ProviderProfiles,
     resource: &ProvisionedResource,
@@ -180,14 +180,13 @@ fn config_observation(
         Some(views) => is_applied(live.expose(), &views.provider_config(resource, profiles)?),
         None => true,
     };
-    Ok(ConfigObservation::Stands {
+    Ok(ConfigObservation::Exists {
         at: live.version().clone(),
         deleting: live.is_being_deleted(),
         applied,
     })
 }
 
-/// Not ready is no error: the owner of the namespace is preparing it.
 async fn gate(
     ports: &TimedPorts,
     resource: &ProvisionedResource,

@@ -21,24 +21,29 @@ const SERVER_FIELDS: [&str; 6] =
 
 /// The changed fields, sorted by path.
 pub(super) fn changes(before: Option<&Value>, after: &Value) -> Vec<FieldChange> {
-    let nothing = Value::Object(Map::new());
-    let before = before.unwrap_or(&nothing);
+    let no_object = Value::Object(Map::new());
+    let before = before.unwrap_or(&no_object);
     let mut paths = Vec::new();
-    compare(String::new(), &wanted(before), &wanted(after), &mut paths);
-    let (shown_before, shown_after) = (redacted(before), redacted(after));
+    compare(
+        String::new(),
+        &without_server_fields(before),
+        &without_server_fields(after),
+        &mut paths,
+    );
+    let (redacted_before, redacted_after) = (redacted(before), redacted(after));
     let mut changes: Vec<_> = paths
         .into_iter()
         .map(|path| FieldChange {
-            from: at(&shown_before, &path).cloned(),
-            to: at(&shown_after, &path).cloned(),
-            path: in_words(&path),
+            from: value_at(&redacted_before, &path).cloned(),
+            to: value_at(&redacted_after, &path).cloned(),
+            path: displayed_path(&path),
         })
         .collect();
     changes.sort_by(|left, right| left.path.cmp(&right.path));
     changes
 }
 
-fn wanted(object: &Value) -> Value {
+fn without_server_fields(object: &Value) -> Value {
     let Value::Object(mut fields) = object.clone() else { return Value::Null };
     fields.remove("status");
     if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
@@ -49,17 +54,17 @@ fn wanted(object: &Value) -> Value {
 
 /// Descends into objects; a list counts as one field.
 fn compare(path: String, before: &Value, after: &Value, changed: &mut Vec<String>) {
-    let below = |key: &str| format!("{path}\u{0}{key}");
+    let child_path = |key: &str| format!("{path}\u{0}{key}");
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
             for (key, value) in after {
                 match before.get(key) {
-                    Some(old) => compare(below(key), old, value, changed),
-                    None => compare(below(key), &empty_like(value), value, changed),
+                    Some(old) => compare(child_path(key), old, value, changed),
+                    None => compare(child_path(key), &empty_like(value), value, changed),
                 }
             }
             for (key, value) in before.iter().filter(|(key, _)| !after.contains_key(*key)) {
-                compare(below(key), value, &empty_like(value), changed);
+                compare(child_path(key), value, &empty_like(value), changed);
             }
         }
         (before, after) if before == after => {}
@@ -80,12 +85,12 @@ fn empty_like(value: &Value) -> Value {
     }
 }
 
-fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+fn value_at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('\u{0}').filter(|key| !key.is_empty()).try_fold(object, |value, key| value.get(key))
 }
 
 /// Quotes a key that contains a dot.
-fn in_words(path: &str) -> String {
+fn displayed_path(path: &str) -> String {
     let keys = path.split('\u{0}').filter(|key| !key.is_empty());
     let quoted =
         keys.map(|key| if key.contains('.') { format!("[{key:?}]") } else { key.to_owned() });

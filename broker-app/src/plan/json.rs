@@ -27,7 +27,7 @@ fn step(step: &PlannedStep) -> Value {
         PlannedStep::RequestDeletion => json!({"step": "request_deletion"}),
         PlannedStep::CloseTokens => json!({"step": "close_tokens"}),
         PlannedStep::Record { what } => json!({"step": "record", "what": what}),
-        PlannedStep::Apply(apply) => of_apply(apply),
+        PlannedStep::Apply(apply) => apply_step(apply),
         PlannedStep::IssueToken { ordinal } => {
             json!({"step": "issue_token", "ordinal": ordinal.get()})
         }
@@ -41,7 +41,7 @@ fn step(step: &PlannedStep) -> Value {
     }
 }
 
-fn of_apply(apply: &PlannedApply) -> Value {
+fn apply_step(apply: &PlannedApply) -> Value {
     let PlannedApply { object, purpose, manifest, changes, answer } = apply;
     let (state, reason, message) = match answer {
         PlannedAnswer::Accepted => ("accepted", None, None),

@@ -45,13 +45,13 @@ impl fmt::Display for PlannedStep {
 
 impl fmt::Display for PlannedApply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.purpose {
+        let verb = match self.purpose {
             ApplyPurpose::ProviderConfig => "apply",
             ApplyPurpose::Shell => "apply the shell",
             ApplyPurpose::Arm => "arm",
             ApplyPurpose::Reapply => "apply again",
         };
-        write!(f, "{what} {}", self.object)?;
+        write!(f, "{verb} {}", self.object)?;
         match &self.answer {
             PlannedAnswer::Accepted => {}
             PlannedAnswer::Refused { message, .. } => write!(f, "\n    refused: {message}")?,
@@ -62,10 +62,10 @@ impl fmt::Display for PlannedApply {
         }
         for FieldChange { path, from, to } in &self.changes {
             match (from, to) {
-                (None, Some(to)) => write!(f, "\n    + {path}: {}", shown(to))?,
-                (Some(from), None) => write!(f, "\n    - {path}: {}", shown(from))?,
+                (None, Some(to)) => write!(f, "\n    + {path}: {}", json_text(to))?,
+                (Some(from), None) => write!(f, "\n    - {path}: {}", json_text(from))?,
                 (Some(from), Some(to)) => {
-                    write!(f, "\n    ~ {path}: {} to {}", shown(from), shown(to))?;
+                    write!(f, "\n    ~ {path}: {} to {}", json_text(from), json_text(to))?;
                 }
                 (None, None) => write!(f, "\n    ~ {path}")?,
             }
@@ -74,6 +74,6 @@ impl fmt::Display for PlannedApply {
     }
 }
 
-fn shown(value: &Value) -> String {
+fn json_text(value: &Value) -> String {
     value.to_string()
 }

@@ -10,7 +10,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::Runner;
 use super::purge::Purge;
 use crate::emit::Relay;
-use crate::error::in_words;
+use crate::error::error_message;
 
 pub(super) struct BackgroundTasks(JoinSet<()>);
 
@@ -26,7 +26,7 @@ impl BackgroundTasks {
         Self(tasks)
     }
 
-    pub(super) async fn end(mut self) {
+    pub(super) async fn stop(mut self) {
         self.0.shutdown().await;
     }
 }
@@ -38,12 +38,15 @@ async fn maintenance(relay: Relay, purge: Option<Purge>, clock: Arc<dyn Clock>, 
     loop {
         tick.tick().await;
         if let Err(error) = relay.measure(clock.now()).await {
-            tracing::warn!(error = in_words(&error), "the outbox could not be measured");
+            tracing::warn!(error = error_message(&error), "the outbox could not be measured");
         }
         if let Some(purge) = &purge
             && let Err(error) = purge.run().await
         {
-            tracing::warn!(error = in_words(&error), "expired rows and events could not be purged");
+            tracing::warn!(
+                error = error_message(&error),
+                "expired rows and events could not be purged"
+            );
         }
     }
 }

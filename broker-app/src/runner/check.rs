@@ -1,4 +1,4 @@
-//! The checks before a start: what a replica would otherwise find out late, or never say.
+//! The start checks: they report a misconfiguration that would otherwise show late or never.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use crate::error::Error;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The configuration cannot work.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The token issuer does not allow the configured time to live.
     #[error("token_ttl is {ttl:?}; the token issuer allows {:?} to {:?}", .window.min, .window.max)]
     TokenTtl {
-        /// What is configured.
+        /// The configured time to live.
         ttl: Duration,
-        /// What is allowed.
+        /// The allowed range.
         window: TtlWindow,
     },
     /// Store, cluster or token issuer failed, or the cluster is the wrong one.
@@ -29,21 +29,21 @@ pub enum StartError {
     Port(#[from] Error),
 }
 
-/// How many resources of each phase are asked which cluster they stand on.
+/// How many resources per phase the start check reads.
 const SAMPLE: u16 = 100;
 
 impl Runner {
-    /// Checks that the cluster answers, that the store's resources stand on this cluster, and that the token issuer
-    /// allows the configured time to live.
+    /// Checks that the cluster answers, that the store's resources are on this cluster, and that the token issuer allows
+    /// the configured time to live.
     ///
     /// # Errors
     ///
-    /// [`StartError`].
+    /// [`StartError`] with the first failed check.
     pub async fn check(&self) -> Result<(), StartError> {
         let ports = self.reconciler.ports();
-        // The sweep of an empty store sends nothing to the cluster, so a replica without its cluster would look healthy.
+        // A sweep of an empty store does not notice an unreachable cluster.
         let cluster = ports.cluster.read(Cluster::identity).await?;
-        self.check_home(&cluster).await?;
+        self.check_cluster(&cluster).await?;
         let window = ports.tokens.read(TokenIssuer::ttl_window).await?;
         let ttl = self.config().token_ttl;
         if !window.allows(ttl) {
@@ -52,27 +52,26 @@ impl Runner {
         Ok(())
     }
 
-    /// Refuses a cluster on which none of the store's resources stands: every pass would fail.
+    /// Refuses a cluster that has none of the store's resources, because every pass would fail.
     ///
-    /// A sample is enough. Resources of several clusters can share a store, and each pass checks its own.
-    async fn check_home(&self, cluster: &ClusterId) -> Result<(), Error> {
+    /// A sample is enough: resources of several clusters can share a store, and each pass checks its own cluster.
+    async fn check_cluster(&self, cluster: &ClusterId) -> Result<(), Error> {
         let repository = &self.reconciler.ports().repository;
-        let mut elsewhere: Option<ClusterId> = None;
+        let mut other_cluster: Option<ClusterId> = None;
         for phase in [Phase::Ready, Phase::Enrolling, Phase::Provisioning] {
             let query = ListQuery::new(PageSize::new(SAMPLE)?).in_phase(phase);
             let page = repository.read(|it| it.list(&query)).await?;
             for resource in &page.resources {
                 match resource.substrate().cluster() {
                     Some(own) if own == cluster => return Ok(()),
-                    Some(other) => elsewhere = Some(other.clone()),
+                    Some(other) => other_cluster = Some(other.clone()),
                     None => {}
                 }
             }
         }
-        elsewhere.map_or(Ok(()), |other| {
-            let message = format!(
-                "this is cluster {cluster}, and the resources of the store stand on {other}"
-            );
+        other_cluster.map_or(Ok(()), |other| {
+            let message =
+                format!("this is cluster {cluster}, but the resources of the store are on {other}");
             Err(Error::Port { port: PortName::Cluster, source: PortError::rejected(message) })
         })
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use broker_domain::ProvisionedResourceId;
 use broker_ports::{Lane, PageSize};
 
-use super::hinted::Cause;
+use super::hint_backoff::Cause;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Queue {
@@ -37,7 +37,7 @@ impl Job {
         Self { queue, resource }
     }
 
-    /// It follows a hint, so its resource may be Deleted.
+    /// Whether it follows a hint. Its resource may then be Deleted.
     pub(super) fn is_hinted(self) -> bool {
         self.queue == Queue::Hinted
     }
@@ -69,7 +69,7 @@ impl Lanes {
         self.push(Job { queue: Queue::Hinted, resource });
     }
 
-    /// Queues a job, unless the resource is queued already: the second pass would read the same.
+    /// Queues a job, unless the resource is already queued: one pass is enough.
     fn push(&mut self, job: Job) {
         if self.queued.insert(job.resource) {
             self.waiting.entry(job.queue).or_default().push_back(job.resource);
@@ -78,9 +78,8 @@ impl Lanes {
 
     /// Starts the next job, if a worker is free.
     ///
-    /// A resource with a running pass waits. Its claim would fail, and a hint that the running pass read too early
-    /// for would be lost.
-    pub(super) fn next(&mut self) -> Option<Job> {
+    /// A resource with a running pass waits: its claim would fail, and its hint would be lost.
+    pub(super) fn start_next(&mut self) -> Option<Job> {
         for queue in [Queue::Teardown, Queue::Converge, Queue::Hinted] {
             if self.running_in(queue) >= self.workers {
                 continue;
@@ -99,21 +98,21 @@ impl Lanes {
     fn take_idle(&mut self, queue: Queue) -> Option<ProvisionedResourceId> {
         let running = &self.running;
         let waiting = self.waiting.get_mut(&queue)?;
-        let is_idle = |waits: &_| !running.iter().any(|job| job.resource == *waits);
-        let place = waiting.iter().position(is_idle)?;
-        waiting.remove(place)
+        let is_idle = |queued: &_| !running.iter().any(|job| job.resource == *queued);
+        let index = waiting.iter().position(is_idle)?;
+        waiting.remove(index)
     }
 
-    pub(super) fn started(&mut self, job: Job) {
+    pub(super) fn mark_started(&mut self, job: Job) {
         self.running.insert(job);
     }
 
-    pub(super) fn finished(&mut self, job: Job) {
+    pub(super) fn mark_finished(&mut self, job: Job) {
         self.running.remove(&job);
     }
 
     /// The number of free workers of a lane; `None` if there is none.
-    pub(super) fn free(&self, lane: Lane) -> Option<PageSize> {
+    pub(super) fn free_workers(&self, lane: Lane) -> Option<PageSize> {
         let queue = match lane {
             Lane::Converge => Queue::Converge,
             Lane::Teardown => Queue::Teardown,
@@ -140,14 +139,14 @@ mod tests {
         for number in 1..=5 {
             lanes.enqueue(Lane::Converge, id(number));
         }
-        assert!(lanes.next().is_some() && lanes.next().is_some());
-        assert_eq!(lanes.next(), None, "two workers, two passes");
-        assert_eq!(lanes.free(Lane::Converge), None);
+        assert!(lanes.start_next().is_some() && lanes.start_next().is_some());
+        assert_eq!(lanes.start_next(), None, "two workers, two passes");
+        assert_eq!(lanes.free_workers(Lane::Converge), None);
 
         lanes.enqueue(Lane::Teardown, id(9));
-        assert_eq!(lanes.next(), Some(Job::in_lane(Lane::Teardown, id(9))));
-        lanes.finished(Job::in_lane(Lane::Converge, id(1)));
-        assert_eq!(lanes.next(), Some(Job::in_lane(Lane::Converge, id(3))));
+        assert_eq!(lanes.start_next(), Some(Job::in_lane(Lane::Teardown, id(9))));
+        lanes.mark_finished(Job::in_lane(Lane::Converge, id(1)));
+        assert_eq!(lanes.start_next(), Some(Job::in_lane(Lane::Converge, id(3))));
     }
 
     #[test]
@@ -156,20 +155,24 @@ mod tests {
         lanes.enqueue_hint(id(1));
         lanes.enqueue_hint(id(1));
         lanes.enqueue(Lane::Converge, id(1));
-        assert!(lanes.next().is_some());
-        assert_eq!(lanes.next(), None);
+        assert!(lanes.start_next().is_some());
+        assert_eq!(lanes.start_next(), None);
     }
 
     #[test]
     fn hint_during_a_pass_is_followed_after_it() {
         let mut lanes = Lanes::new(9);
-        let under_way = Job::in_lane(Lane::Converge, id(1));
-        lanes.started(under_way);
+        let running = Job::in_lane(Lane::Converge, id(1));
+        lanes.mark_started(running);
         lanes.enqueue_hint(id(1));
         lanes.enqueue_hint(id(2));
-        assert_eq!(lanes.next().map(Job::resource), Some(id(2)), "other resources do not wait");
-        assert_eq!(lanes.next(), None, "one pass at a time");
-        lanes.finished(under_way);
-        assert_eq!(lanes.next().map(Job::resource), Some(id(1)));
+        assert_eq!(
+            lanes.start_next().map(Job::resource),
+            Some(id(2)),
+            "other resources do not wait"
+        );
+        assert_eq!(lanes.start_next(), None, "one pass at a time");
+        lanes.mark_finished(running);
+        assert_eq!(lanes.start_next().map(Job::resource), Some(id(1)));
     }
 }

@@ -12,8 +12,8 @@ use crate::error::Error;
 use crate::reconcile::PassResult;
 use crate::sweep::{ResourceError, SweepReport, Work};
 
-/// The probe fails if no sweep finished within this many intervals.
-const MOST_INTERVALS: u32 = 3;
+/// The probe fails if no sweep finished within this many sweep intervals.
+const MAX_INTERVALS: u32 = 3;
 
 /// Reports whether sweeps are current and whether the broker's dependencies answer.
 #[derive(Clone)]
@@ -23,7 +23,7 @@ pub struct Probe {
 }
 
 struct State {
-    /// When the last sweep finished, with success or not. `None` before the first: the probe is not ready then.
+    /// When the last sweep finished or failed; `None` before the first one: the probe is not ready then.
     finished: Option<Instant>,
     failure: Option<ResourceError>,
     report: SweepReport,
@@ -44,7 +44,7 @@ pub struct ProbeFailure {
 }
 
 impl ProbeFailure {
-    /// A stable code. It quotes no dependency, so it is safe to show to unauthenticated callers.
+    /// A stable code. It names no server, so it is safe to show to unauthenticated callers.
     pub const fn reason(&self) -> &'static str {
         self.reason
     }
@@ -72,7 +72,7 @@ impl Probe {
     ///
     /// [`ProbeFailure`] with the reason.
     pub fn check(&self) -> Result<(), ProbeFailure> {
-        let failure = self.state().objection(self.interval);
+        let failure = self.state().unready_reason(self.interval);
         failure.map_or(Ok(()), |(reason, message)| Err(ProbeFailure { reason, message }))
     }
 
@@ -86,16 +86,16 @@ impl Probe {
         report
     }
 
-    /// A sweep finished recently, so the probe's data is current.
+    /// Whether a sweep finished recently, so that the probe's data is current.
     pub(crate) fn is_current(&self) -> bool {
         let finished = self.state().finished;
-        finished.is_some_and(|finished| finished.elapsed() <= self.interval * MOST_INTERVALS)
+        finished.is_some_and(|finished| finished.elapsed() <= self.interval * MAX_INTERVALS)
     }
 
     /// The reason of a resource's error, from its last pass here or from the last sweep.
-    pub(crate) fn trouble_of(&self, id: ProvisionedResourceId) -> Option<&'static str> {
+    pub(crate) fn error_reason(&self, id: ProvisionedResourceId) -> Option<&'static str> {
         let state = self.state();
-        // A sweep that failed as a whole is the only known reason for any resource.
+        // If the sweep itself failed, that is the error of every resource.
         let error = state.failed.get(&id).or_else(|| state.report.errors.get(&id));
         error.or(state.failure.as_ref()).map(|error| error.reason)
     }
@@ -107,20 +107,20 @@ impl Probe {
 
     /// Records a pause or resume by a caller of this process, ahead of the next sweep.
     pub(crate) fn set_paused(&self, id: ProvisionedResourceId, paused: bool) {
-        let known = &mut self.state().report.paused;
+        let all_paused = &mut self.state().report.paused;
         if paused {
-            known.insert(id);
+            all_paused.insert(id);
         } else {
-            known.remove(&id);
+            all_paused.remove(&id);
         }
     }
 
-    /// Whether the last sweep found that its Project's namespace takes no objects. Stale once the row has changed.
+    /// Whether the Project's namespace took no objects in the last sweep; `false` once the row has changed.
     pub(crate) fn lacks_namespace(&self, resource: &ProvisionedResource) -> bool {
         self.state().report.without_namespace.get(&resource.id()) == Some(&resource.version())
     }
 
-    /// Whether the last sweep found that Crossplane reports a problem with it. Stale once the row has changed.
+    /// Whether Crossplane reported a problem in the last sweep; `false` once the row has changed.
     pub(crate) fn has_problem(&self, resource: &ProvisionedResource) -> bool {
         self.state().report.with_problem.get(&resource.id()) == Some(&resource.version())
     }
@@ -149,11 +149,11 @@ impl Probe {
                 }
                 state.report = report.clone();
             }
-            Err(error) => state.failure = Some(ResourceError::of(error)),
+            Err(error) => state.failure = Some(ResourceError::from_error(error)),
         }
     }
 
-    pub(super) fn sweep_broke_down(&self) {
+    pub(super) fn sweep_panicked(&self) {
         let mut state = self.state();
         state.finished = Some(Instant::now());
         let message = "the sweep panicked".to_owned();
@@ -167,7 +167,7 @@ impl Probe {
             Ok(PassResult::Completed { .. } | PassResult::EndedEarly(_)) => {
                 drop(state.failed.remove(&id));
             }
-            Err(error) => drop(state.failed.insert(id, ResourceError::of(error))),
+            Err(error) => drop(state.failed.insert(id, ResourceError::from_error(error))),
         }
     }
 
@@ -180,16 +180,16 @@ impl Probe {
     }
 
     pub(super) fn claimed(&self, claimed: Result<(), &Error>) {
-        self.state().claims = claimed.err().map(ResourceError::of);
+        self.state().claims = claimed.err().map(ResourceError::from_error);
     }
 
     pub(super) fn relayed(&self, delivered: &Result<RelayReport, Error>) {
         let mut state = self.state();
         match delivered {
-            // An empty batch does not prove that the receiver works.
-            Ok(report) if !report.was_busy() && state.relay_is_not_infrastructure() => {}
+            // An empty batch proves that the outbox works, but not the receiver.
+            Ok(report) if !report.was_busy() && !state.outbox_failed() => {}
             Ok(report) => state.relay.clone_from(&report.last_failure),
-            Err(error) => state.relay = Some(ResourceError::of(error)),
+            Err(error) => state.relay = Some(ResourceError::from_error(error)),
         }
     }
 
@@ -200,32 +200,34 @@ impl Probe {
 
 impl State {
     /// Why this replica is not ready, most severe first.
-    fn objection(&self, interval: Duration) -> Option<(&'static str, String)> {
+    fn unready_reason(&self, interval: Duration) -> Option<(&'static str, String)> {
         if let Some(failure) = &self.failure {
             return Some((failure.reason, failure.message.clone()));
         }
-        let others = [&self.claims, &self.relay].into_iter().flatten();
-        let mut errors =
-            self.report.infrastructure().into_iter().chain(others.filter(|it| it.infrastructure));
+        let claim_and_relay_errors = [&self.claims, &self.relay].into_iter().flatten();
+        let mut errors = self
+            .report
+            .infrastructure()
+            .into_iter()
+            .chain(claim_and_relay_errors.filter(|it| it.infrastructure));
         if let Some(error) = errors.next() {
             return Some((error.reason, error.message.clone()));
         }
         let Some(finished) = self.finished else {
             return Some(("no_sweep_yet", "no sweep has finished yet".to_owned()));
         };
-        if finished.elapsed() > interval * MOST_INTERVALS {
-            let silence =
-                format!("no sweep finished within {MOST_INTERVALS} intervals of {interval:?}");
-            return Some(("sweep_overdue", silence));
+        if finished.elapsed() > interval * MAX_INTERVALS {
+            let message =
+                format!("no sweep finished within {MAX_INTERVALS} intervals of {interval:?}");
+            return Some(("sweep_overdue", message));
         }
         // A brake does not make a replica unready. Every replica shares it, and an unready replica could not serve
         // the operator who releases it.
         None
     }
 
-    /// An outbox that answers again clears its failure, even without events to deliver.
-    fn relay_is_not_infrastructure(&self) -> bool {
-        !self.relay.as_ref().is_some_and(|error| error.infrastructure)
+    fn outbox_failed(&self) -> bool {
+        self.relay.as_ref().is_some_and(|error| error.infrastructure)
     }
 }
 

@@ -12,27 +12,27 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::Runner;
 use super::background::BackgroundTasks;
-use super::hinted::Hinted;
+use super::hint_backoff::HintBackoff;
 use super::lanes::{Job, Lanes};
 use crate::decide::{EarlyExit, Mode};
-use crate::error::{Error, in_words};
+use crate::error::{Error, error_message};
 use crate::reconcile::PassResult;
 use crate::sweep::{SweepReport, Work};
 use crate::telemetry;
 
-type Finished = Result<PassResult, Error>;
+type PassOutcome = Result<PassResult, Error>;
 
-type Swept = Result<(Vec<Work>, SweepReport), Error>;
+type SweepOutcome = Result<(Vec<Work>, SweepReport), Error>;
 
 pub(super) struct RunLoop<'a> {
     runner: &'a Runner,
     lanes: Lanes,
-    passes: JoinSet<Finished>,
+    passes: JoinSet<PassOutcome>,
     /// The job of each pass task, because a panicked task cannot report it. At most one entry per worker.
     jobs: Vec<(task::Id, Job)>,
-    sweeps: JoinSet<Swept>,
+    sweeps: JoinSet<SweepOutcome>,
     /// Back-off of hints after failed passes.
-    hinted: Hinted,
+    hint_backoff: HintBackoff,
     background: BackgroundTasks,
 }
 
@@ -44,7 +44,7 @@ impl<'a> RunLoop<'a> {
             passes: JoinSet::new(),
             jobs: Vec::new(),
             sweeps: JoinSet::new(),
-            hinted: Hinted::new(runner.config().backoff),
+            hint_backoff: HintBackoff::new(runner.config().backoff),
             background: BackgroundTasks::start(runner),
         }
     }
@@ -56,11 +56,15 @@ impl<'a> RunLoop<'a> {
         self.start_passes();
     }
 
-    pub(super) async fn until(&mut self, stop: impl Future<Output = ()>, mut hints: Option<Hints>) {
+    pub(super) async fn run_until(
+        &mut self,
+        stop: impl Future<Output = ()>,
+        mut hints: Option<Hints>,
+    ) {
         let mut stop = pin!(stop);
         let mut sweep = interval(self.runner.config().sweep_interval);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        sweep.reset(); // The boot sweep was just now.
+        sweep.reset(); // The boot sweep has just finished.
         let mut poll = interval(self.runner.config().poll_interval);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut wakeups: Option<Wakeups> = None;
@@ -68,13 +72,12 @@ impl<'a> RunLoop<'a> {
             tokio::select! {
                 biased;
                 () = &mut stop => return,
-                // Sweeps come before finished passes, which may follow one another without a pause. They starve no
-                // other arm: ticks come once per interval, and at most one sweep runs. A tick or a finished pass
-                // starts a sweep, so each makes the second arm ready at most once.
+                // Sweeps come before finished passes, because passes may finish without a pause. Sweeps starve no other
+                // arm: ticks come once per interval, and at most one sweep runs.
                 _ = sweep.tick() => self.start_sweep(),
                 Some(swept) = self.sweeps.join_next() => self.swept(swept),
-                // Finished passes may starve the arms below. That is harmless: a claim follows each pass, which
-                // serves wake-ups and polls, and a sweep replaces unread hints.
+                // Finished passes may starve the arms below. That is harmless: each finished pass claims due work, as
+                // wake-ups and polls do, and a sweep replaces unread hints.
                 Some(finished) = self.passes.join_next_with_id() => {
                     self.finished(finished);
                     self.claim_due().await;
@@ -90,7 +93,7 @@ impl<'a> RunLoop<'a> {
                     }
                     None => hints = None,
                 },
-                () = sleep_until_due(self.hinted.next()) => self.follow_due_hints(),
+                () = sleep_until_due(self.hint_backoff.next_due()) => self.follow_due_hints(),
                 _ = poll.tick() => {
                     self.subscribe(&mut hints, &mut wakeups).await;
                     self.claim_due().await;
@@ -101,8 +104,8 @@ impl<'a> RunLoop<'a> {
 
     /// Lets running passes finish, then aborts the rest. Their leases expire.
     pub(super) async fn finish(mut self, within: Duration) {
-        let everything = async { while self.passes.join_next().await.is_some() {} };
-        if tokio::time::timeout(within, everything).await.is_err() {
+        let all_finished = async { while self.passes.join_next().await.is_some() {} };
+        if tokio::time::timeout(within, all_finished).await.is_err() {
             tracing::warn!(
                 left = self.passes.len(),
                 "passes did not finish in time and were aborted"
@@ -110,7 +113,7 @@ impl<'a> RunLoop<'a> {
         }
         self.passes.shutdown().await;
         self.sweeps.shutdown().await;
-        self.background.end().await;
+        self.background.stop().await;
     }
 }
 
@@ -129,46 +132,47 @@ impl RunLoop<'_> {
 
     async fn claim_due(&mut self) {
         if self.runner.config().mode == Mode::DryRun {
-            // A lease would block a live replica; in a dry run, sweeps supply the work.
+            // A lease would block a live replica. In a dry run, sweeps supply the work.
             return;
         }
         for lane in [Lane::Teardown, Lane::Converge] {
-            let Some(limit) = self.lanes.free(lane) else { continue };
+            let Some(limit) = self.lanes.free_workers(lane) else { continue };
             let claimed = self.claim(ClaimTarget::Due { lane, limit }).await;
             self.runner.probe.claimed(claimed.as_ref().map(|_| ()));
             match claimed {
-                Ok((leases, asked)) => {
+                Ok((leases, claim_sent_at)) => {
                     for lease in leases {
-                        self.start_claimed(lane, lease, asked);
+                        self.start_claimed(lane, lease, claim_sent_at);
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(error = in_words(&error), "due work could not be claimed");
+                    tracing::warn!(error = error_message(&error), "due work could not be claimed");
                 }
             }
         }
     }
 
-    /// Claimed leases, and when the claim was sent: a pass counts its lease from then.
+    /// Returns the claimed leases and the time of the claim, from which a pass counts its lease.
     async fn claim(&self, target: ClaimTarget) -> Result<(Vec<Lease>, Instant), Error> {
         let reconciler = &self.runner.reconciler;
         let request = reconciler.claim_request(target).await?;
-        let asked = Instant::now();
-        Ok((reconciler.ports().schedule.write(|it| it.claim(&request)).await?, asked))
+        let claim_sent_at = Instant::now();
+        Ok((reconciler.ports().schedule.write(|it| it.claim(&request)).await?, claim_sent_at))
     }
 
-    fn start_claimed(&mut self, lane: Lane, lease: Lease, asked: Instant) {
+    fn start_claimed(&mut self, lane: Lane, lease: Lease, claim_sent_at: Instant) {
         let job = Job::in_lane(lane, lease.resource);
-        self.lanes.started(job);
+        self.lanes.mark_started(job);
         let reconciler = Arc::clone(&self.runner.reconciler);
-        let pass = self.passes.spawn(async move { reconciler.work(lease, asked).await });
+        let pass =
+            self.passes.spawn(async move { reconciler.run_claimed(lease, claim_sent_at).await });
         self.jobs.push((pass.id(), job));
     }
 
     fn start_passes(&mut self) {
-        while let Some(job) = self.lanes.next() {
-            if job.is_hinted() && !self.hinted.may_follow(job.resource()) {
-                self.lanes.finished(job);
+        while let Some(job) = self.lanes.start_next() {
+            if job.is_hinted() && !self.hint_backoff.may_follow(job.resource()) {
+                self.lanes.mark_finished(job);
                 continue;
             }
             let reconciler = Arc::clone(&self.runner.reconciler);
@@ -184,7 +188,7 @@ impl RunLoop<'_> {
     }
 
     fn follow_due_hints(&mut self) {
-        for resource in self.hinted.take_due() {
+        for resource in self.hint_backoff.take_due() {
             self.lanes.enqueue_hint(resource);
         }
         self.start_passes();
@@ -201,26 +205,26 @@ impl RunLoop<'_> {
 
 /// Results of work.
 impl RunLoop<'_> {
-    fn finished(&mut self, finished: Result<(task::Id, Finished), JoinError>) {
+    fn finished(&mut self, finished: Result<(task::Id, PassOutcome), JoinError>) {
         let id = match &finished {
             Ok((id, _)) => *id,
             Err(panic) => panic.id(),
         };
-        let Some(place) = self.jobs.iter().position(|(task, _)| *task == id) else { return };
-        let (_, job) = self.jobs.swap_remove(place);
-        self.lanes.finished(job);
+        let Some(index) = self.jobs.iter().position(|(task, _)| *task == id) else { return };
+        let (_, job) = self.jobs.swap_remove(index);
+        self.lanes.mark_finished(job);
         let resource = job.resource();
         match &finished {
             Ok((_, Ok(PassResult::NotClaimed))) => {}
-            Ok((_, Ok(PassResult::Completed { .. }))) => self.hinted.passed(resource),
+            Ok((_, Ok(PassResult::Completed { .. }))) => self.hint_backoff.record_success(resource),
             Ok((_, Ok(PassResult::EndedEarly(_)) | Err(_))) | Err(_) => {
-                self.hinted.failed(resource, job.cause());
+                self.hint_backoff.record_failure(resource, job.cause());
             }
         }
         match finished {
             Ok((_, outcome)) => {
                 if let Err(error) = &outcome {
-                    tracing::warn!(%resource, reason = error.reason(), error = in_words(error), "a pass failed");
+                    tracing::warn!(%resource, reason = error.reason(), error = error_message(error), "a pass failed");
                 }
                 if let Ok(PassResult::EndedEarly(EarlyExit::OverBudget)) = &outcome {
                     // Losses exceed the budget: sweep now to count them, instead of at the next interval.
@@ -232,18 +236,18 @@ impl RunLoop<'_> {
             Err(_panic) => {
                 // Without the payload, which may quote a secret; the process's panic hook reports the location.
                 tracing::error!(%resource, "a pass panicked");
-                telemetry::panicked();
+                telemetry::pass_panicked();
                 self.runner.probe.panicked(resource);
             }
         }
         self.start_passes();
     }
 
-    fn swept(&mut self, swept: Result<Swept, JoinError>) {
+    fn swept(&mut self, swept: Result<SweepOutcome, JoinError>) {
         match swept {
             Ok(swept) => {
                 self.runner.probe.swept(&swept);
-                self.hinted.forget_unless(|resource| self.runner.probe.has_failed(resource));
+                self.hint_backoff.retain_failed(|resource| self.runner.probe.has_failed(resource));
                 match swept {
                     Ok((work, _)) => {
                         // The cluster answered this sweep, so reading its identity again is cheap.
@@ -252,7 +256,7 @@ impl RunLoop<'_> {
                     }
                     Err(error) => {
                         tracing::error!(
-                            error = in_words(&error),
+                            error = error_message(&error),
                             "provisioning broker reconcile tick failed"
                         );
                     }
@@ -263,13 +267,13 @@ impl RunLoop<'_> {
                     error = "the sweep panicked",
                     "provisioning broker reconcile tick failed"
                 );
-                self.runner.probe.sweep_broke_down();
+                self.runner.probe.sweep_panicked();
             }
         }
     }
 }
 
-/// Waits until `when`; without one, never resolves.
+/// Waits until `when`; never resolves if `when` is `None`.
 async fn sleep_until_due(when: Option<Instant>) {
     match when {
         Some(when) => sleep_until(when).await,
@@ -277,7 +281,7 @@ async fn sleep_until_due(when: Option<Instant>) {
     }
 }
 
-/// The next item of a stream; without a stream, never resolves.
+/// The next item of a stream; never resolves if there is none.
 async fn next_of<S: futures_core::Stream + Unpin>(stream: &mut Option<S>) -> Option<S::Item> {
     match stream {
         Some(stream) => stream.next().await,

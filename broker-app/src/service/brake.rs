@@ -1,20 +1,20 @@
-//! The brake for operators: show it, set it, and release it after direct reads of the losses.
+//! An operator shows, sets and releases brakes. A release reads each loss directly first.
 
 use broker_domain::{
     ClusterId, Error as DomainError, Phase, ProjectId, ProvisionedResource, ProvisionedResourceId,
 };
 use broker_ports::{
-    Brake, BrakeRelease, Cluster, FailureClass, Loss, Lost, PageSize, PortName, RequestContext,
-    SweepQuery, UnreadableRow, XrReading,
+    Brake, BrakeRelease, Cluster, FailureClass, Loss, LostObject, PageSize, PortName,
+    RequestContext, SweepQuery, UnreadableRow, XrReading,
 };
 
 use super::Service;
 use super::operations::require_all_scope;
 use crate::decide::Mode;
-use crate::error::{Error, in_words};
+use crate::error::{Error, error_message};
 use crate::observe::read_applied;
 use crate::sweep::is_expected;
-use crate::telemetry::trace;
+use crate::telemetry::traceparent;
 
 /// The brakes of the broker's cluster, and the losses there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,20 +28,20 @@ pub struct BrakeStatus {
     pub losses: BrakeLosses,
 }
 
-/// The result of direct reads of the resources that a brake covers.
+/// The losses that a brake covers, confirmed by direct reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BrakeLosses {
-    /// Wanted composite resources that were applied and are absent by a direct read. A release accepts these losses.
+    /// Composite resources that should exist and are absent by a direct read. A release accepts these losses.
     pub absent: Vec<Absence>,
     /// Resources that could not be read, so a loss is unknown. A release accepts none of them.
-    pub unread: Vec<Unread>,
+    pub unread: Vec<UnreadResource>,
 }
 
 /// A resource whose row or composite resource could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Unread {
+pub struct UnreadResource {
     /// The resource.
     pub resource: ProvisionedResourceId,
     /// The error, in one line.
@@ -59,7 +59,7 @@ pub struct Absence {
     /// Its phase.
     pub phase: Phase,
     /// The loss.
-    pub lost: Lost,
+    pub lost: LostObject,
 }
 
 impl Service {
@@ -67,8 +67,8 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// `invalid_input` unless the scope is all; a port's own.
-    #[tracing::instrument(name = "broker.brake_status", skip_all, fields(traceparent = trace(context)))]
+    /// `invalid_input` unless the scope is all; an error of a port.
+    #[tracing::instrument(name = "broker.brake_status", skip_all, fields(traceparent = traceparent(context)))]
     pub async fn brake_status(&self, context: &RequestContext) -> Result<BrakeStatus, Error> {
         require_all_scope(context)?;
         let cluster = self.cluster().await?;
@@ -84,8 +84,8 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// `invalid_input` unless the scope is all; a port's own.
-    #[tracing::instrument(name = "broker.set_brake", skip_all, fields(traceparent = trace(context)))]
+    /// `invalid_input` unless the scope is all; an error of a port.
+    #[tracing::instrument(name = "broker.set_brake", skip_all, fields(traceparent = traceparent(context)))]
     pub async fn set_brake(
         &self,
         context: &RequestContext,
@@ -103,13 +103,15 @@ impl Service {
     }
 
     /// Releases a brake and accepts the losses that it covers, each confirmed by a direct read. Those resources are
-    /// due at once and need no permit; a later loss counts again. Returns the accepted losses and the resources that
-    /// could not be read. The latter stay in the budget and count in the next sweep.
+    /// due at once and need no permit; a later loss counts again.
+    ///
+    /// Returns the accepted losses and the resources that could not be read. An unread loss is not accepted: it needs a
+    /// permit and counts in the next sweep.
     ///
     /// # Errors
     ///
-    /// `invalid_input` unless the scope is all, or when `cluster` is not the broker's own; a port's own.
-    #[tracing::instrument(name = "broker.release_brake", skip_all, fields(traceparent = trace(context)))]
+    /// `invalid_input` unless the scope is all, or when `cluster` is not the broker's own; an error of a port.
+    #[tracing::instrument(name = "broker.release_brake", skip_all, fields(traceparent = traceparent(context)))]
     pub async fn release_brake(
         &self,
         context: &RequestContext,
@@ -140,7 +142,7 @@ impl Service {
 
     /// The losses of a cluster, or of one Project there, confirmed by direct reads, one page of rows at a time.
     ///
-    /// A rejection concerns only its resource. A port that does not answer fails the whole call.
+    /// A rejection makes only its resource unread. A port that does not answer fails the whole call.
     async fn losses(
         &self,
         cluster: &ClusterId,
@@ -154,8 +156,10 @@ impl Service {
             let here = page.rows.iter().filter(|row| row.cluster.as_ref() == Some(cluster));
             for row in here.filter(|row| is_expected(row)) {
                 match read_applied(&self.ports, row.id).await {
-                    Ok(read) => losses.absent.extend(read.and_then(Absence::of)),
-                    Err(error) if is_of_one(&error) => losses.unread.push(unread(row.id, &error)),
+                    Ok(read) => losses.absent.extend(read.and_then(Absence::from_reading)),
+                    Err(error) if concerns_one_resource(&error) => {
+                        losses.unread.push(unread(row.id, &error));
+                    }
                     Err(error) => return Err(error),
                 }
             }
@@ -172,7 +176,7 @@ impl Service {
 }
 
 /// Whether the error concerns this resource only.
-fn is_of_one(error: &Error) -> bool {
+fn concerns_one_resource(error: &Error) -> bool {
     match error {
         Error::Domain(_) | Error::Platform(_) | Error::Internal(_) => true,
         Error::Port { source, .. } => source.class() == FailureClass::Rejected,
@@ -180,12 +184,12 @@ fn is_of_one(error: &Error) -> bool {
     }
 }
 
-fn unread(resource: ProvisionedResourceId, error: &Error) -> Unread {
-    Unread { resource, problem: in_words(error) }
+fn unread(resource: ProvisionedResourceId, error: &Error) -> UnreadResource {
+    UnreadResource { resource, problem: error_message(error) }
 }
 
 impl Absence {
-    fn of((resource, reading): (ProvisionedResource, XrReading)) -> Option<Self> {
+    fn from_reading((resource, reading): (ProvisionedResource, XrReading)) -> Option<Self> {
         let uid = match reading {
             XrReading::Absent | XrReading::NamespaceAbsent => resource.substrate().applied()?,
             XrReading::Present(_) | XrReading::KindAbsent => return None,
@@ -194,7 +198,7 @@ impl Absence {
             resource: resource.id(),
             project: resource.project_id(),
             phase: resource.phase(),
-            lost: Lost::Xr(uid.clone()),
+            lost: LostObject::Xr(uid.clone()),
         })
     }
 

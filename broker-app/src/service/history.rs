@@ -1,19 +1,19 @@
-//! The audit of a resource.
+//! The audit history of a resource.
 
 use broker_domain::{NotFound, ProvisionedResourceId};
 use broker_ports::{AuditRecord, RequestContext};
 
 use super::Service;
 use crate::error::Error;
-use crate::telemetry::trace;
+use crate::telemetry::traceparent;
 
 impl Service {
     /// The audit lines of a resource, oldest first. They outlive the resource, also after a purge.
     ///
     /// # Errors
     ///
-    /// `provisioned_resource_not_found` when there never was one within the scope; `repository_…`.
-    #[tracing::instrument(name = "broker.history", skip_all, fields(resource = %id, traceparent = trace(context)))]
+    /// `provisioned_resource_not_found` when the scope never had a resource of this id; `repository_…`.
+    #[tracing::instrument(name = "broker.history", skip_all, fields(resource = %id, traceparent = traceparent(context)))]
     pub async fn history(
         &self,
         context: &RequestContext,

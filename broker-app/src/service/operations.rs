@@ -1,4 +1,4 @@
-//! Operations by hand: pause, resume, reconcile now, redrive events, scrub the audit, abandon.
+//! An operator's commands: pause, resume, reconcile now, redrive events, scrub the audit, abandon.
 
 use broker_domain::{
     Error as DomainError, NotFound, Phase, ProvisionedResource, ProvisionedResourceId,
@@ -12,8 +12,8 @@ use super::Service;
 use crate::config::BrokerConfig;
 use crate::decide::Mode;
 use crate::error::Error;
-use crate::reconcile::failed;
-use crate::telemetry::{self, trace};
+use crate::reconcile::failed_outcome;
+use crate::telemetry::{self, traceparent};
 
 impl Service {
     /// Pauses a resource: no pass claims it until it is resumed. A running pass finishes.
@@ -21,7 +21,7 @@ impl Service {
     /// # Errors
     ///
     /// `provisioned_resource_not_found`; `schedule_…`.
-    #[tracing::instrument(name = "broker.pause", skip_all, fields(resource = %id, traceparent = trace(context)))]
+    #[tracing::instrument(name = "broker.pause", skip_all, fields(resource = %id, traceparent = traceparent(context)))]
     pub async fn pause(
         &self,
         context: &RequestContext,
@@ -35,7 +35,7 @@ impl Service {
     /// # Errors
     ///
     /// `provisioned_resource_not_found`; `schedule_…`.
-    #[tracing::instrument(name = "broker.resume", skip_all, fields(resource = %id, traceparent = trace(context)))]
+    #[tracing::instrument(name = "broker.resume", skip_all, fields(resource = %id, traceparent = traceparent(context)))]
     pub async fn resume(
         &self,
         context: &RequestContext,
@@ -49,7 +49,7 @@ impl Service {
     /// # Errors
     ///
     /// `provisioned_resource_not_found`; `schedule_…`.
-    #[tracing::instrument(name = "broker.reconcile_now", skip_all, fields(resource = %id, traceparent = trace(context)))]
+    #[tracing::instrument(name = "broker.reconcile_now", skip_all, fields(resource = %id, traceparent = traceparent(context)))]
     pub async fn reconcile_now(
         &self,
         context: &RequestContext,
@@ -57,16 +57,16 @@ impl Service {
     ) -> Result<(), Error> {
         let resource = self.get(context, id).await?;
         self.record(context, &resource, AuditAction::ReconcileRequested).await?;
-        let known = self.ports.schedule.write(|it| it.schedule(id, Due::Now)).await?;
-        if known { Ok(()) } else { Err(id.not_found().into()) }
+        let exists = self.ports.schedule.write(|it| it.schedule(id, Due::Now)).await?;
+        if exists { Ok(()) } else { Err(id.not_found().into()) }
     }
 
-    /// Redrives a resource's dead letter; returns it, if there was one.
+    /// Redrives a resource's dead letter. Returns the dead letter, or `None` if the resource has none.
     ///
     /// # Errors
     ///
     /// `provisioned_resource_not_found`; `outbox_…`.
-    #[tracing::instrument(name = "broker.redrive_events", skip_all, fields(resource = %id, traceparent = trace(context)))]
+    #[tracing::instrument(name = "broker.redrive_events", skip_all, fields(resource = %id, traceparent = traceparent(context)))]
     pub async fn redrive_events(
         &self,
         context: &RequestContext,
@@ -82,7 +82,7 @@ impl Service {
     /// # Errors
     ///
     /// `invalid_input` unless the scope is all; `repository_…`.
-    #[tracing::instrument(name = "broker.scrub_audit", skip_all, fields(resource = %id, traceparent = trace(context)))]
+    #[tracing::instrument(name = "broker.scrub_audit", skip_all, fields(resource = %id, traceparent = traceparent(context)))]
     pub async fn scrub_audit(
         &self,
         context: &RequestContext,
@@ -95,15 +95,15 @@ impl Service {
     /// Abandons a teardown: the resource becomes Deleted without proof that its objects are gone. Its tokens are
     /// closed first, so no Node can enrol from remaining objects.
     ///
-    /// For platform operators only: no other way leads to Deleted without proof. The broker no longer touches
-    /// remaining objects. Works on a paused resource, and on one of another cluster.
+    /// For platform operators only: no other operation leads to Deleted without proof. The broker no longer touches
+    /// remaining objects. It also works on a paused resource and on one of another cluster.
     ///
     /// # Errors
     ///
     /// `invalid_input` unless the scope is all, and in a dry run; `provisioned_resource_not_found`;
-    /// `illegal_transition` unless a teardown is in progress; `stale_write` while a pass holds the resource; a port's
-    /// own. After an error the resource can be claimed at once.
-    #[tracing::instrument(name = "broker.abandon", skip_all, fields(resource = %id, traceparent = trace(context)))]
+    /// `illegal_transition` unless a teardown is in progress; `stale_write` while a pass holds the resource; an error
+    /// of a port. After an error the resource can be claimed at once.
+    #[tracing::instrument(name = "broker.abandon", skip_all, fields(resource = %id, traceparent = traceparent(context)))]
     pub async fn abandon(
         &self,
         context: &RequestContext,
@@ -121,14 +121,14 @@ impl Service {
             let from = resource.phase();
             return Err(DomainError::IllegalTransition { from, to: Phase::Deleted }.into());
         }
-        let Some(lease) = self.claim(id).await? else { return Err(held(&resource)) };
+        let Some(lease) = self.claim(id).await? else { return Err(stale_write(&resource)) };
         let abandoned = self.abandon_teardown(context, &lease, reason).await;
-        let (seen, outcome) = match &abandoned {
+        let (version, outcome) = match &abandoned {
             Ok(resource) => (resource.version(), PassOutcome::Succeeded { due_in: None }),
-            Err(error) => (resource.version(), failed(error, self.config.backoff)),
+            Err(error) => (resource.version(), failed_outcome(error, self.config.backoff)),
         };
         // A failed release is ignored: the lease expires, and the caller needs the result of the abandonment.
-        let _ = self.ports.schedule.write(|it| it.release(&lease, seen, &outcome)).await;
+        let _ = self.ports.schedule.write(|it| it.release(&lease, version, &outcome)).await;
         abandoned
     }
 
@@ -152,7 +152,7 @@ impl Service {
         let write = Write::by_worker(&change, lease.epoch, context.attribution());
         let write = write.with_event_data(reason);
         self.commit(&resource, WriteKind::Phase, &write).await?;
-        telemetry::changed(&resource, change.resource());
+        telemetry::phase_changed(&resource, change.resource());
         Ok(change.into_resource())
     }
 
@@ -164,7 +164,7 @@ impl Service {
     ) -> Result<(), Error> {
         match self.ports.repository.write(|it| it.write(kind, write)).await? {
             Written::Committed => Ok(()),
-            Written::Stale | Written::LeaseLost => Err(held(resource)),
+            Written::Stale | Written::LeaseLost => Err(stale_write(resource)),
         }
     }
 
@@ -182,15 +182,15 @@ impl Service {
         paused: bool,
     ) -> Result<(), Error> {
         self.get(context, id).await?;
-        let known = self
+        let exists = self
             .ports
             .schedule
             .write(|it| it.set_paused(id, paused, context.attribution()))
             .await?;
         if let Some(probe) = &self.probe {
-            probe.set_paused(id, paused && known);
+            probe.set_paused(id, paused && exists);
         }
-        if known { Ok(()) } else { Err(id.not_found().into()) }
+        if exists { Ok(()) } else { Err(id.not_found().into()) }
     }
 
     async fn record(
@@ -201,13 +201,13 @@ impl Service {
     ) -> Result<(), Error> {
         let entry = AuditEntry::new(action, context.attribution().clone())
             .in_project(resource.project_id())
-            .about(resource.id())
+            .for_resource(resource.id())
             .in_phase(resource.phase());
         self.ports.audit.write(|it| it.record(&entry)).await
     }
 }
 
-fn held(resource: &ProvisionedResource) -> Error {
+fn stale_write(resource: &ProvisionedResource) -> Error {
     DomainError::StaleWrite { resource: resource.id(), expected: resource.version() }.into()
 }
 

@@ -1,4 +1,4 @@
-//! Replace: tears a resource down and declares its replacement, in one transaction.
+//! Replace: requests the deletion of a resource and declares its replacement, in one transaction.
 
 use broker_domain::{
     Declaration, Error as DomainError, ProvisionedResource, ProvisionedResourceId, RequestId,
@@ -6,9 +6,9 @@ use broker_domain::{
 use broker_ports::{Created, Replaced, Replacement, RequestContext};
 
 use super::Service;
-use crate::declare::conflict;
+use crate::declare::request_id_conflict;
 use crate::error::Error;
-use crate::telemetry::{self, trace};
+use crate::telemetry::{self, traceparent};
 
 impl Service {
     /// Requests the deletion of a resource and declares its replacement, in one transaction. Returns the replacement
@@ -23,9 +23,9 @@ impl Service {
     /// # Errors
     ///
     /// `provisioned_resource_not_found`; `invalid_input` for a Deleted resource, and for the request id that declared
-    /// the old resource; `stale_write` if the old resource kept changing; as [`provision`](Self::provision). After an
+    /// the old resource; `stale_write` if other writes won every attempt; as [`provision`](Self::provision). After an
     /// error nothing is stored.
-    #[tracing::instrument(name = "broker.replace", skip_all, fields(resource = %id, traceparent = trace(context)))]
+    #[tracing::instrument(name = "broker.replace", skip_all, fields(resource = %id, traceparent = traceparent(context)))]
     pub async fn replace(
         &self,
         context: &RequestContext,
@@ -33,9 +33,9 @@ impl Service {
         request: Option<RequestId>,
     ) -> Result<ProvisionedResource, Error> {
         let old = self.get(context, id).await?;
-        let declaration = declared_again(&old, request)?;
+        let declaration = replacement_declaration(&old, request)?;
         let replaced = self.accept_replacement(context, old, &declaration).await;
-        self.audited(context, &declaration, replaced).await
+        self.audit_refusal(context, &declaration, replaced).await
     }
 
     async fn accept_replacement(
@@ -44,44 +44,44 @@ impl Service {
         old: ProvisionedResource,
         declaration: &Declaration,
     ) -> Result<ProvisionedResource, Error> {
-        // Before the phase check: the old resource may be Deleted when the call is repeated.
-        if let Some(first) = self.replay(context, declaration).await? {
-            return self.replayed(context, old.id(), first, declaration).await;
+        // Before the phase check: in a repeated call the old resource may already be Deleted.
+        if let Some(first) = self.find_replayed(context, declaration).await? {
+            return self.check_replayed(context, old.id(), first, declaration).await;
         }
-        let admitted = self.examine(context, declaration).await?;
-        let mut race = self.race(context, old);
+        let admitted = self.validate(context, declaration).await?;
+        let mut retry = self.write_retry(context, old);
         loop {
-            let old = race.resource();
+            let old = retry.resource();
             let replacement = Replacement::new(old, admitted.clone(), self.stamp())?;
             match self.ports.repository.write(|it| it.replace(&replacement)).await? {
                 Replaced::Created(Created::Stored) => {
                     if let Some(deletion) = replacement.deletion() {
-                        telemetry::changed(old, deletion.change.resource());
+                        telemetry::phase_changed(old, deletion.change.resource());
                     }
                     return Ok(admitted.change().resource().clone());
                 }
                 Replaced::Created(Created::Replayed(first)) => {
-                    return self.replayed(context, old.id(), *first, declaration).await;
+                    return self.check_replayed(context, old.id(), *first, declaration).await;
                 }
                 Replaced::Created(Created::Conflict) => {
-                    return Err(conflict(declaration, declaration.request_id.as_ref()));
+                    return Err(request_id_conflict(declaration, declaration.request_id.as_ref()));
                 }
-                Replaced::Stale => race.read_again().await?,
+                Replaced::Stale => retry.read_again().await?,
             }
         }
     }
 
-    /// The first answer to a repeated request. Replacement and deletion request are one transaction, so if the old
+    /// The replacement of a repeated request. Replacement and deletion request are one transaction, so if the old
     /// resource is not in teardown, the request id belongs to another request.
-    async fn replayed(
+    async fn check_replayed(
         &self,
         context: &RequestContext,
         old: ProvisionedResourceId,
         first: ProvisionedResource,
         declaration: &Declaration,
     ) -> Result<ProvisionedResource, Error> {
-        let replaced = self.get(context, old).await?;
-        if first.id() != old && replaced.phase().is_teardown() {
+        let old_resource = self.get(context, old).await?;
+        if first.id() != old && old_resource.phase().is_teardown() {
             return Ok(first);
         }
         let request = declaration.request_id.as_ref().map_or("it", RequestId::as_str);
@@ -96,7 +96,7 @@ impl Service {
 ///
 /// Admission validates the stored parameters again. [Validation](broker_render::ParameterSchema::validate) is
 /// idempotent, so the values stay the same.
-fn declared_again(
+fn replacement_declaration(
     old: &ProvisionedResource,
     request: Option<RequestId>,
 ) -> Result<Declaration, DomainError> {
@@ -104,13 +104,13 @@ fn declared_again(
         Some(given) => given,
         None => RequestId::new(format!("replace-{}", old.id()))?,
     };
-    let again = Declaration::new(
+    let declaration = Declaration::new(
         old.project_id(),
         old.resource_id(),
         old.blueprint_version_id(),
         old.cloud_credential_id(),
     );
-    Ok(again
+    Ok(declaration
         .with_parameters(old.parameters().as_json())
         .on_failure(old.on_failure())
         .with_request_id(request))

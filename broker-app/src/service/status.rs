@@ -1,9 +1,9 @@
-//! The status of a resource for the one who asked for it: where it is, and whether something holds it up.
+//! The status of a resource for its user: its phase, and what delays it.
 //!
-//! An [explanation](crate::explain) is for operators: it asks every port and names objects. A status costs one read of the
-//! store. In a process that runs the broker it also uses what the runner has learnt: the last sweep (pauses, brakes,
-//! namespaces, unreadable references, problems that Crossplane reports) and the failures of its own passes. A failure of a pass on another replica is
-//! unknown here until a sweep of this replica meets the same cause.
+//! An [explanation](crate::explain) is for operators: it reads every port and names objects. A status costs one read of
+//! the store. In a process that runs the broker it also uses the last sweep (pauses, brakes, namespaces, unreadable
+//! references, problems that Crossplane reports) and the failed passes of this replica. A failed pass of another replica
+//! is unknown until a sweep of this replica finds its cause.
 
 use broker_domain::{Phase, ProvisionedResource, ProvisionedResourceId};
 use broker_ports::{RequestContext, wire};
@@ -14,9 +14,9 @@ use super::Service;
 use crate::error::Error;
 use crate::explain::BudgetUse;
 use crate::runner::Probe;
-use crate::telemetry::trace;
+use crate::telemetry::traceparent;
 
-/// Where a resource is, and what holds it up.
+/// The phase of a resource, and what delays it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
@@ -26,45 +26,45 @@ pub struct Status {
     pub phase: Phase,
     /// When it entered the phase.
     pub since: OffsetDateTime,
-    /// Its deletion was asked for.
+    /// A caller or a rollback requested its deletion.
     pub is_leaving: bool,
-    /// What holds it up, if that is known.
+    /// What delays it, if known.
     pub hold_up: Option<HoldUp>,
-    /// What the answer rests on.
+    /// The data behind this status.
     pub basis: Basis,
 }
 
-/// Why a resource does not go on. None of these names an object, a server or another Project.
+/// Why a resource does not continue. No value names an object, a server or another Project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HoldUp {
-    /// It failed and stays so. Retry it, replace it, or delete it.
+    /// It failed. Retry it, replace it or delete it.
     Failed,
-    /// An operator paused it. No pass is made before it is resumed.
+    /// An operator paused it. No pass runs until it is resumed.
     Paused,
-    /// The namespace of its Project takes no objects yet. It goes on when the platform has made it ready.
+    /// The namespace of its Project is not ready. The resource continues once the platform has prepared the namespace.
     NamespaceNotReady,
-    /// The platform stopped automatic repair, because it lost too much at once. Its operators decide.
+    /// A brake is set: too many composite resources were lost at once. An operator has to release it.
     SafetyBrake,
-    /// The cluster, the store, the token issuer or the mesh does not answer. The broker tries again.
+    /// The cluster, the store, the token issuer or the mesh does not answer. The broker retries.
     Unavailable,
-    /// A part of the platform refuses what the resource needs. Its operators have to act.
+    /// A part of the platform rejects a request for the resource. An operator has to act.
     Refused,
-    /// What it was declared with is gone: the blueprint, the credential, the cloud or the assignment.
+    /// Its blueprint, credential, cloud or assignment no longer exists.
     ReferenceMissing,
-    /// Crossplane reports a problem with its composite resource, for example a refusal of the cloud. It is tried again.
+    /// Crossplane reports a problem with its composite resource, such as an error of the cloud, and retries.
     ProblemReported,
     /// The phase takes longer than usual.
     Slow,
 }
 
-/// What a status rests on.
+/// The data behind a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Basis {
-    /// The row alone: no runner works in this process.
+    /// Only the row: this process has no runner, or no recent sweep.
     Row,
-    /// The row, and what this process's runner learnt in its last sweep and passes.
+    /// The row, and the last sweep and passes of this process's runner.
     RowAndRunner,
 }
 
@@ -89,30 +89,32 @@ impl HoldUp {
         match self {
             Self::Failed => "it failed; retry it, replace it or delete it",
             Self::Paused => "the operators of the platform paused it",
-            Self::NamespaceNotReady => "the platform prepares its Project; it goes on by itself",
-            Self::SafetyBrake => {
-                "the platform lost many resources at once and repairs none before its operators agree"
+            Self::NamespaceNotReady => {
+                "the platform is still preparing its Project; no action is needed"
             }
-            Self::Unavailable => "a part of the platform does not answer; it is tried again",
-            Self::Refused => "the platform refuses what it needs; its operators have to act",
+            Self::SafetyBrake => {
+                "the platform lost many resources at once; its operators have to approve the repair"
+            }
+            Self::Unavailable => "a part of the platform does not answer; the platform retries",
+            Self::Refused => "the platform rejects a request for it; its operators have to act",
             Self::ReferenceMissing => {
-                "the blueprint, credential, cloud or assignment that it was declared with is gone"
+                "its blueprint, credential, cloud or assignment no longer exists"
             }
             Self::ProblemReported => {
-                "the platform or the cloud reports a problem with it; it is tried again"
+                "the platform or the cloud reports a problem with it; the platform retries"
             }
             Self::Slow => "it takes longer than usual",
         }
     }
 
-    /// What the reason of a failed pass or sweep means to the one who waits.
-    fn of_reason(reason: &str) -> Self {
-        let passes = ["node_deregistration_failed", "lease_ran_out", "stale_write"];
+    /// The delay behind the reason of a failed pass or sweep.
+    fn from_reason(reason: &str) -> Self {
+        let retried = ["node_deregistration_failed", "lease_ran_out", "stale_write"];
         if reason.ends_with("_not_found") {
             Self::ReferenceMissing
         } else if reason.ends_with("_transient")
             || reason.ends_with("_unknown")
-            || passes.contains(&reason)
+            || retried.contains(&reason)
         {
             Self::Unavailable
         } else {
@@ -140,29 +142,29 @@ impl Status {
 }
 
 impl Service {
-    /// Where a resource is, and what holds it up: one read of the store.
+    /// The phase of a resource, and what delays it, with one read of the store.
     ///
     /// Without a runner in this process, `hold_up` is only [`Failed`](HoldUp::Failed) or [`Slow`](HoldUp::Slow), and
-    /// `basis` is [`Basis::Row`]. With one, pauses, brakes, namespaces and reported problems are as the last sweep found
-    /// them. Failed passes are those of this replica: another replica's are unknown here.
+    /// `basis` is [`Basis::Row`]. With a runner, pauses, brakes, namespaces and reported problems come from the last sweep,
+    /// and failed passes are those of this replica only.
     ///
     /// # Errors
     ///
     /// As [`get`](Self::get).
-    #[tracing::instrument(name = "broker.status", skip_all, fields(resource = %id, traceparent = trace(context)))]
+    #[tracing::instrument(name = "broker.status", skip_all, fields(resource = %id, traceparent = traceparent(context)))]
     pub async fn status(
         &self,
         context: &RequestContext,
         id: ProvisionedResourceId,
     ) -> Result<Status, Error> {
         let resource = self.get(context, id).await?;
-        let known = self.probe().filter(|probe| probe.is_current());
+        let current_probe = self.probe().filter(|probe| probe.is_current());
         let is_failed =
             resource.phase() == Phase::Failed && resource.deletion_requested_at().is_none();
         let hold_up = if is_failed {
             Some(HoldUp::Failed)
         } else {
-            known.and_then(|probe| known_to(probe, &resource))
+            current_probe.and_then(|probe| hold_up_by_runner(probe, &resource))
         };
         Ok(Status {
             id,
@@ -170,7 +172,7 @@ impl Service {
             since: resource.phase_entered_at(),
             is_leaving: resource.deletion_requested_at().is_some(),
             hold_up: hold_up.or_else(|| self.is_slow(&resource).then_some(HoldUp::Slow)),
-            basis: if known.is_some() { Basis::RowAndRunner } else { Basis::Row },
+            basis: if current_probe.is_some() { Basis::RowAndRunner } else { Basis::Row },
         })
     }
 
@@ -180,11 +182,11 @@ impl Service {
     }
 }
 
-/// What the runner of this process knows. A resource that reached its phase waits for nothing.
-fn known_to(probe: &Probe, resource: &ProvisionedResource) -> Option<HoldUp> {
-    let has_arrived = matches!(resource.phase(), Phase::Ready | Phase::Deleted)
+/// The delay that the runner of this process knows. A Ready or Deleted resource has none.
+fn hold_up_by_runner(probe: &Probe, resource: &ProvisionedResource) -> Option<HoldUp> {
+    let is_settled = matches!(resource.phase(), Phase::Ready | Phase::Deleted)
         && resource.deletion_requested_at().is_none();
-    if has_arrived {
+    if is_settled {
         return None;
     }
     if probe.is_paused(resource.id()) {
@@ -193,8 +195,8 @@ fn known_to(probe: &Probe, resource: &ProvisionedResource) -> Option<HoldUp> {
     if probe.is_braked(resource) {
         return Some(HoldUp::SafetyBrake);
     }
-    let trouble = probe.trouble_of(resource.id()).map(HoldUp::of_reason);
-    trouble
+    let error = probe.error_reason(resource.id()).map(HoldUp::from_reason);
+    error
         .or_else(|| probe.lacks_namespace(resource).then_some(HoldUp::NamespaceNotReady))
         .or_else(|| probe.has_problem(resource).then_some(HoldUp::ProblemReported))
 }

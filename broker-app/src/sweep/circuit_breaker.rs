@@ -1,8 +1,7 @@
 //! Limits the time that a sweep spends on a port that does not answer.
 //!
-//! One resource whose labels time out costs a sweep one deadline. A dead port would cost one deadline per resource.
-//! After three failures in a row the breaker opens until the next sweep, and each resource that needs the port gets
-//! its last failure.
+//! Without a breaker, a port that does not answer would cost a sweep one deadline per resource. After three unanswered
+//! calls in a row the breaker opens until the next sweep: each resource that needs the port gets the last failure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,14 +19,14 @@ pub(super) struct CircuitBreaker(BTreeMap<PortName, (u32, Arc<Error>)>);
 
 impl CircuitBreaker {
     /// The last failure of the port, if its breaker is open.
-    pub(super) fn open_with(&self, port: PortName) -> Option<Arc<Error>> {
+    pub(super) fn failure_if_open(&self, port: PortName) -> Option<Arc<Error>> {
         let (in_a_row, error) = self.0.get(&port)?;
         (*in_a_row >= MAX_FAILURES).then(|| Arc::clone(error))
     }
 
     /// Counts an unanswered call; any answer resets the count.
-    pub(super) fn record<T>(&mut self, port: PortName, answer: &Result<T, Arc<Error>>) {
-        match answer {
+    pub(super) fn record<T>(&mut self, port: PortName, result: &Result<T, Arc<Error>>) {
+        match result {
             Err(error) if is_unanswered(error) => {
                 let in_a_row = self.0.get(&port).map_or(0, |(in_a_row, _)| *in_a_row);
                 self.0.insert(port, (in_a_row + 1, Arc::clone(error)));
@@ -37,7 +36,7 @@ impl CircuitBreaker {
     }
 }
 
-/// A rejection is an answer.
+/// Whether the port did not answer; a rejection is an answer.
 fn is_unanswered(error: &Error) -> bool {
     match error {
         Error::Port { source, .. } => source.class() != FailureClass::Rejected,
@@ -67,11 +66,14 @@ mod tests {
             failed(PortError::unknown("d")),
         ] {
             breaker.record(port, &answer);
-            assert!(breaker.open_with(port).is_none());
+            assert!(breaker.failure_if_open(port).is_none());
         }
         breaker.record(port, &failed(PortError::transient("e")));
-        let error = breaker.open_with(port).unwrap();
+        let error = breaker.failure_if_open(port).unwrap();
         assert_eq!(crate::one_line(&*error), "the cloud resolver failed: e");
-        assert!(breaker.open_with(PortName::Cluster).is_none(), "each port has its own count");
+        assert!(
+            breaker.failure_if_open(PortName::Cluster).is_none(),
+            "each port has its own count"
+        );
     }
 }

@@ -1,12 +1,12 @@
 //! Counts lost composite resources and decides which brakes they set. Pure.
 //!
-//! A loss is a composite resource that was applied, is wanted, and is absent from the watch cache. Rows that are
-//! paused, and rows whose namespace takes no objects, do not count: no pass re-creates those.
+//! A loss is a composite resource that was applied, should exist, and is absent from the watch cache. A row does not
+//! count if it is paused or its namespace takes no objects, because no pass re-creates its object.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use broker_domain::{BlueprintVersionId, ProjectId, ProvisionedResourceId, XrUid};
-use broker_ports::{Brake, CachedXr, CompactRow, Loss, Lost};
+use broker_ports::{Brake, CachedXr, CompactRow, Loss, LostObject};
 use time::OffsetDateTime;
 
 /// A brake needs more losses than this, and more than a tenth of the expected ones.
@@ -24,12 +24,12 @@ struct LostXr {
     uid: XrUid,
 }
 
-/// The composite resource should exist.
+/// Whether the composite resource should exist.
 pub(crate) fn is_expected(row: &CompactRow) -> bool {
     row.phase.is_converging() && row.applied.is_some()
 }
 
-/// The composite resource should exist and is absent from the cache.
+/// Whether the composite resource should exist and is absent from the cache.
 pub(super) fn is_lost(row: &CompactRow, cached: &CachedXr) -> bool {
     is_expected(row) && matches!(cached, CachedXr::Absent)
 }
@@ -59,39 +59,38 @@ impl Losses {
         self.lost.iter().map(|(id, lost)| (lost.blueprint, *id)).collect()
     }
 
-    /// Removing a kind removes its objects, and no pass can re-create them: these losses do not count.
+    /// Drops the losses of a blueprint whose kind was removed: no pass can re-create these objects.
     pub(super) fn forget_blueprint(&mut self, blueprint: BlueprintVersionId) {
         self.lost.retain(|_, lost| lost.blueprint != blueprint);
     }
 
     pub(super) fn forget_accepted(&mut self, accepted: &BTreeSet<Loss>) {
         self.lost.retain(|id, lost| {
-            !accepted.contains(&Loss { resource: *id, lost: Lost::Xr(lost.uid.clone()) })
+            !accepted.contains(&Loss { resource: *id, lost: LostObject::Xr(lost.uid.clone()) })
         });
     }
 
     /// The brakes that these losses set.
     ///
     /// One Project over its limit gets its own brake. Two such Projects, or smaller losses that together exceed the
-    /// limit, set the brake of the cluster. So a tenant that deletes its own objects holds no other Project, even if
-    /// another Project loses one.
+    /// limit, set the brake of the cluster. So a tenant that deletes its own objects does not stop other Projects.
     pub(super) fn brakes(&self, now: OffsetDateTime) -> Vec<Brake> {
         let mut lost = BTreeMap::<ProjectId, u64>::new();
         for LostXr { project, .. } in self.lost.values() {
             *lost.entry(*project).or_default() += 1;
         }
         let expected = |project: &ProjectId| self.expected.get(project).copied().unwrap_or(0);
-        let (held, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        let (over_limit, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
             lost.iter().partition(|(project, lost)| too_many(**lost, expected(project)));
         let all_expected = self.expected.values().sum();
         let scattered = others.len() > 1 && too_many(others.values().copied().sum(), all_expected);
-        if held.len() > 1 || scattered {
+        if over_limit.len() > 1 || scattered {
             return vec![Brake::new(lost.values().sum(), all_expected, now)];
         }
-        let of_project = |(project, lost): (&ProjectId, &u64)| {
+        let project_brake = |(project, lost): (&ProjectId, &u64)| {
             Brake::new(*lost, expected(project), now).of_project(*project)
         };
-        held.into_iter().map(of_project).collect()
+        over_limit.into_iter().map(project_brake).collect()
     }
 }
 
@@ -115,16 +114,16 @@ mod tests {
         row
     }
 
-    /// One entry per Project: resources, and how many of them are lost.
+    /// One entry per Project: the number of resources, and how many of them are lost.
     fn losses(projects: &[(u64, u64)]) -> Losses {
         let mut losses = Losses::default();
         let mut number = 0;
-        for ((has, lost), project) in projects.iter().zip(1..) {
-            for place in 0..*has {
+        for ((total, lost), project) in projects.iter().zip(1..) {
+            for index in 0..*total {
                 number += 1;
                 let mut row = row(number, project);
                 // Only `applied` and the phase decide what is expected.
-                if place < *lost {
+                if index < *lost {
                     losses.count(&row, &CachedXr::Absent, true);
                 } else {
                     row.paused = false;
@@ -136,15 +135,19 @@ mod tests {
     }
 
     #[test]
-    fn brakes_follow_from_losses() {
+    fn losses_over_a_limit_set_a_project_or_cluster_brake() {
         type Case = (&'static str, &'static [(u64, u64)], &'static [Option<u128>]);
         let cases: [Case; 9] = [
             ("nothing is lost", &[(100, 0)], &[]),
             ("five are within the limit", &[(5, 5)], &[]),
-            ("six of eight exceed it", &[(8, 6)], &[Some(1)]),
+            ("six of eight exceed the limit", &[(8, 6)], &[Some(1)]),
             ("a tenth is within the limit", &[(100, 10)], &[]),
-            ("a tenant deletes its own", &[(50, 50), (1_000, 0)], &[Some(1)]),
-            ("and another Project loses one", &[(500, 500), (500, 1)], &[Some(1)]),
+            ("a tenant deletes its own objects", &[(50, 50), (1_000, 0)], &[Some(1)]),
+            (
+                "a tenant deletes its own objects and another Project loses one",
+                &[(500, 500), (500, 1)],
+                &[Some(1)],
+            ),
             ("two Projects lose too much", &[(8, 8), (8, 8), (1_000, 0)], &[None]),
             ("many Projects lose a little", &[(3, 3), (3, 3), (3, 3)], &[None]),
             ("two Projects lose little", &[(100, 4), (100, 4)], &[]),
@@ -177,16 +180,16 @@ mod tests {
     }
 
     #[test]
-    fn accepted_losses_and_withdrawn_kinds_are_forgotten() {
+    fn accepted_losses_and_removed_kinds_are_dropped() {
         let mut accepted = losses(&[(8, 8)]);
         let uid = XrUid::new("uid-1").unwrap();
-        accepted.forget_accepted(&[Loss { resource: id(1), lost: Lost::Xr(uid) }].into());
+        accepted.forget_accepted(&[Loss { resource: id(1), lost: LostObject::Xr(uid) }].into());
         assert_eq!(accepted.len(), 7, "one was accepted");
         let other = XrUid::new("uid-of-before").unwrap();
-        accepted.forget_accepted(&[Loss { resource: id(2), lost: Lost::Xr(other) }].into());
+        accepted.forget_accepted(&[Loss { resource: id(2), lost: LostObject::Xr(other) }].into());
         assert_eq!(accepted.len(), 7, "a later loss counts again");
-        let mut withdrawn = losses(&[(8, 8), (2, 2)]);
-        withdrawn.forget_blueprint(id(1));
-        assert_eq!(withdrawn.len(), 2);
+        let mut removed = losses(&[(8, 8), (2, 2)]);
+        removed.forget_blueprint(id(1));
+        assert_eq!(removed.len(), 2);
     }
 }

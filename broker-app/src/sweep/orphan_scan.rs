@@ -1,7 +1,7 @@
 //! Lists the broker's objects on the cluster and finds those that no visited row accounts for.
 //!
-//! A list needs a kind. Every sweep learns the kinds of living rows. The first sweep also reads all Deleted rows,
-//! later ones only the rows that changed since. A kind is never forgotten while the process lives.
+//! A list needs a kind. Every sweep adds the kinds of the rows that it visits. The first sweep also reads all Deleted
+//! rows, a later sweep those that changed since. The process never drops a kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use broker_ports::{
 };
 use broker_render::{ProviderProfiles, Xrd};
 
-use super::memory::Visited;
 use super::report::SweepReport;
 use super::snapshot::SnapshotReader;
+use super::sorted_by_id::IdSet;
 use crate::config::BrokerConfig;
 use crate::deadline::TimedPorts;
 use crate::error::Error;
@@ -30,18 +30,18 @@ pub(super) struct Kinds {
     xrds: BTreeMap<BlueprintVersionId, Arc<Xrd>>,
     provider_configs: BTreeMap<(ProjectId, CloudCredentialId), Arc<ConfigKind>>,
     /// The watermark of the last read of Deleted rows.
-    deleted_until: Option<Watermark>,
+    deleted_rows_read: Option<Watermark>,
 }
 
-/// The rows of a sweep, whose objects are accounted for, and their references.
+/// The rows of a sweep, which account for their objects, and the references of these rows.
 #[derive(Default)]
-pub(super) struct Swept {
-    rows: Visited,
+pub(super) struct VisitedRows {
+    rows: IdSet,
     blueprints: BTreeSet<BlueprintVersionId>,
     credentials: BTreeSet<(ProjectId, CloudCredentialId)>,
 }
 
-impl Swept {
+impl VisitedRows {
     pub(super) fn visit(&mut self, row: &CompactRow) {
         self.rows.insert(row.id, ());
         self.blueprints.insert(row.blueprint_version_id);
@@ -64,22 +64,21 @@ impl Swept {
 impl Kinds {
     /// Lists the broker's objects and handles those that no row accounts for.
     ///
-    /// A kind that cannot be listed, or an orphan that cannot be removed, becomes an error in the report and does not
-    /// stop the others.
+    /// If a kind cannot be listed or an orphan cannot be deleted, the report gets an error and the scan continues.
     pub(super) async fn scan(
         &mut self,
         ports: &TimedPorts,
         config: &BrokerConfig,
         cluster: &ClusterId,
-        swept: &mut Swept,
+        visited: &mut VisitedRows,
         snapshots: &mut SnapshotReader<'_>,
         report: &mut SweepReport,
     ) -> Result<(), Error> {
-        self.visit_settled_rows(ports, swept, report).await?;
-        self.learn(&config.profiles, swept, snapshots).await;
+        self.visit_settled_rows(ports, visited, report).await?;
+        self.learn(&config.profiles, visited, snapshots).await;
         let mut unaccounted: BTreeMap<_, Vec<OwnedObject>> = BTreeMap::new();
-        let accounted: ResourceIds = swept.rows.ids().collect();
-        for (name, kinds) in self.each() {
+        let accounted: ResourceIds = visited.rows.ids().collect();
+        for (name, kinds) in self.kinds_by_name() {
             match list(ports, OwnedQuery::new(kinds).except(accounted.clone())).await {
                 Ok(objects) => {
                     // An adapter may ignore `except`.
@@ -90,15 +89,15 @@ impl Kinds {
                         unaccounted.entry(object.resource).or_default().push(object);
                     }
                 }
-                Err(error) => report.unlisted(name, &error),
+                Err(error) => report.record_unlisted(name, &error),
             }
         }
         let orphans = Orphans::new(ports, config);
         for (id, objects) in unaccounted {
-            match (orphans.found(id, objects, cluster).await, id) {
+            match (orphans.handle_unaccounted(id, objects, cluster).await, id) {
                 (Ok(found), _) => report.orphans.extend(found),
                 (Err(error), Some(id)) => report.record_error(id, &error),
-                // An object without one of our names is only reported, so no step of it can fail.
+                // Unreachable: an object without a resource id is only reported, which cannot fail.
                 (Err(error), None) => return Err(error),
             }
         }
@@ -109,64 +108,64 @@ impl Kinds {
     async fn visit_settled_rows(
         &mut self,
         ports: &TimedPorts,
-        swept: &mut Swept,
+        visited: &mut VisitedRows,
         report: &mut SweepReport,
     ) -> Result<(), Error> {
         let failed = ListQuery::new(PageSize::MAX).in_phase(Phase::Failed);
-        each_row(ports, failed, |row| match row {
+        visit_rows(ports, failed, |row| match row {
             Ok(row) => {
-                if swept.rows.insert(row.id(), ()) {
+                if visited.rows.insert(row.id(), ()) {
                     report.count_phase(row.phase());
                 }
-                swept.learn(row);
+                visited.learn(row);
             }
             Err(UnreadableRow { id, error: source, .. }) => {
-                swept.rows.insert(id, ());
+                visited.rows.insert(id, ());
                 report.record_error(id, &Error::Port { port: PortName::Repository, source });
             }
         })
         .await?;
         let mut deleted = ListQuery::new(PageSize::MAX).in_phase(Phase::Deleted);
-        if let Some(watermark) = self.deleted_until {
+        if let Some(watermark) = self.deleted_rows_read {
             deleted = deleted.updated_since(watermark);
         }
         // An unreadable Deleted row matters only if an object of its resource exists; then it is looked up by id.
-        self.deleted_until = each_row(ports, deleted, |row| {
+        self.deleted_rows_read = visit_rows(ports, deleted, |row| {
             if let Ok(row) = row {
-                swept.learn(row);
+                visited.learn(row);
             }
         })
         .await?;
         Ok(())
     }
 
-    /// Resolves the kinds of the visited rows. A reference that fails to resolve is retried in the next sweep; its
-    /// rows report that error.
+    /// Resolves the kinds of the visited rows. The next sweep retries a reference that could not be resolved. The rows
+    /// report that error.
     pub(super) async fn learn(
         &mut self,
         profiles: &ProviderProfiles,
-        swept: &Swept,
+        visited: &VisitedRows,
         snapshots: &mut SnapshotReader<'_>,
     ) {
-        for id in &swept.blueprints {
+        for id in &visited.blueprints {
             if !self.xrds.contains_key(id)
                 && let Ok(blueprint) = snapshots.blueprint(*id).await
             {
                 self.xrds.insert(*id, Arc::clone(&blueprint.xrd));
             }
         }
-        for (project, credential) in &swept.credentials {
+        for (project, credential) in &visited.credentials {
             if !self.provider_configs.contains_key(&(*project, *credential))
                 && let Ok(provider) = snapshots.provider(*project, *credential).await
             {
-                let kind = self.shared(profiles.of(&provider).into());
+                let kind = self.shared_kind(profiles.of(&provider).into());
                 self.provider_configs.insert((*project, *credential), kind);
             }
         }
     }
 
-    /// Rows of one kind share one value.
-    fn shared(&self, kind: ConfigKind) -> Arc<ConfigKind> {
+    /// Returns the stored value of a kind, so that rows share it.
+    fn shared_kind(&self, kind: ConfigKind) -> Arc<ConfigKind> {
         let known = self.provider_configs.values().find(|known| ***known == kind);
         known.map_or_else(|| Arc::new(kind), Arc::clone)
     }
@@ -176,8 +175,8 @@ impl Kinds {
         self.provider_configs.get(&(row.project_id, row.cloud_credential_id)).cloned()
     }
 
-    /// One list per kind: a forbidden kind does not hide the others.
-    fn each(&self) -> BTreeMap<String, OwnedKinds> {
+    /// One query per kind, so that a forbidden kind does not hide the others.
+    fn kinds_by_name(&self) -> BTreeMap<String, OwnedKinds> {
         let name = |api_version: &str, kind: &str| format!("{kind} ({api_version})");
         let xrds = self.xrds.values().map(|xrd| {
             let kinds = OwnedKinds::new(vec![Arc::clone(xrd)], Vec::new());
@@ -205,20 +204,20 @@ async fn list(ports: &TimedPorts, mut query: OwnedQuery) -> Result<Vec<OwnedObje
 }
 
 /// Visits each row of a query, readable or not. Returns the watermark of its first page.
-async fn each_row(
+async fn visit_rows(
     ports: &TimedPorts,
     mut query: ListQuery,
     mut visit: impl FnMut(Result<&ProvisionedResource, UnreadableRow>),
 ) -> Result<Option<Watermark>, Error> {
-    let mut until = None;
+    let mut watermark = None;
     loop {
         let page = ports.repository.read(|it| it.list(&query)).await?;
         page.resources.iter().map(Ok).for_each(&mut visit);
         page.unreadable.into_iter().map(Err).for_each(&mut visit);
-        until.get_or_insert(page.watermark);
+        watermark.get_or_insert(page.watermark);
         match page.next {
             Some(next) => query = query.after(next),
-            None => return Ok(until),
+            None => return Ok(watermark),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Orphans: objects with the broker's labels that no living row wants.
+//! Orphans: objects with the broker's labels that no row accounts for, or only a Deleted one.
 //!
-//! A late request of a worker that was cut off can create a shell or a ProviderConfig after its resource is Deleted.
-//! No teardown covers it. The broker therefore deletes objects of Deleted rows: first the composite resource, then
+//! A late request of a worker that was cut off can create a shell or a ProviderConfig after its resource is Deleted,
+//! and no teardown covers it. The broker therefore deletes objects of Deleted rows: first the composite resource, then
 //! the ProviderConfig, once a direct read shows no composite resource and no composed object. It only reports objects
 //! of abandoned rows, of no row, and of rows on another cluster.
 //!
@@ -23,7 +23,7 @@ use crate::decide::Mode;
 use crate::error::Error;
 use crate::observe::target;
 
-/// An object with the broker's labels that no living row wants.
+/// An object with the broker's labels that no row accounts for, or only a Deleted one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Orphan {
@@ -77,28 +77,28 @@ impl OrphanState {
     }
 }
 
-/// Whether a living row wants an object, and whether the broker may delete it.
+/// Whether a row that is not Deleted accounts for an object, and whether the broker may delete it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ownership {
-    /// A living row wants it: no orphan.
-    Wanted,
-    /// No row wants it, and the broker may not delete it.
-    Left(OrphanState),
-    /// No row wants it, and the broker deletes it.
-    Ours,
+    /// A row that is not Deleted accounts for it: not an orphan.
+    InUse,
+    /// An orphan that the broker may not delete.
+    ReportOnly(OrphanState),
+    /// An orphan that the broker deletes.
+    Deletable,
 }
 
 fn ownership(row: Option<&ProvisionedResource>, cluster: &ClusterId, mode: Mode) -> Ownership {
-    let Some(row) = row else { return Ownership::Left(OrphanState::Unknown) };
+    let Some(row) = row else { return Ownership::ReportOnly(OrphanState::Unknown) };
     if row.phase() != Phase::Deleted {
-        return Ownership::Wanted;
+        return Ownership::InUse;
     }
-    let elsewhere = row.substrate().cluster().is_some_and(|own| own != cluster);
-    match (row.abandoned(), elsewhere, mode) {
-        (true, _, _) => Ownership::Left(OrphanState::Abandoned),
-        (false, true, _) => Ownership::Left(OrphanState::OtherCluster),
-        (false, false, Mode::DryRun) => Ownership::Left(OrphanState::DryRun),
-        (false, false, Mode::Live) => Ownership::Ours,
+    let on_other_cluster = row.substrate().cluster().is_some_and(|own| own != cluster);
+    match (row.abandoned(), on_other_cluster, mode) {
+        (true, _, _) => Ownership::ReportOnly(OrphanState::Abandoned),
+        (false, true, _) => Ownership::ReportOnly(OrphanState::OtherCluster),
+        (false, false, Mode::DryRun) => Ownership::ReportOnly(OrphanState::DryRun),
+        (false, false, Mode::Live) => Ownership::Deletable,
     }
 }
 
@@ -112,8 +112,11 @@ impl<'a> Orphans<'a> {
         Self { ports, config }
     }
 
-    /// Follows a hint about a resource that has no pass: a late request may have reached a Deleted row.
-    pub(crate) async fn hinted(&self, id: ProvisionedResourceId) -> Result<Vec<Orphan>, Error> {
+    /// Follows a hint about a resource without a pass: a late request may have created an object of a Deleted row.
+    pub(crate) async fn follow_hint(
+        &self,
+        id: ProvisionedResourceId,
+    ) -> Result<Vec<Orphan>, Error> {
         // Without a row the kind is unknown. The sweep finds the object and reports it.
         let Some(row) = self.row(id).await? else { return Ok(Vec::new()) };
         if row.phase() != Phase::Deleted {
@@ -122,11 +125,11 @@ impl<'a> Orphans<'a> {
         let blueprint = self.ports.blueprint(row.blueprint_version_id()).await?;
         let reading = self.read(target(&row, &blueprint)).await?;
         let found = owned_objects(&row, &blueprint, &reading)?;
-        self.judge(Some(id), Some(&row), found, &reading.cluster).await
+        self.handle(Some(id), Some(&row), found, &reading.cluster).await
     }
 
     /// Handles the objects of one resource that a sweep found without visiting its row.
-    pub(crate) async fn found(
+    pub(crate) async fn handle_unaccounted(
         &self,
         id: Option<ProvisionedResourceId>,
         objects: Vec<OwnedObject>,
@@ -136,27 +139,27 @@ impl<'a> Orphans<'a> {
             Some(id) => self.row(id).await?,
             None => None,
         };
-        self.judge(id, row.as_ref(), objects, cluster).await
+        self.handle(id, row.as_ref(), objects, cluster).await
     }
 
-    async fn judge(
+    async fn handle(
         &self,
         id: Option<ProvisionedResourceId>,
         row: Option<&ProvisionedResource>,
         objects: Vec<OwnedObject>,
         cluster: &ClusterId,
     ) -> Result<Vec<Orphan>, Error> {
-        let named = |object: OwnedObject, state| Orphan {
+        let orphan = |object: OwnedObject, state| Orphan {
             reference: object.reference,
             resource: id,
             state,
         };
         match (ownership(row, cluster, self.config.mode), row) {
-            (Ownership::Wanted, _) | (Ownership::Ours, None) => Ok(Vec::new()),
-            (Ownership::Left(state), _) => {
-                Ok(objects.into_iter().map(|object| named(object, state)).collect())
+            (Ownership::InUse, _) | (Ownership::Deletable, None) => Ok(Vec::new()),
+            (Ownership::ReportOnly(state), _) => {
+                Ok(objects.into_iter().map(|object| orphan(object, state)).collect())
             }
-            (Ownership::Ours, Some(row)) => {
+            (Ownership::Deletable, Some(row)) => {
                 let mut orphans = Vec::with_capacity(objects.len());
                 let xr_exists = objects.iter().any(|object| object.role == OwnedRole::Xr);
                 for object in objects {
@@ -165,14 +168,14 @@ impl<'a> Orphans<'a> {
                         OwnedRole::ProviderConfig => self.remove_config(row, &object).await?,
                         OwnedRole::Xr => self.remove(row, &object).await?,
                     };
-                    orphans.push(named(object, state));
+                    orphans.push(orphan(object, state));
                 }
                 Ok(orphans)
             }
         }
     }
 
-    /// A list can miss objects, so only a direct read permits the deletion of a ProviderConfig.
+    /// Deletes an orphaned ProviderConfig only after a direct read, because a list can miss objects.
     async fn remove_config(
         &self,
         row: &ProvisionedResource,
@@ -218,7 +221,7 @@ impl<'a> Orphans<'a> {
         let by = Attribution::new(Actor::system(), correlation);
         let entry = AuditEntry::new(AuditAction::SubstrateDelete, by)
             .in_project(row.project_id())
-            .about(row.id())
+            .for_resource(row.id())
             .in_phase(row.phase());
         self.ports.audit.write(|it| it.record(&entry)).await
     }
@@ -264,31 +267,31 @@ mod tests {
     fn only_orphans_of_deleted_rows_are_removed() {
         let here = cluster(1);
         let deleted = resource().with_substrate().deleted().build();
-        assert_eq!(deleted.substrate().cluster(), Some(&here), "a row remembers its cluster");
-        let abandoned = resource().with_substrate().given_up().build();
+        assert_eq!(deleted.substrate().cluster(), Some(&here), "a Deleted row keeps its cluster");
+        let abandoned = resource().with_substrate().abandoned().build();
         let rows = [
-            ("no row", None, &here, Mode::Live, Ownership::Left(OrphanState::Unknown)),
+            ("no row", None, &here, Mode::Live, Ownership::ReportOnly(OrphanState::Unknown)),
             (
                 "abandoned",
                 Some(&abandoned),
                 &here,
                 Mode::Live,
-                Ownership::Left(OrphanState::Abandoned),
+                Ownership::ReportOnly(OrphanState::Abandoned),
             ),
-            ("deleted", Some(&deleted), &here, Mode::Live, Ownership::Ours),
+            ("deleted", Some(&deleted), &here, Mode::Live, Ownership::Deletable),
             (
                 "a dry run",
                 Some(&deleted),
                 &here,
                 Mode::DryRun,
-                Ownership::Left(OrphanState::DryRun),
+                Ownership::ReportOnly(OrphanState::DryRun),
             ),
             (
                 "other_cluster",
                 Some(&deleted),
                 &cluster(2),
                 Mode::Live,
-                Ownership::Left(OrphanState::OtherCluster),
+                Ownership::ReportOnly(OrphanState::OtherCluster),
             ),
         ];
         for (why, row, at, mode, expected) in rows {
@@ -296,7 +299,7 @@ mod tests {
         }
         for phase in Phase::ALL.into_iter().filter(|phase| *phase != Phase::Deleted) {
             let row = resource().in_phase(phase).build();
-            assert_eq!(ownership(Some(&row), &here, Mode::Live), Ownership::Wanted, "{phase}");
+            assert_eq!(ownership(Some(&row), &here, Mode::Live), Ownership::InUse, "{phase}");
         }
     }
 }

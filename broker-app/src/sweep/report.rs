@@ -6,7 +6,7 @@ use broker_domain::{Phase, ProvisionedResourceId, Version};
 use broker_ports::{Brake, CachedXr, CompactRow, ConfigPresence, SpecState};
 
 use super::Work;
-use crate::error::{Error, in_words};
+use crate::error::{Error, error_message};
 use crate::sweep::orphans::Orphan;
 
 /// The result of a sweep.
@@ -15,11 +15,11 @@ use crate::sweep::orphans::Orphan;
 pub struct SweepReport {
     /// Rows that the sweep visited.
     pub looked_at: usize,
-    /// Of these: nothing to do.
+    /// Visited rows that need no pass.
     pub settled: usize,
-    /// Of these: paused, leased by another worker, or waiting for the next attempt.
+    /// Visited rows that are paused, leased by another worker, or wait for the next attempt.
     pub waiting: usize,
-    /// Of these: handed over for a pass.
+    /// Visited rows that were handed over for a pass.
     pub handed_over: usize,
     /// This sweep visited every row and scanned for orphans.
     pub complete: bool,
@@ -37,7 +37,7 @@ pub struct SweepReport {
     pub deferred_after: Option<ProvisionedResourceId>,
     /// Resources that could not be read, or whose last pass failed.
     pub errors: BTreeMap<ProvisionedResourceId, ResourceError>,
-    /// Objects with the broker's labels that no living row wants.
+    /// Objects with the broker's labels that no row accounts for, or only a Deleted one.
     pub orphans: Vec<Orphan>,
     /// Kinds that could not be listed; orphans of these kinds are unknown.
     pub unlisted_kinds: BTreeMap<String, ResourceError>,
@@ -58,7 +58,7 @@ pub struct ResourceError {
     pub reason: &'static str,
     /// The message for people.
     pub message: String,
-    /// A dependency of the broker is at fault, not the resource.
+    /// Whether a dependency of the broker failed, and not the resource.
     pub infrastructure: bool,
 }
 
@@ -68,10 +68,10 @@ impl ResourceError {
         Self { reason: "panicked", message, infrastructure: false }
     }
 
-    pub(crate) fn of(error: &Error) -> Self {
+    pub(crate) fn from_error(error: &Error) -> Self {
         Self {
             reason: error.reason(),
-            message: in_words(error),
+            message: error_message(error),
             infrastructure: error.is_infrastructure(),
         }
     }
@@ -98,16 +98,15 @@ impl SweepReport {
         self.count_phase(phase);
     }
 
-    /// Counts drift. A changed spec counts only for Ready: while a resource converges, the next pass applies it
-    /// again.
-    pub(super) fn drift(&mut self, phase: Phase, cached: &CachedXr) {
+    /// Counts drift. A changed spec counts only for Ready: otherwise the next pass applies the spec again.
+    pub(super) fn count_drift(&mut self, phase: Phase, cached: &CachedXr) {
         let CachedXr::Present { spec, config, .. } = cached else { return };
         self.drifted += usize::from(phase == Phase::Ready && *spec == SpecState::Drifted);
         self.missing_configs += usize::from(*config == ConfigPresence::Missing);
     }
 
-    /// Records a problem that Crossplane reports. A Ready resource waits for nothing.
-    pub(super) fn problem(&mut self, row: &CompactRow, cached: &CachedXr) {
+    /// Records a problem that Crossplane reports, unless the resource is Ready: then nothing waits for it.
+    pub(super) fn record_problem(&mut self, row: &CompactRow, cached: &CachedXr) {
         let fails = matches!(cached, CachedXr::Present { status, .. } if status.sync_failed);
         if fails && row.phase != Phase::Ready {
             self.with_problem.insert(row.id, row.version);
@@ -119,11 +118,11 @@ impl SweepReport {
     }
 
     pub(super) fn record_error(&mut self, id: ProvisionedResourceId, error: &Error) {
-        self.errors.insert(id, ResourceError::of(error));
+        self.errors.insert(id, ResourceError::from_error(error));
     }
 
-    pub(super) fn unlisted(&mut self, kind: String, error: &Error) {
-        self.unlisted_kinds.insert(kind, ResourceError::of(error));
+    pub(super) fn record_unlisted(&mut self, kind: String, error: &Error) {
+        self.unlisted_kinds.insert(kind, ResourceError::from_error(error));
     }
 
     pub(super) fn count_waiting(&mut self, id: ProvisionedResourceId) {

@@ -9,12 +9,12 @@ use broker_ports::{
 };
 
 use super::losses::Losses;
-use super::memory::Memory;
-use super::orphan_scan::{Kinds, Swept};
+use super::orphan_scan::{Kinds, VisitedRows};
 use super::report::SweepReport;
 use super::snapshot::{SnapshotReader, SnapshotRow};
+use super::sorted_by_id::Fingerprints;
 use super::triage::{Triage, triage};
-use super::{Known, Work};
+use super::{SweepMemory, Work};
 use crate::config::BrokerConfig;
 use crate::deadline::TimedPorts;
 use crate::decide::Mode;
@@ -27,14 +27,14 @@ pub(super) struct SweepRun<'a> {
     cluster: ClusterId,
     snapshots: SnapshotReader<'a>,
     /// Fingerprints of the last sweep.
-    before: Memory,
+    previous: Fingerprints,
     /// The sweep continues one that ran out of time.
     resumed: bool,
-    now: Memory,
+    current: Fingerprints,
     kinds: Kinds,
-    swept: Swept,
+    visited: VisitedRows,
     losses: Losses,
-    /// Rows whose pass would create, re-create or roll back, and whether each was applied before.
+    /// Rows whose pass would create, re-create or roll back; the value says whether the row was applied before.
     destructive: BTreeMap<ProvisionedResourceId, bool>,
     work: Vec<Work>,
     report: SweepReport,
@@ -46,18 +46,18 @@ impl<'a> SweepRun<'a> {
         ports: &'a TimedPorts,
         config: &'a BrokerConfig,
         cluster: ClusterId,
-        Known { rows: before, resume_after, kinds }: Known,
+        SweepMemory { rows: previous, resume_after, kinds }: SweepMemory,
     ) -> Self {
         Self {
             ports,
             config,
             cluster: cluster.clone(),
-            snapshots: SnapshotReader::new(ports).on(cluster),
-            before,
+            snapshots: SnapshotReader::new(ports).on_cluster(cluster),
+            previous,
             resumed: resume_after.is_some(),
-            now: Memory::default(),
+            current: Fingerprints::default(),
             kinds,
-            swept: Swept::default(),
+            visited: VisitedRows::default(),
             losses: Losses::default(),
             destructive: BTreeMap::new(),
             work: Vec::new(),
@@ -66,22 +66,22 @@ impl<'a> SweepRun<'a> {
         }
     }
 
-    /// Processes a page of rows. An unreadable row becomes an error; its objects still count as accounted for.
+    /// Processes a page of rows. An unreadable row becomes an error, but it still accounts for its objects.
     pub(super) async fn visit_page(&mut self, page: SweepPage) -> Result<(), Error> {
         let SweepPage { rows, unreadable, now, .. } = page;
         for UnreadableRow { id, error: source, .. } in unreadable {
-            self.swept.account_for([id]);
+            self.visited.account_for([id]);
             self.report.looked_at += 1;
             self.report.record_error(id, &Error::Port { port: PortName::Repository, source });
         }
-        let (rows, elsewhere): (Vec<_>, Vec<_>) =
-            rows.into_iter().partition(|row| self.is_here(row));
-        for row in &elsewhere {
-            self.swept.visit(row);
+        let (rows, other_cluster_rows): (Vec<_>, Vec<_>) =
+            rows.into_iter().partition(|row| self.is_on_this_cluster(row));
+        for row in &other_cluster_rows {
+            self.visited.visit(row);
             self.report.count_visited(row.phase);
         }
         for SnapshotRow { row, snapshot } in self.snapshots.of_page(&rows, &self.kinds).await? {
-            self.swept.visit(row);
+            self.visited.visit(row);
             self.report.count_visited(row.phase);
             if row.paused {
                 self.report.paused.insert(row.id);
@@ -94,8 +94,8 @@ impl<'a> SweepRun<'a> {
                 }
             };
             self.losses.count(row, &snapshot.cached, snapshot.namespace_ready());
-            self.report.drift(row.phase, &snapshot.cached);
-            self.report.problem(row, &snapshot.cached);
+            self.report.count_drift(row.phase, &snapshot.cached);
+            self.report.record_problem(row, &snapshot.cached);
             if !snapshot.namespace_ready() {
                 self.report.without_namespace.insert(row.id, row.version);
             }
@@ -104,8 +104,8 @@ impl<'a> SweepRun<'a> {
                 self.destructive.insert(row.id, row.applied.is_some());
             }
             let fingerprint = snapshot.fingerprint();
-            let unchanged = self.before.get(row.id) == Some(&fingerprint);
-            self.now.insert(row.id, fingerprint);
+            let unchanged = self.previous.get(row.id) == Some(&fingerprint);
+            self.current.insert(row.id, fingerprint);
             match triage(&snapshot.triage_input(row, unchanged, now)) {
                 Triage::None => self.report.settled += 1,
                 Triage::Waiting => self.report.count_waiting(row.id),
@@ -117,18 +117,18 @@ impl<'a> SweepRun<'a> {
         Ok(())
     }
 
-    /// The replicas of the row's own cluster handle a row that is bound to another one.
-    fn is_here(&self, row: &CompactRow) -> bool {
+    /// Whether the row is bound to this cluster, or to none. Replicas of another cluster handle its rows.
+    fn is_on_this_cluster(&self, row: &CompactRow) -> bool {
         row.cluster.as_ref().is_none_or(|bound| *bound == self.cluster)
     }
 
-    /// Sets brakes for implausible losses and holds back destructive work. A brake stays until an operator releases
-    /// it.
-    pub(super) async fn brake(&mut self) -> Result<(), Error> {
+    /// Sets brakes if too much was lost at once, and removes the work that a brake forbids. A brake stays set until an
+    /// operator releases it.
+    pub(super) async fn set_brakes(&mut self) -> Result<(), Error> {
         let (cluster, now) = (self.cluster.clone(), self.ports.clock.now());
         self.report.missing = self.losses.len();
         if !self.losses.brakes(now).is_empty() {
-            self.forget_explained_losses().await?;
+            self.drop_explained_losses().await?;
             for brake in self.losses.brakes(now) {
                 self.set_brake(&brake).await?;
             }
@@ -143,12 +143,11 @@ impl<'a> SweepRun<'a> {
         Ok(())
     }
 
-    /// Drops losses of removed kinds and losses that an operator accepted. Accepted losses are read last, so a
-    /// release that commits during the earlier reads still counts. One that commits between this read and `set_brake`
-    /// is overwritten: the operator releases again.
-    async fn forget_explained_losses(&mut self) -> Result<(), Error> {
+    /// Drops losses of removed kinds and losses that an operator accepted. It reads accepted losses last, so that a
+    /// release during the earlier reads counts. `set_brake` overwrites a later release, which the operator repeats.
+    async fn drop_explained_losses(&mut self) -> Result<(), Error> {
         for (blueprint, id) in self.losses.samples() {
-            // A failed read explains no loss.
+            // If the read fails, the loss counts.
             let read = read_applied(self.ports, id).await;
             if let Ok(Some((_, XrReading::KindAbsent))) = read {
                 self.losses.forget_blueprint(blueprint);
@@ -176,41 +175,41 @@ impl<'a> SweepRun<'a> {
     /// results.
     pub(super) async fn scan_for_orphans(&mut self) {
         if self.resumed {
-            // An optimisation: an object without an accounted row is looked up before the broker decides about it.
-            self.swept.account_for(self.before.ids());
+            // Only saves lookups: before the broker decides about an unaccounted object, it reads the row.
+            self.visited.account_for(self.previous.ids());
         }
         let scanned = self.kinds.scan(
             self.ports,
             self.config,
             &self.cluster,
-            &mut self.swept,
+            &mut self.visited,
             &mut self.snapshots,
             &mut self.report,
         );
         if let Err(error) = scanned.await {
             self.orphans_failed = true;
-            self.report.unlisted("every kind".to_owned(), &error);
+            self.report.record_unlisted("every kind".to_owned(), &error);
         }
     }
 
     /// Completes the report and the state for the next sweep.
-    pub(super) fn end(
+    pub(super) fn finish(
         mut self,
         deferred: Option<ProvisionedResourceId>,
-    ) -> (Known, Vec<Work>, SweepReport) {
+    ) -> (SweepMemory, Vec<Work>, SweepReport) {
         self.report.deferred_after = deferred;
-        let whole = deferred.is_none() && !self.resumed;
-        self.report.complete = whole && !self.orphans_failed;
+        let is_full_run = deferred.is_none() && !self.resumed;
+        self.report.complete = is_full_run && !self.orphans_failed;
         self.report.hand_over(&self.work);
         // Rows that this sweep did not reach keep their earlier fingerprint.
-        let rows = if whole { self.now } else { self.before.updated_by(self.now) };
-        let known = Known { rows, resume_after: deferred, kinds: self.kinds };
-        (known, take_turns(self.work), self.report)
+        let rows = if is_full_run { self.current } else { self.previous.updated_by(self.current) };
+        let memory = SweepMemory { rows, resume_after: deferred, kinds: self.kinds };
+        (memory, interleave_projects(self.work), self.report)
     }
 }
 
 /// Interleaves Projects, so a large one does not delay the others.
-fn take_turns(work: Vec<Work>) -> Vec<Work> {
+fn interleave_projects(work: Vec<Work>) -> Vec<Work> {
     let mut turns = BTreeMap::<_, usize>::new();
     let mut numbered: Vec<_> = work
         .into_iter()

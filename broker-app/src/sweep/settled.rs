@@ -1,4 +1,4 @@
-//! Selects the rows of a page that are Ready and need no pass; `explain_all` skips their inspection.
+//! Finds the rows of a page that are Ready and need no pass: `explain_all` does not inspect these.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +6,14 @@ use broker_domain::{Phase, ProvisionedResourceId};
 use broker_ports::{CachedXr, ConditionStatus, ConfigPresence, SpecState, SweepPage};
 use broker_render::ProviderProfiles;
 
-use super::orphan_scan::{Kinds, Swept};
+use super::orphan_scan::{Kinds, VisitedRows};
 use super::snapshot::{SnapshotReader, SnapshotRow};
 use super::triage::{Triage, triage};
 use crate::deadline::TimedPorts;
 use crate::error::Error;
 
-/// The rows that are Ready and in sync by the watch cache, with nothing for a sweep to do. Costs the same requests as
-/// one page of a sweep.
+/// The rows that are Ready, in sync according to the watch cache, and without work for a sweep. Sends the same requests
+/// as one page of a sweep.
 ///
 /// # Errors
 ///
@@ -24,9 +24,9 @@ pub(crate) async fn settled(
     page: &SweepPage,
 ) -> Result<BTreeSet<ProvisionedResourceId>, Error> {
     let mut snapshots = SnapshotReader::new(ports);
-    let (mut kinds, mut swept) = (Kinds::default(), Swept::default());
-    page.rows.iter().for_each(|row| swept.visit(row));
-    kinds.learn(profiles, &swept, &mut snapshots).await;
+    let (mut kinds, mut visited) = (Kinds::default(), VisitedRows::default());
+    page.rows.iter().for_each(|row| visited.visit(row));
+    kinds.learn(profiles, &visited, &mut snapshots).await;
     let mut settled = BTreeSet::new();
     for SnapshotRow { row, snapshot } in snapshots.of_page(&page.rows, &kinds).await? {
         let Ok(snapshot) = snapshot else { continue };

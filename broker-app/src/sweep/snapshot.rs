@@ -24,15 +24,15 @@ use super::losses::is_lost;
 use super::orphan_scan::Kinds;
 use super::triage::TriageInput;
 use crate::deadline::TimedPorts;
-use crate::declare::{Views, expect_here};
+use crate::declare::{Views, require_same_cluster};
 use crate::error::Error;
 
 type Labels = BTreeMap<String, String>;
 
-/// A result that is resolved once per sweep; rows share its value or its error.
+/// A value or error that is resolved once per sweep and shared by rows.
 type Resolved<T> = Result<T, Arc<Error>>;
 
-/// Identifies a snapshot, to detect an unchanged row in the next sweep.
+/// Identifies a snapshot, so that the next sweep detects an unchanged row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fingerprint {
     version: Version,
@@ -87,7 +87,7 @@ impl RowSnapshot {
         }
     }
 
-    /// The Project's namespace takes objects; `true` where the snapshot did not need to check.
+    /// Whether the Project's namespace takes objects; `true` if the snapshot did not have to check.
     pub(super) const fn namespace_ready(&self) -> bool {
         self.namespace_ready
     }
@@ -123,8 +123,8 @@ impl<'a> SnapshotReader<'a> {
         }
     }
 
-    /// Checks namespaces as a pass on this cluster does.
-    pub(super) fn on(mut self, cluster: ClusterId) -> Self {
+    /// Treats a namespace on another cluster as not ready, like a pass.
+    pub(super) fn on_cluster(mut self, cluster: ClusterId) -> Self {
         self.cluster = Some(cluster);
         self
     }
@@ -147,14 +147,14 @@ impl<'a> SnapshotReader<'a> {
         let columns = blueprints.into_iter().zip(cached).zip(nodes.into_iter().zip(labels));
         for (row, ((blueprint, cached), (node, labels))) in rows.iter().zip(columns) {
             let node = row.bootstrap_token_id.map(|_| {
-                node.unwrap_or_else(|| Err(Arc::new(unanswered(PortName::NodeDeregistrar))))
+                node.unwrap_or_else(|| Err(Arc::new(too_few_results(PortName::NodeDeregistrar))))
             });
             let snapshot = match (blueprint, cached) {
                 (Ok(blueprint), Some(cached)) => {
                     self.snapshot(row, blueprint, cached, node, labels).await
                 }
                 (Err(error), _) => Err(error),
-                (Ok(_), None) => Err(Arc::new(unanswered(PortName::Cluster))),
+                (Ok(_), None) => Err(Arc::new(too_few_results(PortName::Cluster))),
             };
             snapshots.push(SnapshotRow { row, snapshot });
         }
@@ -168,8 +168,8 @@ impl<'a> SnapshotReader<'a> {
         if let Some(known) = self.blueprints.get(&id) {
             return known.clone();
         }
-        let asked = self.ports.blueprint(id);
-        let found = self.ask(PortName::BlueprintResolver, asked).await;
+        let call = self.ports.blueprint(id);
+        let found = self.call(PortName::BlueprintResolver, call).await;
         self.blueprints.insert(id, found.clone());
         found
     }
@@ -200,11 +200,11 @@ impl<'a> SnapshotReader<'a> {
             } else {
                 true
             };
-        let desired = match (to_be_rendered(row, &cached), labels) {
+        let desired = match (parameters_to_render(row, &cached), labels) {
             (Some(parameters), Some(labels)) => {
                 self.desired(row, parameters, blueprint, &labels?).await?
             }
-            (Some(_), None) => return Err(Arc::new(unanswered(PortName::LabelTagResolver))),
+            (Some(_), None) => return Err(Arc::new(too_few_results(PortName::LabelTagResolver))),
             (None, _) => None,
         };
         Ok(RowSnapshot { cached, version: row.version, node, desired, namespace_ready })
@@ -231,41 +231,41 @@ impl<'a> SnapshotReader<'a> {
         Ok(armed.map(|armed| rendered.armed(&armed).digest()))
     }
 
-    /// The labels of the rows to render. If the batch request fails, each is requested alone: one bad Resource does
-    /// not affect the others.
+    /// The labels of the rows to render. If the batch request fails, each is requested alone: an unreadable
+    /// Resource does not affect the others.
     async fn labels(
         &mut self,
         rows: &[CompactRow],
         cached: &[Option<Result<CachedXr, PortError>>],
-    ) -> Answers<Resolved<Labels>> {
-        let (places, resources): (Vec<usize>, Vec<(ProjectId, ResourceId)>) = rows
+    ) -> PerRow<Resolved<Labels>> {
+        let (indices, resources): (Vec<usize>, Vec<(ProjectId, ResourceId)>) = rows
             .iter()
             .zip(cached)
             .enumerate()
-            .filter_map(|(place, (row, cached))| {
+            .filter_map(|(index, (row, cached))| {
                 let cached = cached.as_ref()?.as_ref().ok()?;
-                let asked = (row.project_id, row.resource_id);
-                to_be_rendered(row, cached).map(|_| (place, asked))
+                let resource = (row.project_id, row.resource_id);
+                parameters_to_render(row, cached).map(|_| (index, resource))
             })
             .unzip();
         if resources.is_empty() {
-            return in_places(rows, places, Vec::new());
+            return per_row(rows, indices, Vec::new());
         }
         let port = PortName::LabelTagResolver;
         let many = self.ports.labels_of_many(&resources);
-        let answers: Vec<_> = match self.ask(port, many).await {
-            Ok(answers) => answers.into_iter().map(|answer| answer.map_err(Arc::new)).collect(),
+        let results: Vec<_> = match self.call(port, many).await {
+            Ok(results) => results.into_iter().map(|result| result.map_err(Arc::new)).collect(),
             Err(error) => {
                 tracing::warn!(%error, resources = resources.len(), "the batch label query failed; labels are resolved one by one");
-                let mut answers = Vec::with_capacity(resources.len());
+                let mut results = Vec::with_capacity(resources.len());
                 for (project, resource) in resources {
                     let one = self.ports.labels(project, resource);
-                    answers.push(self.ask(port, one).await);
+                    results.push(self.call(port, one).await);
                 }
-                answers
+                results
             }
         };
-        in_places(rows, places, answers)
+        per_row(rows, indices, results)
     }
 
     /// Whether the Project's namespace takes objects on this cluster. No pass creates anything for a Project on
@@ -274,12 +274,13 @@ impl<'a> SnapshotReader<'a> {
         if let Some(known) = self.namespaces.get(&project) {
             return known.clone();
         }
-        let asked = self.ports.assignment(project);
-        let assignment = self.ask(PortName::AssignmentReader, asked).await;
-        let is_here = |it: &NamespaceObservation| {
-            self.cluster.as_ref().is_none_or(|here| expect_here(project, it, here).is_ok())
+        let call = self.ports.assignment(project);
+        let assignment = self.call(PortName::AssignmentReader, call).await;
+        let is_on_this_cluster = |it: &NamespaceObservation| {
+            self.cluster.as_ref().is_none_or(|here| require_same_cluster(project, it, here).is_ok())
         };
-        let ready = assignment.map(|assignment| assignment.ready && is_here(&assignment));
+        let ready =
+            assignment.map(|assignment| assignment.ready && is_on_this_cluster(&assignment));
         self.namespaces.insert(project, ready.clone());
         ready
     }
@@ -292,8 +293,8 @@ impl<'a> SnapshotReader<'a> {
         if let Some(known) = self.credentials.get(&(project, id)) {
             return known.clone();
         }
-        let asked = self.ports.credential(project, id);
-        let found = self.ask(PortName::CredentialResolver, asked).await;
+        let call = self.ports.credential(project, id);
+        let found = self.call(PortName::CredentialResolver, call).await;
         self.credentials.insert((project, id), found.clone());
         found
     }
@@ -302,23 +303,23 @@ impl<'a> SnapshotReader<'a> {
         if let Some(known) = self.clouds.get(&id) {
             return known.clone();
         }
-        let asked = self.ports.cloud(id);
-        let found = self.ask(PortName::CloudResolver, asked).await;
+        let call = self.ports.cloud(id);
+        let found = self.call(PortName::CloudResolver, call).await;
         self.clouds.insert(id, found.clone());
         found
     }
 
-    async fn ask<T>(
+    async fn call<T>(
         &mut self,
         port: PortName,
-        asked: impl Future<Output = Result<T, Error>>,
+        call: impl Future<Output = Result<T, Error>>,
     ) -> Resolved<T> {
-        if let Some(error) = self.breaker.open_with(port) {
+        if let Some(error) = self.breaker.failure_if_open(port) {
             return Err(error);
         }
-        let answer = asked.await.map_err(Arc::new);
-        self.breaker.record(port, &answer);
-        answer
+        let result = call.await.map_err(Arc::new);
+        self.breaker.record(port, &result);
+        result
     }
 
     async fn cached(
@@ -326,64 +327,64 @@ impl<'a> SnapshotReader<'a> {
         rows: &[CompactRow],
         blueprints: &[Resolved<Arc<BlueprintVersionView>>],
         kinds: &Kinds,
-    ) -> Result<Answers<Result<CachedXr, PortError>>, Error> {
-        let (places, targets): (Vec<usize>, Vec<XrTarget>) = rows
+    ) -> Result<PerRow<Result<CachedXr, PortError>>, Error> {
+        let (indices, targets): (Vec<usize>, Vec<XrTarget>) = rows
             .iter()
             .zip(blueprints)
             .enumerate()
-            .filter_map(|(place, (row, blueprint))| {
+            .filter_map(|(index, (row, blueprint))| {
                 let target = target(row, blueprint.as_ref().ok()?);
                 // A ProviderConfig is certain to exist only once its composite resource is armed.
                 let config = row.applied.as_ref().and_then(|_| kinds.config_of(row));
-                Some((place, target.with_config(config)))
+                Some((index, target.with_config(config)))
             })
             .unzip();
-        let answers = self.ports.cluster.read(|it| it.observe_many(&targets)).await?;
-        Ok(in_places(rows, places, answers))
+        let results = self.ports.cluster.read(|it| it.observe_many(&targets)).await?;
+        Ok(per_row(rows, indices, results))
     }
 
-    /// Whether Nodes are registered. A mesh that does not answer is an error only of the rows with a token.
-    async fn nodes(&self, rows: &[CompactRow]) -> Answers<Resolved<bool>> {
-        let (places, tokens): (Vec<usize>, Vec<BootstrapTokenId>) = rows
+    /// Whether Nodes are registered. If the mesh does not answer, only rows with a token get the error.
+    async fn nodes(&self, rows: &[CompactRow]) -> PerRow<Resolved<bool>> {
+        let (indices, tokens): (Vec<usize>, Vec<BootstrapTokenId>) = rows
             .iter()
             .enumerate()
-            .filter_map(|(place, row)| Some((place, row.bootstrap_token_id?)))
+            .filter_map(|(index, row)| Some((index, row.bootstrap_token_id?)))
             .unzip();
         if tokens.is_empty() {
-            return in_places(rows, places, Vec::new());
+            return per_row(rows, indices, Vec::new());
         }
         let port = PortName::NodeDeregistrar;
-        let answers = self.ports.nodes.read(|it| it.nodes_registered(&tokens)).await;
-        match answers {
-            Ok(answers) => {
-                let named =
-                    |answer: Result<bool, _>| answer.map_err(|source| Error::Port { port, source });
-                let answers = answers.into_iter().map(|answer| named(answer).map_err(Arc::new));
-                in_places(rows, places, answers.collect())
+        let results = self.ports.nodes.read(|it| it.nodes_registered(&tokens)).await;
+        match results {
+            Ok(results) => {
+                let convert =
+                    |result: Result<bool, _>| result.map_err(|source| Error::Port { port, source });
+                let results = results.into_iter().map(|result| convert(result).map_err(Arc::new));
+                per_row(rows, indices, results.collect())
             }
             Err(error) => {
                 let error = Arc::new(error);
-                let answers = places.iter().map(|_| Err(Arc::clone(&error))).collect();
-                in_places(rows, places, answers)
+                let results = indices.iter().map(|_| Err(Arc::clone(&error))).collect();
+                per_row(rows, indices, results)
             }
         }
     }
 }
 
-/// One optional answer per row of a page, in row order.
-type Answers<T> = Vec<Option<T>>;
+/// One optional value per row of a page, in row order.
+type PerRow<T> = Vec<Option<T>>;
 
-/// Puts each answer at the row of its request; the others stay `None`.
-fn in_places<T>(rows: &[CompactRow], places: Vec<usize>, answers: Vec<T>) -> Answers<T> {
+/// Puts each result at the index of its row; the other rows get `None`.
+fn per_row<T>(rows: &[CompactRow], indices: Vec<usize>, results: Vec<T>) -> PerRow<T> {
     let mut all: Vec<_> = rows.iter().map(|_| None).collect();
-    for (place, answer) in places.into_iter().zip(answers) {
-        all[place] = Some(answer);
+    for (index, result) in indices.into_iter().zip(results) {
+        all[index] = Some(result);
     }
     all
 }
 
 /// The parameters of a row to render and compare; `None` if the composite resource is absent.
-fn to_be_rendered<'r>(row: &'r CompactRow, cached: &CachedXr) -> Option<&'r Parameters> {
+fn parameters_to_render<'r>(row: &'r CompactRow, cached: &CachedXr) -> Option<&'r Parameters> {
     match cached {
         CachedXr::Present { .. } => row.parameters.as_ref(),
         CachedXr::Absent => None,
@@ -399,6 +400,6 @@ fn target(row: &CompactRow, blueprint: &BlueprintVersionView) -> XrTarget {
     XrTarget::new(row.id, row.project_id, Arc::clone(&blueprint.xrd))
 }
 
-fn unanswered(port: PortName) -> Error {
+fn too_few_results(port: PortName) -> Error {
     Error::Port { port, source: PortError::rejected("it returned fewer results than requested") }
 }

@@ -1,7 +1,6 @@
-//! Triage: whether one row needs a pass. Pure.
+//! Triage: decides whether one row needs a pass. Pure.
 //!
-//! The watch cache is only a hint. It can show that a row needs nothing; no effect is based on it. A row that needs
-//! attention gets a pass, which reads everything again.
+//! The watch cache can show that a row needs no pass, but no effect depends on it: a pass reads everything directly.
 
 use broker_domain::{Action, NodeObservation, OnFailure, Phase, next};
 use broker_ports::{Arming, CachedXr, CompactRow, ConfigPresence, Lane};
@@ -19,7 +18,7 @@ pub(super) struct TriageInput<'a> {
     pub(super) namespace_ready: bool,
     /// The fingerprint equals that of the last sweep.
     pub(super) unchanged: bool,
-    /// By the store's clock.
+    /// The time by the store's clock.
     pub(super) now: OffsetDateTime,
 }
 
@@ -54,11 +53,10 @@ fn needs_a_pass(input: &TriageInput<'_>) -> bool {
     }
     match row.phase {
         Phase::Pending | Phase::Provisioning | Phase::Enrolling | Phase::Ready => {
-            on_the_way_up(input)
+            converging_needs_a_pass(input)
         }
         Phase::Failed => row.on_failure == OnFailure::Rollback,
-        // Composed objects show only in a direct read. While the composite resource is being deleted, a pass could
-        // only wait.
+        // While the composite resource is being deleted, a pass could only wait.
         Phase::Deprovisioning => {
             let leaving = matches!(cached, CachedXr::Present { status, .. } if status.deleting);
             !(leaving && row.token_closed && input.node != NodeObservation::Registered)
@@ -68,7 +66,7 @@ fn needs_a_pass(input: &TriageInput<'_>) -> bool {
     }
 }
 
-/// The ProviderConfig is missing although a provider needs it. Same rule as in a pass.
+/// The ProviderConfig is missing although a provider needs it. A pass has the same rule.
 fn misses_config(input: &TriageInput<'_>) -> bool {
     let TriageInput { row, cached, namespace_ready, .. } = input;
     let CachedXr::Present { status, config: ConfigPresence::Missing, .. } = cached else {
@@ -78,13 +76,13 @@ fn misses_config(input: &TriageInput<'_>) -> bool {
     needs_config(row.phase, Some(status), composed_left) && *namespace_ready
 }
 
-fn on_the_way_up(input: &TriageInput<'_>) -> bool {
+fn converging_needs_a_pass(input: &TriageInput<'_>) -> bool {
     let TriageInput { row, cached, node, desired, namespace_ready, .. } = input;
     let CachedXr::Present { version, status, armed, owned, references, .. } = cached else {
-        // Possibly absent. A Pending row whose namespace is not ready has nothing to do here.
+        // Possibly absent. A Pending row waits until its namespace is ready.
         return row.phase != Phase::Pending || *namespace_ready;
     };
-    // The cache does not show composed objects; only a teardown depends on them.
+    // The cache does not show composed objects, and only a teardown depends on them.
     let residue = true;
     let (action, phase) = next(&facts(Some(status), row.phase, *node, residue), row.phase);
     let references_recorded = row.references_digest == Some(*references);

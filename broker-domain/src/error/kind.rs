@@ -1,8 +1,8 @@
-//! What an error means to the caller.
+//! The category of an error, for callers of a service.
 
 use super::Error;
 
-/// What a service tells its own callers, whichever part of it failed.
+/// The category of an error, for callers of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -10,22 +10,22 @@ pub enum ErrorKind {
     Invalid,
     /// The resource does not exist, or lies outside of the caller's scope. HTTP 404.
     NotFound,
-    /// The request contradicts the present state, or what another request did. HTTP 409.
+    /// The request contradicts the current state or another request. HTTP 409.
     Conflict,
-    /// Store, cluster or another collaborator did not answer. The same request may succeed later. HTTP 503.
+    /// Store, cluster or another collaborator did not respond. A retry may succeed. HTTP 503.
     Unavailable,
-    /// A defect: of the broker, of its configuration, or of stored data. HTTP 500.
+    /// A defect of the broker, its configuration or stored data. HTTP 500.
     Internal,
 }
 
 impl ErrorKind {
-    /// The HTTP status that this kind stands for.
+    /// The HTTP status of this kind.
     ///
     /// ```
     /// use broker_domain::{Error, ErrorKind};
     ///
-    /// let refused = Error::invalid("resource_id", "is empty");
-    /// assert_eq!((refused.kind(), refused.kind().http_status()), (ErrorKind::Invalid, 422));
+    /// let error = Error::invalid("resource_id", "is empty");
+    /// assert_eq!((error.kind(), error.kind().http_status()), (ErrorKind::Invalid, 422));
     /// ```
     pub const fn http_status(self) -> u16 {
         match self {
@@ -39,8 +39,7 @@ impl ErrorKind {
 }
 
 impl Error {
-    /// What the error means as a refusal of a request. A stored row that breaks a rule refuses no request: an adapter
-    /// reports it as a failure of its port.
+    /// The category when a request caused the error. For a corrupt stored row, an adapter returns a port error instead.
     pub const fn kind(&self) -> ErrorKind {
         match self {
             Self::InvalidInput { .. }

@@ -13,7 +13,7 @@ use crate::{Action, ObservedXr, Phase};
 type Rule = (&'static str, fn(&ObservedXr) -> bool, Action, Phase);
 
 #[rustfmt::skip]
-const UP: &[Rule] = &[
+const CONVERGE_RULES: &[Rule] = &[
     ("a terminal failure takes precedence", |facts| facts.terminal_failure, Noop, Failed),
     ("a missing composite resource is applied, even if composed objects remain", |facts| !facts.xr_exists, Apply, Pending),
     ("manifests stay applied until Crossplane reports Ready", |facts| !facts.crossplane_ready, Apply, Provisioning),
@@ -21,7 +21,7 @@ const UP: &[Rule] = &[
     ("everything is up; intermediate phases are skipped", |_| true, Noop, Ready),
 ];
 #[rustfmt::skip]
-const DOWN: &[Rule] = &[
+const TEARDOWN_RULES: &[Rule] = &[
     ("the Node is deregistered first, even if the substrate is gone", |facts| facts.node == Registered, DeregisterNode, Deregistering),
     ("deletion is requested until everything is gone, even if all is healthy", |facts| facts.xr_exists || facts.residue, DeleteSubstrate, Deprovisioning),
     ("nothing is left", |_| true, Noop, Deleted),
@@ -41,19 +41,24 @@ fn for_every_cell(check: impl Fn(ObservedXr, Phase, Action, Phase)) {
 fn every_cell_matches_the_rule_table() {
     for_every_cell(|facts, current, action, phase| {
         let rules: &[Rule] = match current {
-            Pending | Provisioning | Enrolling | Ready => UP,
+            Pending | Provisioning | Enrolling | Ready => CONVERGE_RULES,
             Failed => &[("Failed is a sink", |_| true, Noop, Failed)],
-            Deregistering | Deprovisioning => DOWN,
+            Deregistering | Deprovisioning => TEARDOWN_RULES,
             Deleted => &[("Deleted is a sink", |_| true, Noop, Deleted)],
         };
-        let (why, _, due, to) = rules.iter().find(|(_, matches, ..)| matches(&facts)).unwrap();
-        assert_eq!((action, phase), (*due, *to), "{why}: {current} with {facts:?}");
+        let (reason, _, expected_action, expected_phase) =
+            rules.iter().find(|(_, matches, ..)| matches(&facts)).unwrap();
+        assert_eq!(
+            (action, phase),
+            (*expected_action, *expected_phase),
+            "{reason}: {current} with {facts:?}"
+        );
     });
 }
 
 /// Invariant: a sink never changes (S1).
 #[test]
-fn sinks_stay() {
+fn failed_and_deleted_never_change() {
     for_every_cell(|_, current, action, phase| {
         if matches!(current, Failed | Deleted) {
             assert_eq!((action, phase), (Noop, current));

@@ -63,17 +63,17 @@ impl ProvisionedResource {
 
     /// Each event was committed with a change, and each phase implies a minimum number of events.
     fn check_events(&self) -> Result<(), Error> {
-        let fewest = match self.phase {
+        let min = match self.phase {
             Phase::Pending | Phase::Provisioning | Phase::Enrolling => 1,
             Phase::Ready | Phase::Failed | Phase::Deregistering | Phase::Deprovisioning => 2,
             Phase::Deleted => 3,
         };
-        let most = self.version.get();
-        if self.event_sequence < fewest || self.event_sequence > most {
+        let max = self.version.get();
+        if self.event_sequence < min || self.event_sequence > max {
             return Err(Error::invalid(
                 "event_sequence",
                 format!(
-                    "is {} in {} at version {most}; use {fewest} to {most}",
+                    "is {} in {} at version {max}; use {min} to {max}",
                     self.event_sequence, self.phase
                 ),
             ));
@@ -198,7 +198,7 @@ impl ProvisionedResource {
         Ok(())
     }
 
-    /// The resource as a store keeps it.
+    /// The resource as a stored row.
     ///
     /// ```
     #[doc = include_str!("example.md")]
@@ -306,7 +306,7 @@ impl TryFrom<Snapshot> for ProvisionedResource {
             parameters,
             mesh_role: MeshRole::try_from(mesh_role.as_str())?,
             on_failure: OnFailure::try_from(on_failure.as_str())?,
-            failure: failure(failure_step, failure_reason)?,
+            failure: parse_failure(failure_step, failure_reason)?,
             token_ordinal: TokenOrdinal::new(token_ordinal)?,
             token_closed,
             substrate,
@@ -334,7 +334,7 @@ fn check_xr_name(id: ProvisionedResourceId, xr_name: &str) -> Result<(), Error> 
     Ok(())
 }
 
-fn failure(step: Option<String>, reason: Option<String>) -> Result<Option<Failure>, Error> {
+fn parse_failure(step: Option<String>, reason: Option<String>) -> Result<Option<Failure>, Error> {
     match (step, reason) {
         (Some(step), Some(reason)) => {
             Failure::new(Phase::try_from(step.as_str())?, FailureReason::try_from(reason)?)

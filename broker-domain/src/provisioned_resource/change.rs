@@ -19,10 +19,10 @@ use crate::version::Version;
 ///
 /// ```
 #[doc = include_str!("example.md")]
-/// let leaving: Change = pending.request_deletion(stamp).unwrap();
-/// assert_eq!(leaving.previous_phase(), Some(Phase::Pending));
-/// assert_eq!(leaving.expected_version(), pending.version());
-/// assert_eq!(leaving.into_resource().phase(), Phase::Deregistering);
+/// let deletion: Change = pending.request_deletion(stamp).unwrap();
+/// assert_eq!(deletion.previous_phase(), Some(Phase::Pending));
+/// assert_eq!(deletion.expected_version(), pending.version());
+/// assert_eq!(deletion.into_resource().phase(), Phase::Deregistering);
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -50,13 +50,13 @@ impl Change {
     ///
     /// ```
     #[doc = include_str!("example.md")]
-    /// let here = ClusterId::new("uid-1")?;
+    /// let cluster = ClusterId::new("uid-1")?;
     /// let parameters = Parameters::default();
     /// let declared = ProvisionedResource::new(id, &declaration, MeshRole::Node, parameters, stamp)?;
-    /// assert_eq!(declared.on_cluster(here.clone()).resource().substrate().cluster(), Some(&here));
+    /// assert_eq!(declared.on_cluster(cluster.clone()).resource().substrate().cluster(), Some(&cluster));
     ///
-    /// let leaving = pending.request_deletion(stamp).unwrap().on_cluster(here);
-    /// assert_eq!(leaving.resource().substrate().cluster(), None);
+    /// let deletion = pending.request_deletion(stamp).unwrap().on_cluster(cluster);
+    /// assert_eq!(deletion.resource().substrate().cluster(), None);
     /// # Ok::<(), Error>(())
     /// ```
     pub fn on_cluster(mut self, cluster: ClusterId) -> Self {
@@ -91,7 +91,7 @@ impl Change {
         self.resource
     }
 
-    fn checked(self) -> Result<Self, Error> {
+    fn validated(self) -> Result<Self, Error> {
         Ok(Self { resource: self.resource.build()?, ..self })
     }
 }
@@ -105,35 +105,35 @@ impl ProvisionedResource {
         }
     }
 
-    fn changed_quietly(&self, at: OffsetDateTime, change: impl FnOnce(&mut Self)) -> Change {
+    fn change_without_event(&self, at: OffsetDateTime, change: impl FnOnce(&mut Self)) -> Change {
         let mut resource = self.clone();
         change(&mut resource);
-        resource.updated_at = self.not_before(at);
+        resource.updated_at = self.monotonic(at);
         resource.version = self.version.next();
         Change { resource, event: None, previous: Some(self.phase), expected: self.version }
     }
 
-    /// Applies a change of phase, with its event if any.
-    fn changed(
+    /// Applies a change, with its event if any.
+    fn change(
         &self,
         stamp: Stamp,
         detail: Option<EventDetail>,
         change: impl FnOnce(&mut Self, OffsetDateTime),
     ) -> Change {
-        let at = self.not_before(stamp.at);
-        let mut changed = self.changed_quietly(at, |resource| change(resource, at));
+        let at = self.monotonic(stamp.at);
+        let mut decided = self.change_without_event(at, |resource| change(resource, at));
         if let Some(detail) = detail {
-            changed.resource.event_sequence += 1;
-            changed.event = Some(Event::of(&changed.resource, stamp, detail));
+            decided.resource.event_sequence += 1;
+            decided.event = Some(Event::of(&decided.resource, stamp, detail));
         }
-        changed
+        decided
     }
 
     /// Keeps time monotonic although the clocks of replicas differ.
     ///
     /// `updated_at` may come from the store's clock, which may lag behind the clock that stamped the last
     /// event. `phase_entered_at` holds the latter.
-    fn not_before(&self, at: OffsetDateTime) -> OffsetDateTime {
+    fn monotonic(&self, at: OffsetDateTime) -> OffsetDateTime {
         at.max(self.updated_at).max(self.phase_entered_at)
     }
 }

@@ -1,7 +1,7 @@
 //! The compact form of one composite resource in the cache.
 //!
-//! An embedder may have tens of thousands of resources, and a sweep only asks whether each has changed. Digests stay
-//! arrays, ids stay numbers, and the object itself is dropped on arrival.
+//! An embedder may have tens of thousands of resources, and a sweep only needs to know whether each has changed. The
+//! cache stores digests as arrays and ids as numbers, and drops the object itself.
 
 use broker_domain::{ProjectId, ProvisionedResourceId, ReferencesDigest, XrName};
 use broker_ports::{
@@ -31,7 +31,7 @@ impl Key {
         Self { resource: resource.as_uuid(), project }
     }
 
-    pub(super) fn of_config(target: &XrTarget, scope: ProviderConfigScope) -> Self {
+    pub(super) fn for_config(target: &XrTarget, scope: ProviderConfigScope) -> Self {
         let project = match scope {
             ProviderConfigScope::Namespaced => target.project.as_uuid(),
             ProviderConfigScope::Cluster => Uuid::nil(),
@@ -40,15 +40,16 @@ impl Key {
     }
 
     /// The key of an object. `None` if its name or namespace does not follow the broker's scheme.
-    pub(super) fn of(object: &Value) -> Option<Self> {
+    pub(super) fn from_object(object: &Value) -> Option<Self> {
         let metadata = object.get("metadata")?;
         let resource = XrName::id_of(metadata.get("name")?.as_str()?)?.as_uuid();
         let project = match metadata.get("namespace").and_then(Value::as_str) {
             None => Uuid::nil(),
-            Some(within) => {
-                let project: ProjectId = within.strip_prefix(NAMESPACE_PREFIX)?.parse().ok()?;
+            Some(namespace_name) => {
+                let project: ProjectId =
+                    namespace_name.strip_prefix(NAMESPACE_PREFIX)?.parse().ok()?;
                 // One spelling per Project: an upper-case id would be another namespace.
-                (namespace(project).as_str() == within).then_some(project.as_uuid())?
+                (namespace(project).as_str() == namespace_name).then_some(project.as_uuid())?
             }
         };
         Some(Self { resource, project })
@@ -59,15 +60,15 @@ impl Key {
     }
 
     /// The name, and the namespace of a namespaced object.
-    pub(super) fn place(self) -> Option<(XrName, Option<NamespaceName>)> {
+    pub(super) fn name_and_namespace(self) -> Option<(XrName, Option<NamespaceName>)> {
         Some((self.resource()?.xr_name(), ProjectId::new(self.project).ok().map(namespace)))
     }
 }
 
 /// A [`CachedXr::Present`] without its strings.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    version: Version,
+pub(super) struct XrEntry {
+    version: CompactVersion,
     generation: i64,
     ready_generation: Option<i64>,
     /// Set only for a resource that can never become ready.
@@ -82,16 +83,16 @@ pub(super) struct Entry {
     spec: SpecState,
 }
 
-impl Entry {
+impl XrEntry {
     /// `None` for an object without a uid or version, which no API server sends.
-    pub(super) fn of(object: &Value, scope: XrdScope) -> Option<Self> {
+    pub(super) fn from_object(object: &Value, scope: XrdScope) -> Option<Self> {
         let Ok(CachedXr::Present { version, status, armed, owned, references, spec, .. }) =
             CachedXr::of(object, scope)
         else {
             return None;
         };
         Some(Self {
-            version: Version::of(version),
+            version: CompactVersion::new(version),
             generation: status.generation,
             ready_generation: status.ready_generation,
             provisioning_failed: status.provisioning_failed.map(String::into_boxed_str),
@@ -106,7 +107,7 @@ impl Entry {
         })
     }
 
-    pub(super) const fn version(&self) -> &Version {
+    pub(super) const fn version(&self) -> &CompactVersion {
         &self.version
     }
 
@@ -114,7 +115,7 @@ impl Entry {
         self.deleting
     }
 
-    pub(super) fn show(&self) -> CachedXr {
+    pub(super) fn to_cached_xr(&self) -> CachedXr {
         let mut status = XrStatus::new(self.generation);
         status.deleting = self.deleting;
         status.ready = self.ready;
@@ -122,8 +123,8 @@ impl Entry {
         status.sync_failed = self.sync_failed;
         status.ready_generation = self.ready_generation;
         status.provisioning_failed = self.provisioning_failed.as_deref().map(str::to_owned);
-        CachedXr::seen(
-            self.version.show(),
+        CachedXr::present(
+            self.version.to_object_version(),
             status,
             self.armed,
             Digest::new(self.owned),
@@ -133,29 +134,33 @@ impl Entry {
     }
 }
 
-/// Uid and resource version as two numbers, the form that every known API server uses. Kubernetes promises only
-/// opaque text, so any other form is kept as text.
+/// Uid and resource version as two numbers, which every known API server sends. Kubernetes promises only opaque text,
+/// so any other form is stored as text.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Version {
+pub(super) enum CompactVersion {
     Numbers { uid: Uuid, resource_version: u64 },
     Text(Box<ObjectVersion>),
 }
 
-impl Version {
-    pub(super) fn of(version: ObjectVersion) -> Self {
+impl CompactVersion {
+    pub(super) fn new(version: ObjectVersion) -> Self {
         let uid = Uuid::try_parse(&version.uid).ok();
         let number = version.resource_version.parse().ok();
         match (uid, number) {
             (Some(uid), Some(resource_version)) => {
                 let numbers = Self::Numbers { uid, resource_version };
-                // The version may be sent as a precondition later, so it must round-trip exactly.
-                if numbers.show() == version { numbers } else { Self::Text(Box::new(version)) }
+                // The version may later be sent as a precondition, so the text must round-trip exactly.
+                if numbers.to_object_version() == version {
+                    numbers
+                } else {
+                    Self::Text(Box::new(version))
+                }
             }
             (None, _) | (_, None) => Self::Text(Box::new(version)),
         }
     }
 
-    pub(super) fn show(&self) -> ObjectVersion {
+    pub(super) fn to_object_version(&self) -> ObjectVersion {
         match self {
             Self::Numbers { uid, resource_version } => {
                 ObjectVersion::new(uid.to_string(), resource_version.to_string())
@@ -197,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn entry_round_trips_the_observation() {
+    fn entry_round_trips_the_cached_view() {
         let rows = [
             ("numbers", "7f3f1d0e-1c4b-4b1a-9d53-2f6f0f0f9a11", "812"),
             ("a uid in capitals", "7F3F1D0E-1C4B-4B1A-9D53-2F6F0F0F9A11", "812"),
@@ -207,8 +212,12 @@ mod tests {
         for (why, uid, version) in rows {
             let object = object(uid, version);
             for scope in XrdScope::ALL {
-                let entry = Entry::of(&object, scope).unwrap();
-                assert_eq!(entry.show(), CachedXr::of(&object, scope).unwrap(), "{why}, {scope}");
+                let entry = XrEntry::from_object(&object, scope).unwrap();
+                assert_eq!(
+                    entry.to_cached_xr(),
+                    CachedXr::of(&object, scope).unwrap(),
+                    "{why}, {scope}"
+                );
             }
         }
     }
@@ -216,33 +225,37 @@ mod tests {
     #[test]
     fn entry_fits_the_size_budget() {
         // Together with its key, the pointer and the sparsest hash map: below 256 bytes.
-        assert!(size_of::<Entry>() <= 160, "{} bytes", size_of::<Entry>());
+        assert!(size_of::<XrEntry>() <= 160, "{} bytes", size_of::<XrEntry>());
         assert_eq!(size_of::<Key>(), 32);
     }
 
     #[test]
-    fn only_broker_names_have_a_key() {
+    fn object_with_a_foreign_name_has_no_key() {
         let (resource, project) = (RESOURCE.parse().unwrap(), PROJECT.parse().unwrap());
-        let key = |name: &str, within: Option<&str>| {
-            Key::of(&json!({"metadata": {"name": name, "namespace": within}}))
+        let key = |name: &str, namespace: Option<&str>| {
+            Key::from_object(&json!({"metadata": {"name": name, "namespace": namespace}}))
         };
-        let (name, home) = (format!("pr-{RESOURCE}"), format!("{NAMESPACE_PREFIX}{PROJECT}"));
+        let (name, project_namespace) =
+            (format!("pr-{RESOURCE}"), format!("{NAMESPACE_PREFIX}{PROJECT}"));
         let namespaced = Key::new(resource, project, XrdScope::Namespaced);
-        assert_eq!(key(&name, Some(&home)), Some(namespaced));
+        assert_eq!(key(&name, Some(&project_namespace)), Some(namespaced));
         assert_eq!(key(&name, None), Some(Key::new(resource, project, XrdScope::Cluster)));
         assert_eq!(namespaced.resource(), Some(resource));
-        for (why, name, within) in [
-            ("a composed object", format!("{name}-x7f"), home.clone()),
-            ("another namespace", name.clone(), "kube-system".to_owned()),
-            ("another spelling", name.clone(), home.to_uppercase()),
+        for (why, name, namespace) in [
+            ("a composed object", format!("{name}-x7f"), project_namespace.clone()),
+            ("a foreign namespace", name.clone(), "kube-system".to_owned()),
+            ("an upper-case Project id", name.clone(), project_namespace.to_uppercase()),
             ("a Project without an id", name.clone(), NAMESPACE_PREFIX.to_owned()),
         ] {
-            assert_eq!(key(&name, Some(&within)), None, "{why}");
+            assert_eq!(key(&name, Some(&namespace)), None, "{why}");
         }
     }
 
     #[test]
-    fn object_without_a_version_is_dropped() {
-        assert!(Entry::of(&json!({"metadata": {"uid": "u"}}), XrdScope::Namespaced).is_none());
+    fn object_without_a_version_has_no_entry() {
+        assert!(
+            XrEntry::from_object(&json!({"metadata": {"uid": "u"}}), XrdScope::Namespaced)
+                .is_none()
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Follows one kind: list, then watch, until the kind is dropped.
+//! Follows one kind: list, then watch, until the kind is untracked.
 //!
 //! ```text
 //!                    ┌── failed: wait ──┐
@@ -14,14 +14,14 @@
 //! ```
 //!
 //! A watch resumes from its version only if it ended at the requested timeout: the API server was running then, so
-//! its store is the one that the version belongs to. After every other end the follower lists the kind. The API
+//! the version belongs to its store. After every other end the follower lists the kind. The API
 //! server may run on a restored store, where versions are lower or are reused for other changes. A list detects that;
 //! a version cannot (decision 39).
 //!
 //! The follower reads the cluster identity before each list and each watch. The identity is valid while the kind is
-//! warm, so a caller needs no request for it.
+//! warm, so a caller can use it without a request.
 //!
-//! A waiting follower blocks no caller: its kind is cold, and observations use paged lists.
+//! While the follower waits, its kind is cold, and observations use paged lists.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
@@ -30,47 +30,48 @@ use kube::Client;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use super::index::{Listing, WentBack};
+use super::index::{Listing, VersionWentBack};
 use super::options::CacheOptions;
 use super::page;
-use super::requests::{self, Interrupted};
-use super::tracked::Tracked;
-use crate::hints::Broadcast;
+use super::requests::{self, FollowError};
+use super::tracked::TrackedKind;
+use crate::hints::HintBroadcast;
 
 /// Follows a kind until the future is dropped.
 pub(super) async fn follow(
     client: &Client,
-    tracked: &Tracked,
+    tracked: &TrackedKind,
     options: &CacheOptions,
-    (hints, pages): (&Broadcast, &Semaphore),
+    (hints, pages): (&HintBroadcast, &Semaphore),
 ) {
     let mut backoff = Backoff::new(options);
     loop {
-        let Err(interrupted) = step(client, tracked, options, (hints, pages), &mut backoff).await
+        let Err(error) =
+            list_or_watch(client, tracked, options, (hints, pages), &mut backoff).await
         else {
             continue;
         };
-        tracked.expire();
-        let wait = backoff.next(retry_after(&interrupted));
+        tracked.watch_lost();
+        let wait = backoff.next(retry_after(&error));
         // Warns once per outage. An expired version is normal operation.
-        if backoff.is_first() && !matches!(interrupted, Interrupted::Expired) {
-            tracing::warn!(kind = tracked.path(), ?wait, error = %interrupted, "watch interrupted");
+        if backoff.is_first() && !matches!(error, FollowError::Expired) {
+            tracing::warn!(kind = tracked.path(), ?wait, %error, "watch interrupted");
         } else {
-            tracing::debug!(kind = tracked.path(), ?wait, error = %interrupted, "watch interrupted");
+            tracing::debug!(kind = tracked.path(), ?wait, %error, "watch interrupted");
         }
         tokio::time::sleep(wait).await;
     }
 }
 
 /// One list, or one watch from start to end.
-async fn step(
+async fn list_or_watch(
     client: &Client,
-    tracked: &Tracked,
+    tracked: &TrackedKind,
     options: &CacheOptions,
-    (hints, pages): (&Broadcast, &Semaphore),
+    (hints, pages): (&HintBroadcast, &Semaphore),
     backoff: &mut Backoff,
-) -> Result<(), Interrupted> {
-    tracked.begin_on(requests::identity(client, options).await?);
+) -> Result<(), FollowError> {
+    tracked.start_on_cluster(requests::identity(client, options).await?);
     match tracked.version() {
         None => list(client, tracked, options, (hints, pages)).await,
         Some(version) => watch(client, tracked, &version, options, hints, backoff).await,
@@ -83,21 +84,21 @@ async fn step(
 /// with half as many objects. Later pages keep that size.
 async fn list(
     client: &Client,
-    tracked: &Tracked,
+    tracked: &TrackedKind,
     options: &CacheOptions,
-    (hints, pages): (&Broadcast, &Semaphore),
-) -> Result<(), Interrupted> {
-    tracked.begin_list();
-    let source = tracked.source();
+    (hints, pages): (&HintBroadcast, &Semaphore),
+) -> Result<(), FollowError> {
+    tracked.start_list();
+    let endpoint = tracked.endpoint();
     let mut listing = Listing::default();
     let (mut after, mut size) = (None, options.page_size);
     loop {
         // The semaphore is never closed. The permit is held until the page text is dropped.
-        let _one_of_few = pages.acquire().await;
-        let text = requests::list(client, source, (after.as_deref(), size), options).await?;
+        let _page_permit = pages.acquire().await;
+        let text = requests::list(client, endpoint, (after.as_deref(), size), options).await?;
         let Some(text) = text else {
             if size <= 1 {
-                return Err(Interrupted::Unreadable(None));
+                return Err(FollowError::Unreadable(None));
             }
             size /= 2;
             tracing::debug!(
@@ -107,11 +108,11 @@ async fn list(
             );
             continue;
         };
-        let page = page::read(&text, |object| listing.add(object, source.keep));
-        let page = page.map_err(|error| Interrupted::Unreadable(Some(error)))?;
+        let page = page::read_page(&text, |object| listing.add(object, endpoint.mode));
+        let page = page.map_err(|error| FollowError::Unreadable(Some(error)))?;
         after = page.next.filter(|next| !next.is_empty());
         if after.is_none() {
-            for resource in tracked.take(listing, page.resource_version) {
+            for resource in tracked.replace(listing, page.resource_version) {
                 hints.send(resource);
             }
             return Ok(());
@@ -122,27 +123,28 @@ async fn list(
 /// Watches until the server ends the watch, the watch fails, or the last list is older than `relist_after`.
 async fn watch(
     client: &Client,
-    tracked: &Tracked,
+    tracked: &TrackedKind,
     version: &str,
     options: &CacheOptions,
-    hints: &Broadcast,
+    hints: &HintBroadcast,
     backoff: &mut Backoff,
-) -> Result<(), Interrupted> {
-    let began = Instant::now();
-    let mut watch = requests::watch(client, tracked.source(), version, options).await?;
+) -> Result<(), FollowError> {
+    let started = Instant::now();
+    let mut watch = requests::watch(client, tracked.endpoint(), version, options).await?;
     tracked.watch_started();
-    let until = tracked.trusted_until(options.relist_after).unwrap_or_else(Instant::now);
+    let relist_at = tracked.relist_at(options.relist_after).unwrap_or_else(Instant::now);
     let mut idle = true;
     loop {
-        let Ok(line) = timeout_at(until, watch.next()).await else {
-            tracked.mark_stale();
+        let Ok(line) = timeout_at(relist_at, watch.next()).await else {
+            tracked.require_relist();
             return Ok(());
         };
         let Some(line) = line? else { break };
-        let changed = tracked.apply(line.event()?).map_err(|WentBack| Interrupted::WentBack)?;
-        // A watch that delivers after the longest wait works, so the back-off resets. A watch that keeps ending
-        // sooner must not cost a list each time without a wait.
-        if began.elapsed() >= options.longest_wait {
+        let changed =
+            tracked.apply(line.event()?).map_err(|VersionWentBack| FollowError::VersionWentBack)?;
+        // A watch that still delivers after the longest wait is healthy, so the back-off resets. A watch that
+        // repeatedly ends sooner keeps its back-off, because each end costs a list.
+        if started.elapsed() >= options.longest_wait {
             backoff.reset();
         }
         idle = false;
@@ -150,27 +152,27 @@ async fn watch(
             hints.send(resource);
         }
     }
-    // The server counts from the arrival of the request, which is later than `began`. A regular end therefore never
+    // The server counts from the arrival of the request, which is later than `started`. A regular end therefore never
     // counts as early.
-    let early = began.elapsed() < options.watch_length();
-    if early {
+    let ended_early = started.elapsed() < options.watch_length();
+    if ended_early {
         tracing::debug!(kind = tracked.path(), "the watch ended early");
-        tracked.expire();
+        tracked.watch_lost();
     }
-    if early || idle {
+    if ended_early || idle {
         tokio::time::sleep(backoff.next(None)).await;
     }
     Ok(())
 }
 
-const fn retry_after(interrupted: &Interrupted) -> Option<Duration> {
-    match interrupted {
-        Interrupted::Refused { retry_after, .. } => *retry_after,
-        Interrupted::Expired
-        | Interrupted::WentBack
-        | Interrupted::Silent(_)
-        | Interrupted::Broken(_)
-        | Interrupted::Unreadable(_) => None,
+const fn retry_after(error: &FollowError) -> Option<Duration> {
+    match error {
+        FollowError::Refused { retry_after, .. } => *retry_after,
+        FollowError::Expired
+        | FollowError::VersionWentBack
+        | FollowError::Silent(_)
+        | FollowError::Broken(_)
+        | FollowError::Unreadable(_) => None,
     }
 }
 
@@ -189,13 +191,13 @@ impl Backoff {
     }
 
     /// The next wait: between half and all of the current back-off, and at least the server's Retry-After.
-    fn next(&mut self, asked: Option<Duration>) -> Duration {
-        let whole = self.first.saturating_mul(1 << self.failures.min(20)).min(self.longest);
+    fn next(&mut self, retry_after: Option<Duration>) -> Duration {
+        let backoff = self.first.saturating_mul(1 << self.failures.min(20)).min(self.longest);
         self.failures = self.failures.saturating_add(1);
         // Needs no reproducible seed: it only spreads the load on the server.
         let thousandths = 500 + self.jitter.hash_one(self.failures) % 501;
-        let wait = whole / 1000 * u32::try_from(thousandths).unwrap_or(1000);
-        asked.map_or(wait, |asked| asked.max(wait))
+        let wait = backoff / 1000 * u32::try_from(thousandths).unwrap_or(1000);
+        retry_after.map_or(wait, |requested| requested.max(wait))
     }
 
     const fn is_first(&self) -> bool {

@@ -1,8 +1,8 @@
 //! The objects of one kind, after a list and the events that follow it. Synchronous: no I/O and no waiting.
 //!
-//! Invariant: no event takes the index back. Every list and every event carries the version of the store that it
-//! describes. An event at the version of the index is a duplicate and is dropped. An older event belongs to another
-//! history: the index refuses it ([`WentBack`]), and only a list can restore the view.
+//! Invariant: the version of the index never decreases. Every list and every event carries the version of the store
+//! that it describes. An event at the version of the index is a duplicate and is dropped. An older event belongs to
+//! another history of the store: the index refuses it ([`VersionWentBack`]), and only a list can restore the view.
 
 use std::cmp::Ordering;
 
@@ -11,12 +11,12 @@ use broker_ports::{CachedXr, OwnedObject, ResourceIds};
 use serde_json::Value;
 
 use super::entry::Key;
-use super::kept::{Keep, Kept};
+use super::store::{ObjectStore, StoreMode};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event<'a> {
     Applied(&'a Value),
-    /// An object was deleted, or lost the selected label.
+    /// An object was deleted or lost the selected label.
     Deleted(&'a Value),
     /// The store reached this version without a change of the kind.
     Bookmark(&'a Value),
@@ -25,25 +25,25 @@ pub(super) enum Event<'a> {
 /// An event is older than the index: the store was restored, or the sender is not an API server. An API server sends
 /// the versions of a watch in ascending order, all above the start version.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct WentBack;
+pub(super) struct VersionWentBack;
 
 #[derive(Debug)]
 pub(super) struct Index {
-    keep: Keep,
-    kept: Kept,
+    mode: StoreMode,
+    store: ObjectStore,
     /// The store version of the index, from which the next watch starts.
     version: Option<String>,
-    listed: bool,
+    has_list: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    kept: Kept,
+    store: ObjectStore,
 }
 
 impl Index {
-    pub(super) fn new(keep: Keep) -> Self {
-        Self { keep, kept: Kept::default(), version: None, listed: false }
+    pub(super) fn new(mode: StoreMode) -> Self {
+        Self { mode, store: ObjectStore::default(), version: None, has_list: false }
     }
 
     /// The start version of the next watch. `None` before the first list and after the version has expired.
@@ -51,38 +51,42 @@ impl Index {
         self.version.as_deref()
     }
 
-    /// Drops the version, so that the next step is a list. Keeps the objects, so that the list can detect changes.
+    /// Drops the version, so that the follower lists next. Keeps the objects, so that the list can detect changes.
     pub(super) fn expire(&mut self) {
         self.version = None;
     }
 
     pub(super) fn get(&self, key: &Key) -> CachedXr {
-        self.kept.get(key)
+        self.store.get(key)
     }
 
-    pub(super) fn has_name(&self, key: &Key) -> bool {
-        self.kept.has_name(key)
+    pub(super) fn has_identity(&self, key: &Key) -> bool {
+        self.store.has_identity(key)
     }
 
     /// Every object, reported under this API version and kind. Skips the objects of the resources in `except`.
-    pub(super) fn owned(&self, names: (&str, &str), except: &ResourceIds) -> Vec<OwnedObject> {
-        self.kept.owned(self.keep, names, except)
+    pub(super) fn owned(&self, kind_name: (&str, &str), except: &ResourceIds) -> Vec<OwnedObject> {
+        self.store.owned(self.mode, kind_name, except)
     }
 
     #[cfg(test)]
     fn len(&self) -> usize {
-        self.kept.len()
+        self.store.len()
     }
 
     /// Applies a complete list at `version` of the store and returns the resources that changed. The first list
     /// reports no change: a started broker sweeps anyway.
-    pub(super) fn take(&mut self, listing: Listing, version: String) -> Vec<ProvisionedResourceId> {
-        let Listing { mut kept } = listing;
-        kept.shrink();
-        let changed = if self.listed { self.kept.changed(&kept) } else { Vec::new() };
-        self.kept = kept;
+    pub(super) fn replace(
+        &mut self,
+        listing: Listing,
+        version: String,
+    ) -> Vec<ProvisionedResourceId> {
+        let Listing { mut store } = listing;
+        store.shrink();
+        let changed = if self.has_list { self.store.changed(&store) } else { Vec::new() };
+        self.store = store;
         self.version = Some(version);
-        self.listed = true;
+        self.has_list = true;
         changed
     }
 
@@ -90,28 +94,28 @@ impl Index {
     pub(super) fn apply(
         &mut self,
         event: Event<'_>,
-    ) -> Result<Option<ProvisionedResourceId>, WentBack> {
+    ) -> Result<Option<ProvisionedResourceId>, VersionWentBack> {
         let (Event::Applied(object) | Event::Deleted(object) | Event::Bookmark(object)) = event;
-        let version = object.get("metadata").and_then(|it| it.get("resourceVersion"));
+        let version = object.get("metadata").and_then(|metadata| metadata.get("resourceVersion"));
         let Some(version) = version.and_then(Value::as_str) else { return Ok(None) };
         if !self.advance(version)? {
             return Ok(None);
         }
         Ok(match event {
-            Event::Applied(_) => self.kept.insert(object, self.keep),
-            Event::Deleted(_) => self.kept.remove(object),
+            Event::Applied(_) => self.store.insert(object, self.mode),
+            Event::Deleted(_) => self.store.remove(object),
             Event::Bookmark(_) => None,
         })
     }
 
-    /// Advances to a version; false if the index is already there. Non-numeric versions cannot be compared, so their
-    /// order of arrival counts.
-    fn advance(&mut self, version: &str) -> Result<bool, WentBack> {
+    /// Advances to a version; false if the index has that version already. Non-numeric versions cannot be compared, so
+    /// their order of arrival counts.
+    fn advance(&mut self, version: &str) -> Result<bool, VersionWentBack> {
         let number = |text: &str| text.parse::<u64>().ok();
-        let now = self.version.as_deref().and_then(number);
-        if let (Some(now), Some(then)) = (now, number(version)) {
-            match then.cmp(&now) {
-                Ordering::Less => return Err(WentBack),
+        let current = self.version.as_deref().and_then(number);
+        if let (Some(current), Some(new)) = (current, number(version)) {
+            match new.cmp(&current) {
+                Ordering::Less => return Err(VersionWentBack),
                 Ordering::Equal => return Ok(false),
                 Ordering::Greater => {}
             }
@@ -122,8 +126,8 @@ impl Index {
 }
 
 impl Listing {
-    pub(super) fn add(&mut self, object: &Value, keep: Keep) {
-        self.kept.insert(object, keep);
+    pub(super) fn add(&mut self, object: &Value, mode: StoreMode) {
+        self.store.insert(object, mode);
     }
 }
 

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use broker_ports::ConfigError;
 
-/// The least time of what would repeat without a pause if it were zero.
+/// Lower bound of a time whose action would repeat without a pause at zero.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A longer time would switch off what it bounds.
+/// Upper bound: a longer time would disable the limit.
 const DAY: Duration = Duration::from_hours(24);
 
 /// How the cache lists and watches.
@@ -19,8 +19,8 @@ pub struct CacheOptions {
     /// Maximum size of a list page, in bytes of text. The cache requests a larger page again with fewer objects. At
     /// most four pages are in memory at once, over all kinds. Default: 16 MiB.
     pub page_bytes: usize,
-    /// Requested length of a watch, in whole seconds. A watch that ends then is resumed without a list. A proxy that
-    /// closes connections earlier costs one list per close. Default: 290 s. Allowed: 1 s to 1 day.
+    /// Requested length of a watch, in whole seconds. The cache resumes a watch that ends at this time without a list.
+    /// A proxy that closes connections earlier costs one list per close. Default: 290 s. Allowed: 1 s to 1 day.
     pub watch_timeout: Duration,
     /// Longest silence of a live watch. An API server sends a bookmark about once a minute; a shorter value closes
     /// healthy watches. Default: 90 s. Allowed: 1 s to 1 day.
@@ -31,8 +31,8 @@ pub struct CacheOptions {
     pub relist_after: Duration,
     /// Timeout of one list page, and of the start of a watch. Default: 30 s. Allowed: up to 1 day.
     pub request_timeout: Duration,
-    /// First wait after a failure. Each wait is about twice the one before, with jitter. Default: 200 ms. Allowed: 10 ms
-    /// to `longest_wait`.
+    /// First wait after a failure. Each wait is about twice the one before, with jitter. Default: 200 ms. Allowed: 10
+    /// ms to `longest_wait`.
     pub first_wait: Duration,
     /// Longest wait after a failure. Default: 30 s. Allowed: up to 1 h.
     pub longest_wait: Duration,
@@ -58,31 +58,31 @@ impl Default for CacheOptions {
 }
 
 impl CacheOptions {
-    /// Whether the cache can work with it. An error names the field with the prefix `cache.`.
+    /// Checks every field. An error names the field with the prefix `cache.`.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] for the first field that cannot work.
+    /// [`ConfigError`] for the first invalid field.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        // The API server reads zero as "no limit".
+        // The API server treats zero as "no limit".
         if self.page_size == 0 {
             return Err(ConfigError::new("cache.page_size", 0, "give at least 1"));
         }
         if self.page_bytes == 0 {
             return Err(ConfigError::new("cache.page_bytes", 0, "give at least 1"));
         }
-        for (field, time, allowed) in [
+        for (field, time, range) in [
             ("cache.watch_timeout", self.watch_timeout, SECOND..=DAY),
             ("cache.silence", self.silence, SECOND..=DAY),
             ("cache.relist_after", self.relist_after, SECOND..=DAY),
             ("cache.request_timeout", self.request_timeout, Duration::from_nanos(1)..=DAY),
             ("cache.unused_after", self.unused_after, SECOND..=Duration::MAX),
         ] {
-            ConfigError::check_time(field, time, &allowed)?;
+            ConfigError::check_time(field, time, &range)?;
         }
-        let first = ("cache.first_wait", self.first_wait);
-        let longest = ("cache.longest_wait", self.longest_wait);
-        ConfigError::check_waits(first, longest, Duration::from_hours(1))
+        let first_wait = ("cache.first_wait", self.first_wait);
+        let longest_wait = ("cache.longest_wait", self.longest_wait);
+        ConfigError::check_waits(first_wait, longest_wait, Duration::from_hours(1))
     }
 
     /// The requested watch length: whole seconds, at least one.

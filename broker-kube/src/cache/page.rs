@@ -15,20 +15,20 @@ pub(super) struct PageMetadata {
     pub(super) next: Option<String>,
 }
 
-/// Passes each object of a page to `take`.
-pub(super) fn read(
+/// Passes each object of a page to `on_object`.
+pub(super) fn read_page(
     text: &[u8],
-    take: impl FnMut(&Value),
+    on_object: impl FnMut(&Value),
 ) -> Result<PageMetadata, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
-    let metadata = deserializer.deserialize_map(Page(take))?;
+    let metadata = deserializer.deserialize_map(PageVisitor(on_object))?;
     deserializer.end()?;
     Ok(metadata)
 }
 
-struct Page<F>(F);
+struct PageVisitor<F>(F);
 
-impl<'de, F: FnMut(&Value)> Visitor<'de> for Page<F> {
+impl<'de, F: FnMut(&Value)> Visitor<'de> for PageVisitor<F> {
     type Value = PageMetadata;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -40,7 +40,7 @@ impl<'de, F: FnMut(&Value)> Visitor<'de> for Page<F> {
         while let Some(key) = fields.next_key::<String>()? {
             match key.as_str() {
                 "metadata" => metadata = fields.next_value()?,
-                "items" => fields.next_value_seed(Items(&mut self.0))?,
+                "items" => fields.next_value_seed(ItemsVisitor(&mut self.0))?,
                 _ => drop(fields.next_value::<IgnoredAny>()?),
             }
         }
@@ -48,9 +48,9 @@ impl<'de, F: FnMut(&Value)> Visitor<'de> for Page<F> {
     }
 }
 
-struct Items<'a, F>(&'a mut F);
+struct ItemsVisitor<'a, F>(&'a mut F);
 
-impl<'de, F: FnMut(&Value)> DeserializeSeed<'de> for Items<'_, F> {
+impl<'de, F: FnMut(&Value)> DeserializeSeed<'de> for ItemsVisitor<'_, F> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, items: D) -> Result<(), D::Error> {
@@ -58,14 +58,14 @@ impl<'de, F: FnMut(&Value)> DeserializeSeed<'de> for Items<'_, F> {
     }
 }
 
-impl<'de, F: FnMut(&Value)> Visitor<'de> for Items<'_, F> {
+impl<'de, F: FnMut(&Value)> Visitor<'de> for ItemsVisitor<'_, F> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the objects of a list")
     }
 
-    /// For a metadata-only list, an API server encodes an empty list as `null`.
+    /// An API server encodes an empty metadata-only list as `null`.
     fn visit_none<E>(self) -> Result<(), E> {
         Ok(())
     }
@@ -93,25 +93,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn empty_list_is_accepted_in_every_form() {
+    fn list_is_accepted_with_items_empty_or_null() {
         let metadata = json!({"resourceVersion": "7", "continue": ""});
         for (why, list, expected) in [
-            ("two", json!({"metadata": metadata, "items": [{}, {}]}), 2),
-            ("none", json!({"metadata": metadata, "items": []}), 0),
-            ("none, of metadata", json!({"metadata": metadata, "items": null}), 0),
-            ("in another order", json!({"items": [{}], "kind": "List", "metadata": metadata}), 1),
+            ("two objects", json!({"metadata": metadata, "items": [{}, {}]}), 2),
+            ("no object", json!({"metadata": metadata, "items": []}), 0),
+            ("null for no object", json!({"metadata": metadata, "items": null}), 0),
+            (
+                "items before metadata",
+                json!({"items": [{}], "kind": "List", "metadata": metadata}),
+                1,
+            ),
         ] {
             let mut objects = 0;
-            let page = read(list.to_string().as_bytes(), |_| objects += 1).unwrap();
+            let page = read_page(list.to_string().as_bytes(), |_| objects += 1).unwrap();
             assert_eq!(objects, expected, "{why}");
             assert_eq!(page.resource_version, "7", "{why}");
         }
     }
 
     #[test]
-    fn truncated_list_is_refused() {
+    fn malformed_list_is_refused() {
         for text in ["", "[]", r#"{"metadata": {}, "items": [{}"#, r#"{"items": 1}"#, "{} {}"] {
-            assert!(read(text.as_bytes(), |_| {}).is_err(), "{text}");
+            assert!(read_page(text.as_bytes(), |_| {}).is_err(), "{text}");
         }
     }
 }

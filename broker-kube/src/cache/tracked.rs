@@ -1,4 +1,4 @@
-//! One followed kind, shared between its follower and its readers.
+//! A kind of the cache, shared between its follower and its readers.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,17 +11,17 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::entry::Key;
-use super::index::{Event, Index, Listing, WentBack};
-use super::requests::Source;
+use super::index::{Event, Index, Listing, VersionWentBack};
+use super::requests::KindEndpoint;
 
 #[derive(Debug)]
-pub(super) struct Tracked {
-    source: Source,
+pub(super) struct TrackedKind {
+    endpoint: KindEndpoint,
     state: Mutex<State>,
-    followed: AtomicBool,
-    pub(super) dropped: Notify,
+    has_follower: AtomicBool,
+    pub(super) untracked: Notify,
     /// Notified when a list and its watch have succeeded or failed.
-    decided: Notify,
+    list_decided: Notify,
 }
 
 #[derive(Debug)]
@@ -29,60 +29,66 @@ struct State {
     index: Index,
     /// The cluster of the current list or watch.
     cluster: Option<ClusterId>,
-    listed: Option<Instant>,
-    /// When the last watch data arrived. `None` without a watch.
-    heard: Option<Instant>,
-    used: Instant,
-    /// Before the first list, and during a list after a failure: a caller that waits soon has an answer.
+    last_list: Option<Instant>,
+    /// When the watch last sent data. `None` without a watch.
+    last_data: Option<Instant>,
+    last_use: Instant,
+    /// Set before the first list, and during a list after a failure. A caller may then wait for the list.
     list_pending: bool,
 }
 
-impl Tracked {
-    pub(super) fn new(source: Source) -> Self {
-        let index = Index::new(source.keep);
-        let used = Instant::now();
-        let state =
-            State { index, cluster: None, listed: None, heard: None, used, list_pending: true };
+impl TrackedKind {
+    pub(super) fn new(endpoint: KindEndpoint) -> Self {
+        let index = Index::new(endpoint.mode);
+        let last_use = Instant::now();
+        let state = State {
+            index,
+            cluster: None,
+            last_list: None,
+            last_data: None,
+            last_use,
+            list_pending: true,
+        };
         Self {
-            source,
+            endpoint,
             state: Mutex::new(state),
-            followed: AtomicBool::new(false),
-            dropped: Notify::new(),
-            decided: Notify::new(),
+            has_follower: AtomicBool::new(false),
+            untracked: Notify::new(),
+            list_decided: Notify::new(),
         }
     }
 
-    pub(super) const fn source(&self) -> &Source {
-        &self.source
+    pub(super) const fn endpoint(&self) -> &KindEndpoint {
+        &self.endpoint
     }
 
     pub(super) fn path(&self) -> &str {
-        &self.source.path
+        &self.endpoint.path
     }
 
     /// Claims the kind for a follower; false if another follower has it.
     pub(super) fn claim(&self) -> bool {
-        !self.followed.swap(true, Ordering::AcqRel)
+        !self.has_follower.swap(true, Ordering::AcqRel)
     }
 
     /// Ends the follower's claim. The kind becomes cold.
     pub(super) fn release(&self) {
         self.watch_ended();
-        self.followed.store(false, Ordering::Release);
+        self.has_follower.store(false, Ordering::Release);
     }
 
     /// Stops the follower and wakes every waiting caller.
     pub(super) fn stop(&self) {
         self.watch_ended();
-        self.dropped.notify_one();
+        self.untracked.notify_one();
     }
 
     pub(super) fn touch(&self) {
-        self.lock().used = Instant::now();
+        self.lock().last_use = Instant::now();
     }
 
-    pub(super) fn is_unused_since(&self, moment: Instant) -> bool {
-        self.lock().used < moment
+    pub(super) fn is_unused_since(&self, limit: Instant) -> bool {
+        self.lock().last_use < limit
     }
 
     /// Whether a watch, which starts only after a complete list, was active within `silence`.
@@ -91,15 +97,15 @@ impl Tracked {
     }
 
     /// Waits while a list is pending: until a watch starts or a request fails.
-    pub(super) async fn decided(&self) {
+    pub(super) async fn wait_for_list(&self) {
         loop {
-            let mut decided = pin!(self.decided.notified());
+            let mut notified = pin!(self.list_decided.notified());
             // Subscribes before it checks, so that no notification is lost.
-            decided.as_mut().enable();
+            notified.as_mut().enable();
             if !self.lock().list_pending {
                 return;
             }
-            decided.await;
+            notified.await;
         }
     }
 
@@ -113,84 +119,83 @@ impl Tracked {
         self.lock().index.get(key)
     }
 
-    pub(super) fn has_name(&self, key: &Key) -> bool {
-        self.lock().index.has_name(key)
+    pub(super) fn has_identity(&self, key: &Key) -> bool {
+        self.lock().index.has_identity(key)
     }
 
-    pub(super) fn owned(&self, names: (&str, &str), except: &ResourceIds) -> Vec<OwnedObject> {
-        self.lock().index.owned(names, except)
+    pub(super) fn owned(&self, kind_name: (&str, &str), except: &ResourceIds) -> Vec<OwnedObject> {
+        self.lock().index.owned(kind_name, except)
     }
 
     pub(super) fn version(&self) -> Option<String> {
         self.lock().index.version().map(str::to_owned)
     }
 
-    /// A list or a watch starts on this cluster. Another cluster's versions and objects are invalid here.
-    pub(super) fn begin_on(&self, cluster: ClusterId) {
+    /// Records the cluster of the starting list or watch. Versions and objects of another cluster become invalid.
+    pub(super) fn start_on_cluster(&self, cluster: ClusterId) {
         let mut state = self.lock();
         if state.cluster.as_ref().is_some_and(|before| *before != cluster) {
-            state.heard = None;
+            state.last_data = None;
             state.index.expire();
         }
         state.cluster = Some(cluster);
     }
 
-    /// A list starts. Callers wait for it, unless the previous view still counts as warm.
-    pub(super) fn begin_list(&self) {
+    /// Records the start of a list. Callers wait for it, unless the previous view still counts as warm.
+    pub(super) fn start_list(&self) {
         let mut state = self.lock();
-        state.list_pending = state.heard.is_none();
+        state.list_pending = state.last_data.is_none();
     }
 
-    /// When the current watch needs a relist.
-    pub(super) fn trusted_until(&self, relist_after: Duration) -> Option<Instant> {
-        self.lock().listed.and_then(|listed| listed.checked_add(relist_after))
+    /// When the kind must be listed again.
+    pub(super) fn relist_at(&self, relist_after: Duration) -> Option<Instant> {
+        self.lock().last_list.and_then(|last_list| last_list.checked_add(relist_after))
     }
 
-    /// Forces a list, because the watch is older than the relist interval. The previous view stays valid until its
-    /// silence limit.
-    pub(super) fn mark_stale(&self) {
+    /// Forces a list. The previous view stays valid until its silence limit.
+    pub(super) fn require_relist(&self) {
         self.lock().index.expire();
     }
 
-    pub(super) fn take(&self, listing: Listing, version: String) -> Vec<ProvisionedResourceId> {
+    pub(super) fn replace(&self, listing: Listing, version: String) -> Vec<ProvisionedResourceId> {
         let mut state = self.lock();
-        state.listed = Some(Instant::now());
-        state.index.take(listing, version)
+        state.last_list = Some(Instant::now());
+        state.index.replace(listing, version)
     }
 
     pub(super) fn apply(
         &self,
         event: Event<'_>,
-    ) -> Result<Option<ProvisionedResourceId>, WentBack> {
+    ) -> Result<Option<ProvisionedResourceId>, VersionWentBack> {
         let mut state = self.lock();
         let changed = state.index.apply(event)?;
-        state.heard = Some(Instant::now());
+        state.last_data = Some(Instant::now());
         Ok(changed)
     }
 
     pub(super) fn watch_started(&self) {
-        self.decide(|state| state.heard = Some(Instant::now()));
+        self.finish_list_attempt(|state| state.last_data = Some(Instant::now()));
     }
 
     pub(super) fn watch_ended(&self) {
-        self.decide(|state| state.heard = None);
+        self.finish_list_attempt(|state| state.last_data = None);
     }
 
-    /// The watch ended, and no version is left to resume from.
-    pub(super) fn expire(&self) {
-        self.decide(|state| {
-            state.heard = None;
+    /// Records that the watch ended and cannot be resumed.
+    pub(super) fn watch_lost(&self) {
+        self.finish_list_attempt(|state| {
+            state.last_data = None;
             state.index.expire();
         });
     }
 
-    /// Changes the state and wakes the waiting callers: the outcome of the list is known.
-    fn decide(&self, change: impl FnOnce(&mut State)) {
+    /// Changes the state and wakes the callers that wait for the list.
+    fn finish_list_attempt(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.lock();
         change(&mut state);
         state.list_pending = false;
         drop(state);
-        self.decided.notify_waiters();
+        self.list_decided.notify_waiters();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -200,6 +205,6 @@ impl Tracked {
 
 impl State {
     fn is_warm(&self, silence: Duration) -> bool {
-        self.heard.is_some_and(|heard| heard.elapsed() <= silence)
+        self.last_data.is_some_and(|last_data| last_data.elapsed() <= silence)
     }
 }

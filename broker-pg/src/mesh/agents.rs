@@ -1,17 +1,16 @@
-//! Agent operations: consume a token, join, leave. The broker never calls them; the agents' control plane and the
-//! tests do.
+//! Agent operations: consume a token, join, leave. The agents' control plane and the tests call them, never the broker.
 
 use broker_ports::{NodeId, PeerId, PortError, TokenState};
 use secrecy::{ExposeSecret, SecretString};
 use sqlx::PgConnection;
 
-use super::{NodeRow, OfNode, PeerRow, PgMesh};
-use crate::error::{Classified, drifted};
+use super::{NodeIdValues, NodeRow, PeerRow, PgMesh};
+use crate::error::{ClassifyError, invalid_row};
 use crate::sql::{Statement, columns, params};
 use crate::token_issuer::{TokenRow, digest};
 
 params! {
-    struct OfDigest {
+    struct DigestValues {
         sha256: Vec<u8>,
     }
 }
@@ -19,7 +18,7 @@ params! {
 /// Locks the ledger, like issue and close. The update re-evaluates its conditions on the token row after the lock
 /// wait, so a token that changed meanwhile is not consumed. Makes the resource due at once, because no cluster event
 /// reports its Node.
-pub(crate) const ENROL_NODE: Statement<OfDigest, NodeRow> = Statement::new(
+pub(crate) const ENROL_NODE: Statement<DigestValues, NodeRow> = Statement::new(
     "mesh.enrol",
     "WITH ledger AS (
         SELECT ledger.provisioned_resource_id
@@ -45,7 +44,7 @@ pub(crate) const ENROL_NODE: Statement<OfDigest, NodeRow> = Statement::new(
     INSERT INTO plexsphere.nodes (id) SELECT consumed_by_node_id FROM consumed RETURNING id",
 );
 
-pub(crate) const TOKEN_STATE_BY_DIGEST: Statement<OfDigest, TokenRow> = Statement::new(
+pub(crate) const TOKEN_STATE_BY_DIGEST: Statement<DigestValues, TokenRow> = Statement::new(
     "mesh.enrol.why_not",
     "SELECT consumed_at, invalidated_at, expires_at, expires_at <= clock_timestamp() AS expired
     FROM plexsphere.bootstrap_tokens
@@ -54,7 +53,7 @@ pub(crate) const TOKEN_STATE_BY_DIGEST: Statement<OfDigest, TokenRow> = Statemen
 
 /// Locks the Node, so that a join and a deregistration are serialized. The update is a no-op that makes the statement
 /// return an existing Peer.
-pub(crate) const JOIN_MESH: Statement<OfNode, PeerRow> = Statement::new(
+pub(crate) const JOIN_MESH: Statement<NodeIdValues, PeerRow> = Statement::new(
     "mesh.join",
     "WITH node AS (
         SELECT id FROM plexsphere.nodes WHERE id = $1 AND deregistered_at IS NULL FOR UPDATE
@@ -70,12 +69,12 @@ columns! {
     }
 }
 
-pub(crate) const NODE_EXISTS: Statement<OfNode, KnownRow> = Statement::new(
+pub(crate) const NODE_EXISTS: Statement<NodeIdValues, KnownRow> = Statement::new(
     "mesh.join.why_not",
     "SELECT EXISTS (SELECT FROM plexsphere.nodes WHERE id = $1) AS known",
 );
 
-pub(crate) const LEAVE_MESH: Statement<OfNode, ()> = Statement::new(
+pub(crate) const LEAVE_MESH: Statement<NodeIdValues, ()> = Statement::new(
     "mesh.leave",
     "UPDATE plexsphere.peers SET left_at = clock_timestamp()
     WHERE node_id = $1 AND left_at IS NULL",
@@ -86,10 +85,10 @@ pub(crate) const LEAVE_MESH: Statement<OfNode, ()> = Statement::new(
 #[non_exhaustive]
 pub enum EnrolError {
     /// The token was never issued.
-    #[error("no such token was ever issued")]
+    #[error("the token was never issued")]
     Unknown,
     /// Another agent enrolled with the token.
-    #[error("the token was consumed before")]
+    #[error("the token is already consumed")]
     Consumed,
     /// The time to live has passed.
     #[error("the token has expired")]
@@ -97,7 +96,7 @@ pub enum EnrolError {
     /// A later issue or a close invalidated the token.
     #[error("the token was invalidated")]
     Invalidated,
-    /// The request or its answer failed.
+    /// The request failed or its response was lost.
     #[error("the token store failed")]
     Store(#[source] PortError),
 }
@@ -106,13 +105,13 @@ pub enum EnrolError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// No such Node has enrolled.
-    #[error("no such node has enrolled")]
+    /// The Node has not enrolled.
+    #[error("the node has not enrolled")]
     Unknown,
     /// The Node was deregistered. This is final.
     #[error("the node was deregistered")]
     Deregistered,
-    /// The request or its answer failed.
+    /// The request failed or its response was lost.
     #[error("the mesh store failed")]
     Store(#[source] PortError),
 }
@@ -124,18 +123,18 @@ impl PgMesh {
     /// # Errors
     ///
     /// If the token is not live. After [`EnrolError::Store`] of class `Unknown` it may have been consumed; a retry
-    /// then reports that.
+    /// then returns [`EnrolError::Consumed`].
     #[tracing::instrument(name = "db.node.enrol", skip_all)]
     pub async fn enrol(&self, plaintext: &SecretString) -> Result<NodeId, EnrolError> {
         let sha256 = digest(plaintext.expose_secret());
         let mut connection = self.connection().await.map_err(EnrolError::Store)?;
-        let asked = OfDigest { sha256: sha256.clone() };
-        let node = ENROL_NODE.optional(&mut connection, asked).await.committing();
+        let values = DigestValues { sha256: sha256.clone() };
+        let node = ENROL_NODE.optional(&mut connection, values).await.map_commit_error();
         match node.map_err(EnrolError::Store)? {
             Some(NodeRow { id }) => {
-                NodeId::new(id).map_err(|error| EnrolError::Store(drifted("nodes", id, error)))
+                NodeId::new(id).map_err(|error| EnrolError::Store(invalid_row("nodes", id, error)))
             }
-            None => Err(why_not_enrolled(&mut connection, sha256).await),
+            None => Err(enrol_refusal(&mut connection, sha256).await),
         }
     }
 
@@ -147,11 +146,13 @@ impl PgMesh {
     #[tracing::instrument(name = "db.peer.join", skip_all, fields(%node))]
     pub async fn join(&self, node: NodeId) -> Result<PeerId, JoinError> {
         let mut connection = self.connection().await.map_err(JoinError::Store)?;
-        let peer =
-            JOIN_MESH.optional(&mut connection, OfNode { node: node.as_uuid() }).await.committing();
+        let peer = JOIN_MESH
+            .optional(&mut connection, NodeIdValues { node: node.as_uuid() })
+            .await
+            .map_commit_error();
         match peer.map_err(JoinError::Store)? {
             Some(row) => row.into_peer().map_err(JoinError::Store),
-            None => Err(why_not_joined(&mut connection, node).await),
+            None => Err(join_refusal(&mut connection, node).await),
         }
     }
 
@@ -163,27 +164,37 @@ impl PgMesh {
     #[tracing::instrument(name = "db.peer.leave", skip_all, fields(%node))]
     pub async fn leave(&self, node: NodeId) -> Result<(), PortError> {
         let mut connection = self.connection().await?;
-        LEAVE_MESH.all(&mut connection, OfNode { node: node.as_uuid() }).await.committing()?;
+        LEAVE_MESH
+            .all(&mut connection, NodeIdValues { node: node.as_uuid() })
+            .await
+            .map_commit_error()?;
         Ok(())
     }
 }
 
-/// A token that was not consumable stays so, therefore a second read finds the reason.
-async fn why_not_enrolled(connection: &mut PgConnection, sha256: Vec<u8>) -> EnrolError {
-    let row = TOKEN_STATE_BY_DIGEST.optional(connection, OfDigest { sha256 }).await.harmless();
+/// Reads the reason separately: a token that is not consumable stays so.
+async fn enrol_refusal(connection: &mut PgConnection, sha256: Vec<u8>) -> EnrolError {
+    let row = TOKEN_STATE_BY_DIGEST
+        .optional(connection, DigestValues { sha256 })
+        .await
+        .map_uncommitted_error();
     match row.map(|row| row.map(TokenState::from)) {
         Ok(Some(TokenState::Consumed { .. })) => EnrolError::Consumed,
         Ok(Some(TokenState::Expired { .. })) => EnrolError::Expired,
         Ok(Some(TokenState::Invalidated)) => EnrolError::Invalidated,
-        // A live token was issued after the first read.
+        // Live, because it was issued after the first read.
         Ok(_) => EnrolError::Unknown,
         Err(error) => EnrolError::Store(error),
     }
 }
 
-/// A deregistration is final and Nodes are never deleted, so a second read finds the reason.
-async fn why_not_joined(connection: &mut PgConnection, node: NodeId) -> JoinError {
-    match NODE_EXISTS.one(connection, OfNode { node: node.as_uuid() }).await.harmless() {
+/// Reads the reason separately: a deregistration is final, and Nodes are never deleted.
+async fn join_refusal(connection: &mut PgConnection, node: NodeId) -> JoinError {
+    match NODE_EXISTS
+        .one(connection, NodeIdValues { node: node.as_uuid() })
+        .await
+        .map_uncommitted_error()
+    {
         Ok(KnownRow { known: true }) => JoinError::Deregistered,
         Ok(KnownRow { known: false }) => JoinError::Unknown,
         Err(error) => JoinError::Store(error),

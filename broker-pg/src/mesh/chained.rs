@@ -16,7 +16,7 @@ pub struct ChainedNodeDeregistrar {
     commander: Arc<dyn PeerCommander>,
 }
 
-/// Lookups of a Peer that appears between the read and the command.
+/// Lookups of the Peer: a new one may join between lookup and command.
 const MAX_LOOKUPS: usize = 3;
 
 impl ChainedNodeDeregistrar {
@@ -33,11 +33,14 @@ impl ChainedNodeDeregistrar {
         &self,
         tokens: &[BootstrapTokenId],
     ) -> Result<Vec<Option<Consumer>>, PortError> {
-        let consumers =
-            self.tokens.consumers(tokens).await.map_err(|error| at_port("token reader", error))?;
+        let consumers = self
+            .tokens
+            .consumers(tokens)
+            .await
+            .map_err(|error| wrap_port_error("token reader", error))?;
         if consumers.len() != tokens.len() {
             return Err(PortError::rejected(format!(
-                "the token reader gave {} answers for {} tokens",
+                "the token reader returned {} results for {} tokens",
                 consumers.len(),
                 tokens.len()
             )));
@@ -59,12 +62,12 @@ impl NodeDeregistrar for ChainedNodeDeregistrar {
                 .peers
                 .live_peer(node)
                 .await
-                .map_err(|error| at_port("peer resolver", error))?;
+                .map_err(|error| wrap_port_error("peer resolver", error))?;
             let retired = self
                 .commander
                 .retire(node, peer)
                 .await
-                .map_err(|error| at_port("peer commander", error))?;
+                .map_err(|error| wrap_port_error("peer commander", error))?;
             match retired {
                 Retired::Done => return Ok(()),
                 Retired::PeerAppeared => {}
@@ -85,23 +88,25 @@ impl NodeDeregistrar for ChainedNodeDeregistrar {
         tokens: &[BootstrapTokenId],
     ) -> Result<Vec<Result<bool, PortError>>, PortError> {
         let consumers = self.consumers(tokens).await?;
-        let registered = |consumer: Option<Consumer>| Ok(consumer.is_some_and(|c| !c.deregistered));
+        let registered = |consumer: Option<Consumer>| {
+            Ok(consumer.is_some_and(|consumer| !consumer.deregistered))
+        };
         Ok(consumers.into_iter().map(registered).collect())
     }
 }
 
-fn at_port(port: &str, error: PortError) -> PortError {
+fn wrap_port_error(port: &str, error: PortError) -> PortError {
     let message = format!("the {port} failed");
-    let named = match error.class() {
+    let wrapped = match error.class() {
         FailureClass::Rejected => PortError::rejected(message),
         FailureClass::Transient => PortError::transient(message),
         FailureClass::Unknown => PortError::unknown(message),
     };
-    let named = match error.retry_after() {
-        Some(wait) => named.with_retry_after(wait),
-        None => named,
+    let wrapped = match error.retry_after() {
+        Some(wait) => wrapped.with_retry_after(wait),
+        None => wrapped,
     };
-    named.with_source(error)
+    wrapped.with_source(error)
 }
 
 #[cfg(test)]
@@ -117,7 +122,7 @@ mod tests {
         NodeId::new(Uuid::from_u128(1)).unwrap()
     }
 
-    fn consumed() -> MockTokenReader {
+    fn reader_of_consumed_token() -> MockTokenReader {
         let mut tokens = MockTokenReader::new();
         tokens.expect_consumers().returning(|_| Ok(vec![Some(Consumer::registered(node()))]));
         tokens
@@ -134,49 +139,55 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn error_names_the_seam_and_keeps_its_class() {
+    async fn error_names_the_failed_port_and_keeps_its_class() {
         let mut tokens = MockTokenReader::new();
         tokens.expect_consumers().returning(|_| Err(PortError::transient("cut")));
-        let none = (MockPeerResolver::new(), MockPeerCommander::new());
-        let error = deregister(tokens, none.0, none.1).await.unwrap_err();
+        let unused = (MockPeerResolver::new(), MockPeerCommander::new());
+        let error = deregister(tokens, unused.0, unused.1).await.unwrap_err();
         assert_eq!(error.to_string(), "the token reader failed");
         assert_eq!(error.class(), FailureClass::Transient);
 
         let mut peers = MockPeerResolver::new();
         peers.expect_live_peer().returning(|_| Err(PortError::rejected("cut")));
-        let error = deregister(consumed(), peers, MockPeerCommander::new()).await.unwrap_err();
+        let error = deregister(reader_of_consumed_token(), peers, MockPeerCommander::new())
+            .await
+            .unwrap_err();
         assert_eq!(error.to_string(), "the peer resolver failed");
         assert_eq!(error.class(), FailureClass::Rejected);
 
         let (mut peers, mut commander) = (MockPeerResolver::new(), MockPeerCommander::new());
         peers.expect_live_peer().returning(|_| Ok(None));
         commander.expect_retire().returning(|_, _| Err(PortError::unknown("cut")));
-        let error = deregister(consumed(), peers, commander).await.unwrap_err();
+        let error = deregister(reader_of_consumed_token(), peers, commander).await.unwrap_err();
         assert_eq!(error.to_string(), "the peer commander failed");
         assert_eq!(error.class(), FailureClass::Unknown);
     }
 
     #[tokio::test]
-    async fn peer_that_appears_is_looked_up_again_three_times() {
-        for (appears, left) in [(2, true), (3, false)] {
+    async fn deregister_retries_two_new_peers_and_fails_on_three() {
+        for (new_peers, succeeds) in [(2, true), (3, false)] {
             let (mut peers, mut commander) = (MockPeerResolver::new(), MockPeerCommander::new());
-            let looks = if left { appears + 1 } else { appears };
+            let lookups = if succeeds { new_peers + 1 } else { new_peers };
             let peer = PeerId::new(Uuid::from_u128(2)).unwrap();
-            peers.expect_live_peer().times(looks).returning(move |_| Ok(Some(peer)));
-            commander.expect_retire().times(appears).returning(|_, _| Ok(Retired::PeerAppeared));
-            if left {
+            peers.expect_live_peer().times(lookups).returning(move |_| Ok(Some(peer)));
+            commander.expect_retire().times(new_peers).returning(|_, _| Ok(Retired::PeerAppeared));
+            if succeeds {
                 commander.expect_retire().times(1).returning(|_, _| Ok(Retired::Done));
             }
-            assert_eq!(deregister(consumed(), peers, commander).await.is_ok(), left, "{appears}");
+            assert_eq!(
+                deregister(reader_of_consumed_token(), peers, commander).await.is_ok(),
+                succeeds,
+                "{new_peers}"
+            );
         }
     }
 
     #[tokio::test]
-    async fn token_reader_with_too_few_answers_is_refused() {
+    async fn token_reader_with_too_few_results_is_refused() {
         let mut tokens = MockTokenReader::new();
         tokens.expect_consumers().returning(|_| Ok(Vec::new()));
-        let none = (MockPeerResolver::new(), MockPeerCommander::new());
-        let error = deregister(tokens, none.0, none.1).await.unwrap_err();
-        assert_eq!(error.to_string(), "the token reader gave 0 answers for 1 tokens");
+        let unused = (MockPeerResolver::new(), MockPeerCommander::new());
+        let error = deregister(tokens, unused.0, unused.1).await.unwrap_err();
+        assert_eq!(error.to_string(), "the token reader returned 0 results for 1 tokens");
     }
 }

@@ -4,7 +4,7 @@ use broker_ports::PortError;
 
 use super::lock::StepError;
 use super::set::Migration;
-use crate::error::{Lost, classify};
+use crate::error::{LostResponse, classify};
 
 /// A schema that does not fit, or a failed migration.
 #[derive(Debug, thiserror::Error)]
@@ -98,7 +98,7 @@ pub enum MigrateError {
 }
 
 impl Migration {
-    pub(super) fn failed(&self, error: StepError) -> MigrateError {
+    pub(super) fn step_failure(&self, error: StepError) -> MigrateError {
         let Self { version, name, .. } = *self;
         match error {
             StepError::Locked(lock) => MigrateError::Locked { version, name, lock },
@@ -107,10 +107,10 @@ impl Migration {
     }
 }
 
-/// A lost answer is harmless: the next run reads the finished steps from the record, and every unrecorded step may
+/// A lost response is harmless: the next run reads the finished steps from the record, and every unrecorded step may
 /// run again.
 impl From<sqlx::Error> for MigrateError {
     fn from(error: sqlx::Error) -> Self {
-        Self::Database(classify(error, Lost::Harmless))
+        Self::Database(classify(error, LostResponse::Harmless))
     }
 }

@@ -5,9 +5,9 @@ use sqlx::{AssertSqlSafe, PgConnection, Row};
 use time::OffsetDateTime;
 
 use super::error::MigrateError;
-use super::set::{Migration, Set};
+use super::set::{Migration, MigrationSet};
 
-pub(super) struct Line {
+pub(super) struct RecordLine {
     pub(super) version: u32,
     checksum: Vec<u8>,
     lowest_release: u32,
@@ -18,15 +18,15 @@ pub(super) struct Line {
 
 /// The applied migrations of this release: a prefix of the set, with matching checksums.
 pub(super) struct History {
-    pub(super) known: Vec<Line>,
+    pub(super) known: Vec<RecordLine>,
     /// The last version, if a later release migrated the database and allows this one.
     pub(super) newer: Option<u32>,
 }
 
 /// An unfinished migration, and the number of its finished steps.
-pub(super) struct Pending {
+pub(super) struct PendingMigration {
     pub(super) migration: &'static Migration,
-    pub(super) done: usize,
+    pub(super) steps_done: usize,
 }
 
 impl History {
@@ -35,7 +35,7 @@ impl History {
     /// # Errors
     ///
     /// [`MigrateError::Newer`], [`MigrateError::Changed`], [`MigrateError::Gap`].
-    pub(super) fn of(set: &Set, lines: Vec<Line>) -> Result<Self, MigrateError> {
+    pub(super) fn check(set: &MigrationSet, lines: Vec<RecordLine>) -> Result<Self, MigrateError> {
         let known = set.last();
         let (lines, later): (Vec<_>, Vec<_>) =
             lines.into_iter().partition(|line| line.version <= known);
@@ -46,7 +46,8 @@ impl History {
             return Err(MigrateError::Newer { found, known });
         }
         for (position, line) in lines.iter().enumerate() {
-            let Some(migration) = set.migrations.iter().find(|known| known.version == line.version)
+            let Some(migration) =
+                set.migrations.iter().find(|migration| migration.version == line.version)
             else {
                 return Err(MigrateError::Changed { version: line.version });
             };
@@ -70,16 +71,20 @@ impl History {
 
     /// The last fully applied version; 0 if there is none.
     pub(super) fn version(&self) -> u32 {
-        let mut done = self.known.iter().rev().filter(|line| line.applied_at.is_some());
-        done.next().map_or(0, |line| line.version)
+        let mut applied = self.known.iter().rev().filter(|line| line.applied_at.is_some());
+        applied.next().map_or(0, |line| line.version)
     }
 
     /// The next migration to apply, and its first unfinished step.
-    pub(super) fn pending(&self, set: &Set) -> Option<Pending> {
+    pub(super) fn pending(&self, set: &MigrationSet) -> Option<PendingMigration> {
         let unfinished = self.known.iter().position(|line| line.applied_at.is_none());
         let migration = set.migrations.get(unfinished.unwrap_or(self.known.len()))?;
-        let done = unfinished.and_then(|at| self.known.get(at)).map_or(0, |line| line.steps_done);
-        Some(Pending { migration, done: usize::try_from(done).unwrap_or(usize::MAX) })
+        let steps_done =
+            unfinished.and_then(|index| self.known.get(index)).map_or(0, |line| line.steps_done);
+        Some(PendingMigration {
+            migration,
+            steps_done: usize::try_from(steps_done).unwrap_or(usize::MAX),
+        })
     }
 
     /// The next migration to revert, newest first.
@@ -89,7 +94,7 @@ impl History {
     /// [`MigrateError::Newer`], and [`MigrateError::Unfinished`]: a revert needs a finished migration.
     pub(super) fn next_to_revert(
         &self,
-        set: &Set,
+        set: &MigrationSet,
         to: u32,
     ) -> Result<Option<&'static Migration>, MigrateError> {
         if let Some(found) = self.newer {
@@ -99,15 +104,15 @@ impl History {
         if last.applied_at.is_none() {
             return Err(MigrateError::Unfinished { version: last.version });
         }
-        let migration = self.known.len().checked_sub(1).and_then(|at| set.migrations.get(at));
+        let migration = self.known.len().checked_sub(1).and_then(|index| set.migrations.get(index));
         Ok(migration.filter(|migration| migration.version > to))
     }
 }
 
-pub(super) async fn read(
+pub(super) async fn read_record_lines(
     connection: &mut PgConnection,
-    set: &Set,
-) -> Result<Vec<Line>, sqlx::Error> {
+    set: &MigrationSet,
+) -> Result<Vec<RecordLine>, sqlx::Error> {
     let sql = format!(
         "SELECT version, checksum, lowest_release, steps_done, applied_at FROM {} ORDER BY version",
         set.table
@@ -117,7 +122,7 @@ pub(super) async fn read(
             .map_err(|error| sqlx::Error::Decode(error.into()))
     };
     let line = |row: PgRow| {
-        Ok(Line {
+        Ok(RecordLine {
             version: number(&row, "version")?,
             checksum: row.try_get("checksum")?,
             lowest_release: number(&row, "lowest_release")?,

@@ -20,11 +20,11 @@ use super::error::MigrateError;
 const MIGRATION_LOCK: i64 = 0x7072_6f76_6272_6b72;
 
 /// Longest wait for another migrating process.
-const TURN_TIMEOUT: Duration = Duration::from_mins(1);
+const MIGRATION_LOCK_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Poll interval of the migration lock. A blocking wait would hold a snapshot, and a concurrent index build waits for
 /// all snapshots: a deadlock.
-const TURN_POLL_INTERVAL: Duration = Duration::from_millis(100);
+const MIGRATION_LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Longest wait of a step for a lock that others queue behind.
 pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -40,7 +40,8 @@ const BLOCKER_POLL_INTERVAL: Duration = Duration::from_millis(500);
 const MAX_QUERY_BYTES: usize = 120;
 
 /// Finds the lock that a process waits for, and its holder.
-const BLOCKED: &str = "SELECT w.mode, w.locktype, w.relation::regclass::text AS relation, b.pid,
+const FIND_BLOCKER: &str =
+    "SELECT w.mode, w.locktype, w.relation::regclass::text AS relation, b.pid,
     a.application_name, a.state, a.query
 FROM pg_locks AS w
     CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) AS b (pid)
@@ -48,7 +49,7 @@ FROM pg_locks AS w
 WHERE w.pid = $1 AND NOT w.granted
 LIMIT 1";
 
-const MIGRATING: &str = "SELECT NULL AS mode, l.locktype, NULL AS relation, l.pid,
+const FIND_MIGRATING_SESSION: &str = "SELECT NULL AS mode, l.locktype, NULL AS relation, l.pid,
     a.application_name, a.state, a.query
 FROM pg_locks AS l LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
 WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
@@ -69,22 +70,23 @@ impl Session {
         connection.close_on_drop();
         let pid = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *connection).await?;
         let mut session = Self { connection, pool: pool.clone(), pid };
-        let since = Instant::now();
+        let started = Instant::now();
         loop {
-            let ours = sqlx::query_scalar("SELECT pg_try_advisory_lock($1)").bind(MIGRATION_LOCK);
-            if ours.fetch_one(&mut *session.connection).await? {
+            let try_lock =
+                sqlx::query_scalar("SELECT pg_try_advisory_lock($1)").bind(MIGRATION_LOCK);
+            if try_lock.fetch_one(&mut *session.connection).await? {
                 return Ok(session);
             }
-            if since.elapsed() > TURN_TIMEOUT {
-                let holder = sqlx::query(MIGRATING)
+            if started.elapsed() > MIGRATION_LOCK_TIMEOUT {
+                let holder = sqlx::query(FIND_MIGRATING_SESSION)
                     .bind(MIGRATION_LOCK)
                     .fetch_optional(&mut *session.connection)
                     .await?;
                 let holder =
-                    holder.map(|row| Lock::of(&row).map(|lock| lock.holder)).transpose()?;
+                    holder.map(|row| Lock::from_row(&row).map(|lock| lock.holder)).transpose()?;
                 return Err(MigrateError::Busy { holder: holder.unwrap_or_default() });
             }
-            sleep(TURN_POLL_INTERVAL).await;
+            sleep(MIGRATION_LOCK_POLL_INTERVAL).await;
         }
     }
 
@@ -93,26 +95,26 @@ impl Session {
     pub(super) async fn execute(&mut self, sql: &str) -> Result<u64, StepError> {
         let text = AssertSqlSafe(sql.to_owned());
         let work = sqlx::raw_sql(text).execute(&mut *self.connection);
-        let (result, lock) = watched(&self.pool, self.pid, work).await;
+        let (result, lock) = run_watched(&self.pool, self.pid, work).await;
         match result {
-            Ok(done) => Ok(done.rows_affected()),
+            Ok(result) => Ok(result.rows_affected()),
             Err(error) if is_lock_timeout(&error) => Err(StepError::Locked(
-                lock.map_or_else(|| "a lock".to_owned(), |it| it.to_string()),
+                lock.map_or_else(|| "a lock".to_owned(), |lock| lock.to_string()),
             )),
             Err(error) => Err(StepError::Refused(error)),
         }
     }
 
     pub(super) async fn set_lock_timeout(&mut self, limit: Duration) -> Result<(), sqlx::Error> {
-        let set = format!("SET lock_timeout = {}", limit.as_millis());
-        sqlx::raw_sql(AssertSqlSafe(set)).execute(&mut *self.connection).await.map(drop)
+        let statement = format!("SET lock_timeout = {}", limit.as_millis());
+        sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut *self.connection).await.map(drop)
     }
 }
 
 #[derive(Debug)]
 pub(super) enum StepError {
     Locked(String),
-    /// The database refused the step or did not answer.
+    /// The database refused the step or did not respond.
     Refused(sqlx::Error),
 }
 
@@ -124,24 +126,30 @@ impl From<sqlx::Error> for StepError {
 
 /// An awaited lock and the session that held it.
 struct Lock {
-    what: String,
+    name: String,
     holder: String,
 }
 
 impl Lock {
-    fn of(row: &sqlx::postgres::PgRow) -> Result<Self, sqlx::Error> {
+    fn from_row(row: &sqlx::postgres::PgRow) -> Result<Self, sqlx::Error> {
         let mode: Option<String> = row.try_get("mode")?;
         let relation: Option<String> = row.try_get("relation")?;
         let locktype: String = row.try_get("locktype")?;
         let pid: i32 = row.try_get("pid")?;
         let text = |column| row.try_get::<Option<String>, _>(column);
-        let details =
-            [text("application_name")?, text("state")?, text("query")?.map(|it| shortened(&it))];
-        let details: Vec<_> = details.into_iter().flatten().filter(|it| !it.is_empty()).collect();
+        let details = [
+            text("application_name")?,
+            text("state")?,
+            text("query")?.map(|query| shorten(&query)),
+        ];
+        let details: Vec<_> =
+            details.into_iter().flatten().filter(|detail| !detail.is_empty()).collect();
         let mode = mode.unwrap_or_default();
         Ok(Self {
-            what: relation
-                .map_or_else(|| format!("{mode} ({locktype})"), |it| format!("{mode} on {it}")),
+            name: relation.map_or_else(
+                || format!("{mode} ({locktype})"),
+                |relation| format!("{mode} on {relation}"),
+            ),
             holder: format!("process {pid} ({})", details.join(", ")),
         })
     }
@@ -149,11 +157,11 @@ impl Lock {
 
 impl fmt::Display for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, held by {}", self.what, self.holder)
+        write!(f, "{}, held by {}", self.name, self.holder)
     }
 }
 
-fn shortened(query: &str) -> String {
+fn shorten(query: &str) -> String {
     let mut line = query.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.len() > MAX_QUERY_BYTES {
         line.truncate(line.floor_char_boundary(MAX_QUERY_BYTES));
@@ -167,27 +175,27 @@ fn is_lock_timeout(error: &sqlx::Error) -> bool {
 }
 
 /// Runs `work`, and returns the lock that it was last seen waiting for.
-async fn watched<T>(
+async fn run_watched<T>(
     pool: &PgPool,
     pid: i32,
     work: impl Future<Output = Result<T, sqlx::Error>>,
 ) -> (Result<T, sqlx::Error>, Option<Lock>) {
-    let mut seen = None;
-    let result = match select(pin!(work), pin!(watch(pool, pid, &mut seen))).await {
+    let mut last_lock = None;
+    let result = match select(pin!(work), pin!(poll_blocker(pool, pid, &mut last_lock))).await {
         Either::Left((result, _)) => result,
         Either::Right((never, _)) => match never {},
     };
-    (result, seen)
+    (result, last_lock)
 }
 
 /// Ignores failed polls: the server may have no spare connection, and the step reports its own error.
-async fn watch(pool: &PgPool, pid: i32, seen: &mut Option<Lock>) -> Infallible {
+async fn poll_blocker(pool: &PgPool, pid: i32, last_lock: &mut Option<Lock>) -> Infallible {
     loop {
         sleep(BLOCKER_POLL_INTERVAL).await;
-        if let Ok(Some(row)) = sqlx::query(BLOCKED).bind(pid).fetch_optional(pool).await
-            && let Ok(lock) = Lock::of(&row)
+        if let Ok(Some(row)) = sqlx::query(FIND_BLOCKER).bind(pid).fetch_optional(pool).await
+            && let Ok(lock) = Lock::from_row(&row)
         {
-            *seen = Some(lock);
+            *last_lock = Some(lock);
         }
     }
 }

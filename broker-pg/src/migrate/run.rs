@@ -3,11 +3,11 @@
 use sqlx::{AssertSqlSafe, PgPool};
 
 use super::error::MigrateError;
-use super::history::{History, Line, Pending, read};
+use super::history::{History, PendingMigration, RecordLine, read_record_lines};
 use super::lock::{LOCK_TIMEOUT, STATEMENT_LOCK_TIMEOUT, Session, StepError};
 use super::script;
-use super::set::{Migration, MigrationStatus, Set};
-use super::step::{Step, index_built_by, statements, steps};
+use super::set::{Migration, MigrationSet, MigrationStatus};
+use super::step::{Step, index_built_by, parse_steps, split_statements};
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Direction {
@@ -15,21 +15,20 @@ pub(super) enum Direction {
     DownTo(u32),
 }
 
-/// Runs until no migration is left. Each round reads the record, so the point of an earlier interruption does not
-/// matter.
+/// Runs until no migration is left. Each round reads the record and so resumes an interrupted run.
 pub(super) async fn run(
     pool: &PgPool,
-    set: &Set,
+    set: &MigrationSet,
     direction: Direction,
 ) -> Result<Vec<u32>, MigrateError> {
     let mut session = Session::open(pool).await?;
     if matches!(direction, Direction::Up) {
-        expect_references(&mut session, set).await?;
+        require_references(&mut session, set).await?;
     }
     prepare(&mut session, set).await?;
-    let mut done = Vec::new();
+    let mut migrated = Vec::new();
     loop {
-        let history = History::of(set, read(&mut session.connection, set).await?)?;
+        let history = History::check(set, read_record_lines(&mut session.connection, set).await?)?;
         let migration = match direction {
             Direction::Up => match history.pending(set) {
                 Some(pending) => {
@@ -43,30 +42,34 @@ pub(super) async fn run(
             },
         };
         tracing::info!(version = migration.version, name = migration.name, ?direction, "migrated");
-        done.push(migration.version);
+        migrated.push(migration.version);
     }
-    // Unlocks now: the next process need not wait until the server notices the closed connection.
+    // Unlocks explicitly: the server may notice the closed connection late.
     sqlx::query("SELECT pg_advisory_unlock_all()").execute(&mut *session.connection).await?;
-    Ok(done)
+    Ok(migrated)
 }
 
-pub(super) async fn status(pool: &PgPool, set: &Set) -> Result<Vec<MigrationStatus>, MigrateError> {
-    let history = History::of(set, read_record(pool, set).await?)?;
-    let of = |version| history.known.iter().find(|line: &&Line| line.version == version);
+pub(super) async fn status(
+    pool: &PgPool,
+    set: &MigrationSet,
+) -> Result<Vec<MigrationStatus>, MigrateError> {
+    let history = History::check(set, read_record(pool, set).await?)?;
+    let record_of =
+        |version| history.known.iter().find(|line: &&RecordLine| line.version == version);
     Ok(set
         .migrations
         .iter()
         .map(|migration| MigrationStatus {
             version: migration.version,
             name: migration.name,
-            applied_at: of(migration.version).and_then(|line| line.applied_at),
+            applied_at: record_of(migration.version).and_then(|line| line.applied_at),
         })
         .collect())
 }
 
-pub(super) async fn ensure_current(pool: &PgPool, set: &Set) -> Result<(), MigrateError> {
+pub(super) async fn ensure_current(pool: &PgPool, set: &MigrationSet) -> Result<(), MigrateError> {
     let needed = set.last();
-    let history = History::of(set, read_record(pool, set).await?)?;
+    let history = History::check(set, read_record(pool, set).await?)?;
     match history.version() {
         0 => Err(MigrateError::Missing { needed }),
         found if found < needed => Err(MigrateError::Older { found, needed }),
@@ -75,7 +78,7 @@ pub(super) async fn ensure_current(pool: &PgPool, set: &Set) -> Result<(), Migra
 }
 
 /// Checks all referenced tables at once. A step would report only the first missing one.
-async fn expect_references(session: &mut Session, set: &Set) -> Result<(), MigrateError> {
+async fn require_references(session: &mut Session, set: &MigrationSet) -> Result<(), MigrateError> {
     let missing: Vec<String> = sqlx::query_scalar(
         "SELECT name FROM unnest($1::text[]) AS name WHERE to_regclass(name) IS NULL",
     )
@@ -89,7 +92,7 @@ async fn expect_references(session: &mut Session, set: &Set) -> Result<(), Migra
 }
 
 /// Creates the record table if it is missing, and sets the session parameters that every step relies on.
-async fn prepare(session: &mut Session, set: &Set) -> Result<(), MigrateError> {
+async fn prepare(session: &mut Session, set: &MigrationSet) -> Result<(), MigrateError> {
     let connection = &mut *session.connection;
     // The host may have created the schema and denied the broker that right.
     let has_schema: bool = sqlx::query_scalar("SELECT to_regnamespace('plexsphere') IS NOT NULL")
@@ -119,32 +122,36 @@ async fn prepare(session: &mut Session, set: &Set) -> Result<(), MigrateError> {
 }
 
 /// The record; empty without a record table. Read-only.
-async fn read_record(pool: &PgPool, set: &Set) -> Result<Vec<Line>, MigrateError> {
+async fn read_record(pool: &PgPool, set: &MigrationSet) -> Result<Vec<RecordLine>, MigrateError> {
     let mut connection = pool.acquire().await?;
     let exists: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")
         .bind(set.table)
         .fetch_one(&mut *connection)
         .await?;
-    Ok(if exists { read(&mut connection, set).await? } else { Vec::new() })
+    Ok(if exists { read_record_lines(&mut connection, set).await? } else { Vec::new() })
 }
 
-async fn apply(session: &mut Session, set: &Set, pending: &Pending) -> Result<(), MigrateError> {
+async fn apply(
+    session: &mut Session,
+    set: &MigrationSet,
+    pending: &PendingMigration,
+) -> Result<(), MigrateError> {
     let migration = pending.migration;
-    let steps = steps(migration.up);
-    for (number, step) in (1..).zip(&steps).skip(pending.done) {
+    let steps = parse_steps(migration.up);
+    for (number, step) in (1..).zip(&steps).skip(pending.steps_done) {
         let record = script::record_step(set.table, migration, number, steps.len());
-        perform(session, *step, &record).await.map_err(|error| migration.failed(error))?;
+        run_step(session, *step, &record).await.map_err(|error| migration.step_failure(error))?;
     }
     Ok(())
 }
 
-async fn perform(session: &mut Session, step: Step, record: &str) -> Result<(), StepError> {
+async fn run_step(session: &mut Session, step: Step, record: &str) -> Result<(), StepError> {
     match step {
-        Step::Transaction(script) => return transaction(session, script, record).await,
+        Step::Transaction(script) => return run_in_transaction(session, script, record).await,
         Step::Batches(statement) => while session.execute(statement).await? > 0 {},
         Step::Statements(text) => {
             session.set_lock_timeout(STATEMENT_LOCK_TIMEOUT).await?;
-            for statement in statements(text) {
+            for statement in split_statements(text) {
                 build_or_execute(session, statement).await?;
             }
             session.set_lock_timeout(LOCK_TIMEOUT).await?;
@@ -157,11 +164,13 @@ async fn perform(session: &mut Session, step: Step, record: &str) -> Result<(), 
 /// Runs a statement that may have run before. Keeps a valid index, and rebuilds one whose build was interrupted.
 async fn build_or_execute(session: &mut Session, statement: &'static str) -> Result<(), StepError> {
     if let Some(index) = index_built_by(statement) {
-        let valid =
+        let validity_query =
             "SELECT i.indisvalid FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
             WHERE c.relname = $1 AND c.relnamespace = 'plexsphere'::regnamespace";
-        let valid: Option<bool> =
-            sqlx::query_scalar(valid).bind(index).fetch_optional(&mut *session.connection).await?;
+        let valid: Option<bool> = sqlx::query_scalar(validity_query)
+            .bind(index)
+            .fetch_optional(&mut *session.connection)
+            .await?;
         match valid {
             Some(true) => return Ok(()),
             Some(false) => {
@@ -175,23 +184,27 @@ async fn build_or_execute(session: &mut Session, statement: &'static str) -> Res
 
 async fn revert(
     session: &mut Session,
-    set: &Set,
+    set: &MigrationSet,
     migration: &'static Migration,
 ) -> Result<&'static Migration, MigrateError> {
     let record = script::record_revert(set.table, migration);
-    let reverted = transaction(session, migration.down, &record).await;
-    reverted.map_err(|error| migration.failed(error))?;
+    let reverted = run_in_transaction(session, migration.down, &record).await;
+    reverted.map_err(|error| migration.step_failure(error))?;
     Ok(migration)
 }
 
 /// Runs a script and its record in one transaction. After a failure the caller drops the session.
-async fn transaction(session: &mut Session, script: &str, record: &str) -> Result<(), StepError> {
+async fn run_in_transaction(
+    session: &mut Session,
+    script: &str,
+    record: &str,
+) -> Result<(), StepError> {
     session.execute("BEGIN ISOLATION LEVEL READ COMMITTED").await?;
-    let done = async {
+    let work = async {
         session.execute(script).await?;
         session.execute(record).await
     };
-    if let Err(error) = done.await {
+    if let Err(error) = work.await {
         // Releases the locks now. If that fails, the closed connection releases them later.
         let _ = session.execute("ROLLBACK").await;
         return Err(error);

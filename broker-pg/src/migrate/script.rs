@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::set::{BROKER_SET, Migration, REFERENCE_SET, Set};
-use super::step::{Step, steps};
+use super::set::{BROKER_SET, Migration, MigrationSet, REFERENCE_SET};
+use super::step::{Step, parse_steps};
 
 /// The broker's schema as one script for `psql` or another tool, without parameters or client commands.
 ///
@@ -15,27 +15,27 @@ use super::step::{Step, steps};
 /// assert!(broker_pg::migrate::plain_sql().contains("CREATE TABLE plexsphere.provisioned_resources"));
 /// ```
 pub fn plain_sql() -> String {
-    script(&BROKER_SET)
+    set_script(&BROKER_SET)
 }
 
 /// The minimal platform tables as one script.
 pub fn plain_sql_of_reference() -> String {
-    script(&REFERENCE_SET)
+    set_script(&REFERENCE_SET)
 }
 
-fn script(set: &Set) -> String {
+fn set_script(set: &MigrationSet) -> String {
     let mut script = String::from("CREATE SCHEMA IF NOT EXISTS plexsphere;\n");
     script.push_str(&record_table(set.table));
     script.push('\n');
     for migration in set.migrations {
-        script.push_str(&block(set.table, migration));
+        script.push_str(&migration_block(set.table, migration));
     }
     script
 }
 
-fn block(table: &str, migration: &Migration) -> String {
+fn migration_block(table: &str, migration: &Migration) -> String {
     let version = migration.version;
-    let steps = steps(migration.up);
+    let steps = parse_steps(migration.up);
     let mut block = format!(
         "
 DO $migration$
@@ -83,13 +83,13 @@ pub(super) fn record_table(table: &str) -> String {
     )
 }
 
-pub(super) fn record_step(table: &str, migration: &Migration, done: usize, all: usize) -> String {
+pub(super) fn record_step(table: &str, migration: &Migration, done: usize, total: usize) -> String {
     let mut checksum = String::with_capacity(64);
     for byte in migration.checksum() {
         let _ = write!(checksum, "{byte:02x}");
     }
     let Migration { version, name, lowest_release, .. } = migration;
-    let applied_at = if done == all { "clock_timestamp()" } else { "NULL" };
+    let applied_at = if done == total { "clock_timestamp()" } else { "NULL" };
     format!(
         "INSERT INTO {table} (version, name, checksum, lowest_release, steps_done, applied_at)
 VALUES ({version}, '{name}', '\\x{checksum}', {lowest_release}, {done}, {applied_at})

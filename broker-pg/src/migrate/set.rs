@@ -65,7 +65,7 @@ pub const MIGRATIONS: &[Migration] = &[
 pub const REFERENCE: &[Migration] = &[migration!("reference", 1, "0001", "neighbours", from 1)];
 
 /// Migrations with a separate record.
-pub(super) struct Set {
+pub(super) struct MigrationSet {
     /// The record table, in the schema `plexsphere`.
     pub(super) table: &'static str,
     pub(super) migrations: &'static [Migration],
@@ -73,7 +73,7 @@ pub(super) struct Set {
     pub(super) refers_to: &'static [&'static str],
 }
 
-pub(super) const BROKER_SET: Set = Set {
+pub(super) const BROKER_SET: MigrationSet = MigrationSet {
     table: "plexsphere.provisioning_broker_migrations",
     migrations: MIGRATIONS,
     refers_to: &[
@@ -84,13 +84,13 @@ pub(super) const BROKER_SET: Set = Set {
     ],
 };
 
-pub(super) const REFERENCE_SET: Set = Set {
+pub(super) const REFERENCE_SET: MigrationSet = MigrationSet {
     table: "plexsphere.provisioning_broker_reference_migrations",
     migrations: REFERENCE,
     refers_to: &[],
 };
 
-impl Set {
+impl MigrationSet {
     pub(super) fn last(&self) -> u32 {
         self.migrations.last().map_or(0, |migration| migration.version)
     }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn every_migration_keeps_the_rules() {
+    fn every_migration_has_a_valid_release_and_scripts() {
         for migration in MIGRATIONS.iter().chain(REFERENCE) {
             let name = migration.name;
             assert!(migration.lowest_release <= migration.version, "{name} allows its own release");

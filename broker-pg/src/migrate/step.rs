@@ -19,12 +19,12 @@ pub(super) enum Step {
 const MARKER: &str = "-- step: ";
 
 /// The steps of a script, in order; at least one.
-pub(super) fn steps(script: &'static str) -> Vec<Step> {
+pub(super) fn parse_steps(script: &'static str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut kind = "transaction";
     let mut rest = script;
     loop {
-        let end = marker(rest);
+        let end = find_marker(rest);
         let (text, next) = rest.split_at(end.unwrap_or(rest.len()));
         steps.push(match kind {
             "batches" => Step::Batches(text),
@@ -36,7 +36,7 @@ pub(super) fn steps(script: &'static str) -> Vec<Step> {
     }
 }
 
-fn marker(script: &str) -> Option<usize> {
+fn find_marker(script: &str) -> Option<usize> {
     if script.starts_with(MARKER) {
         return Some(0);
     }
@@ -44,9 +44,10 @@ fn marker(script: &str) -> Option<usize> {
 }
 
 /// The statements of a `statements` step.
-pub(super) fn statements(text: &'static str) -> impl Iterator<Item = &'static str> {
+pub(super) fn split_statements(text: &'static str) -> impl Iterator<Item = &'static str> {
     let is_code = |line: &&str| !line.trim().is_empty() && !line.starts_with("--");
-    text.split_inclusive(";\n").filter(move |it| it.lines().any(|line| is_code(&line)))
+    text.split_inclusive(";\n")
+        .filter(move |statement| statement.lines().any(|line| is_code(&line)))
 }
 
 /// The index that a statement builds concurrently. A failed build leaves an invalid index of that name.
@@ -69,13 +70,13 @@ mod tests {
             Step::Statements("c;\nd;\n"),
             Step::Transaction("e;\n"),
         ];
-        assert_eq!(steps(script), expected);
+        assert_eq!(parse_steps(script), expected);
     }
 
     #[test]
-    fn statements_are_split_and_comments_skipped() {
+    fn statements_are_split_without_comments() {
         let text = "-- why\nCREATE UNIQUE INDEX CONCURRENTLY one\n    ON t (n);\nVALIDATE;\n-- the end\n\n";
-        let found: Vec<_> = statements(text).collect();
+        let found: Vec<_> = split_statements(text).collect();
         assert_eq!(found.len(), 2);
         assert_eq!(index_built_by(found[0]), Some("one"));
         assert_eq!(index_built_by(found[1]), None);
@@ -83,16 +84,18 @@ mod tests {
 
     #[test]
     fn markers_are_valid_and_only_statements_build_concurrently() {
-        for script in MIGRATIONS.iter().chain(REFERENCE).flat_map(|it| [it.up, it.down]) {
+        for script in
+            MIGRATIONS.iter().chain(REFERENCE).flat_map(|migration| [migration.up, migration.down])
+        {
             for line in script.lines().filter(|line| line.starts_with("-- step")) {
                 let kind = line.strip_prefix(MARKER).unwrap();
                 assert!(["transaction", "batches", "statements"].contains(&kind), "{line}");
             }
-            for step in steps(script) {
+            for step in parse_steps(script) {
                 match step {
                     Step::Transaction(text) => assert!(!text.contains("CONCURRENTLY"), "{text}"),
-                    Step::Batches(text) => assert_eq!(statements(text).count(), 1, "{text}"),
-                    Step::Statements(text) => assert!(statements(text).count() > 0, "{text}"),
+                    Step::Batches(text) => assert_eq!(split_statements(text).count(), 1, "{text}"),
+                    Step::Statements(text) => assert!(split_statements(text).count() > 0, "{text}"),
                 }
             }
         }

@@ -10,19 +10,19 @@ use broker_ports::{
 };
 
 use super::statements::{
-    ACKNOWLEDGE_EVENT, AcknowledgeValues, BACKLOG, BacklogRow, CLAIM_EVENTS, ClaimValues,
-    ClaimedRow, DEAD_LETTER_EVENT, DEAD_LETTERS_OF_ALL, DEAD_LETTERS_OF_ONE,
-    DEAD_LETTERS_OF_PROJECT, DELAY_EVENT, DeadLetterRow, DeadLetterValues, DelayValues, DoneRow,
-    OfAllValues, OfOneValues, OfProjectValues, PURGE_EVENTS, PurgeEventsValues, PurgedEventsRow,
-    REDRIVE_EVENTS, RedriveValues, ResourceDeadLetterRow,
+    ACKNOWLEDGE_EVENT, AcknowledgeValues, BacklogRow, CLAIM_EVENTS, ClaimValues, ClaimedRow,
+    DEAD_LETTER_EVENT, DEAD_LETTERS_OF_ALL, DEAD_LETTERS_OF_ONE, DEAD_LETTERS_OF_PROJECT,
+    DELAY_EVENT, DeadLetterOfOneValues, DeadLetterRow, DeadLetterValues, DeadLettersOfAllValues,
+    DeadLettersOfProjectValues, DelayValues, DoneRow, PURGE_EVENTS, PurgeEventsValues,
+    PurgedEventsRow, READ_BACKLOG, REDRIVE_EVENTS, RedriveValues, ResourceDeadLetterRow,
 };
-use crate::error::{Classified, drifted};
+use crate::error::{ClassifyError, invalid_row};
 use crate::store::PgStore;
-use crate::values::{microseconds, signed, text, unsigned, unsigned_int};
+use crate::values::{microseconds, to_i64, to_u32, to_u64, without_nul};
 
 const TABLE: &str = "provisioning_outbox";
 
-fn acknowledged(row: Option<DoneRow>) -> Acknowledged {
+fn acknowledgement(row: Option<DoneRow>) -> Acknowledged {
     if row.is_some_and(|DoneRow { done }| done) {
         Acknowledged::Done
     } else {
@@ -41,21 +41,22 @@ impl PgStore {
             claim_microseconds: microseconds(request.claim_for),
         };
         let mut connection = self.connection().await?;
-        let rows = CLAIM_EVENTS.all(&mut connection, values).await.committing()?;
+        let rows = CLAIM_EVENTS.all(&mut connection, values).await.map_commit_error()?;
         rows.into_iter().map(|row| row.into_event(&request.worker)).collect()
     }
 
-    pub(super) async fn remove_delivered(
-        &self,
-        claim: &EventClaim,
-    ) -> Result<Acknowledged, PortError> {
+    pub(super) async fn settle_event(&self, claim: &EventClaim) -> Result<Acknowledged, PortError> {
         let values = AcknowledgeValues {
             event_id: claim.event_id.as_uuid(),
             worker: claim.worker.as_str(),
-            number: signed(claim.number),
+            number: to_i64(claim.number),
         };
         let mut connection = self.connection().await?;
-        ACKNOWLEDGE_EVENT.optional(&mut connection, values).await.committing().map(acknowledged)
+        ACKNOWLEDGE_EVENT
+            .optional(&mut connection, values)
+            .await
+            .map_commit_error()
+            .map(acknowledgement)
     }
 
     pub(super) async fn postpone_event(
@@ -67,7 +68,7 @@ impl PgStore {
         let values = DelayValues {
             event_id: claim.event_id.as_uuid(),
             worker: claim.worker.as_str(),
-            number: signed(claim.number),
+            number: to_i64(claim.number),
             wait_microseconds: microseconds(wait),
             rejected: match failure {
                 DeliveryFailure::Rejected => true,
@@ -75,7 +76,7 @@ impl PgStore {
             },
         };
         let mut connection = self.connection().await?;
-        DELAY_EVENT.optional(&mut connection, values).await.committing().map(acknowledged)
+        DELAY_EVENT.optional(&mut connection, values).await.map_commit_error().map(acknowledgement)
     }
 
     pub(super) async fn mark_dead_letter(
@@ -86,20 +87,24 @@ impl PgStore {
         let values = DeadLetterValues {
             event_id: claim.event_id.as_uuid(),
             worker: claim.worker.as_str(),
-            number: signed(claim.number),
-            reason: &text(reason),
+            number: to_i64(claim.number),
+            reason: &without_nul(reason),
         };
         let mut connection = self.connection().await?;
-        DEAD_LETTER_EVENT.optional(&mut connection, values).await.committing().map(acknowledged)
+        DEAD_LETTER_EVENT
+            .optional(&mut connection, values)
+            .await
+            .map_commit_error()
+            .map(acknowledgement)
     }
 
     pub(super) async fn redrive_dead_letter(
         &self,
         id: ProvisionedResourceId,
-        how: Redrive,
+        redrive: Redrive,
         by: &Attribution,
     ) -> Result<Option<DeadLetter>, PortError> {
-        let (skip, action) = match how {
+        let (skip, action) = match redrive {
             Redrive::Retry => (false, AuditAction::EventsRedriven),
             Redrive::Skip => (true, AuditAction::EventsSkipped),
         };
@@ -111,7 +116,7 @@ impl PgStore {
             correlation_id: by.correlation_id.as_str(),
         };
         let mut connection = self.connection().await?;
-        let row = REDRIVE_EVENTS.optional(&mut connection, values).await.committing()?;
+        let row = REDRIVE_EVENTS.optional(&mut connection, values).await.map_commit_error()?;
         row.map(DeadLetterRow::into_dead_letter).transpose()
     }
 
@@ -126,38 +131,41 @@ impl PgStore {
         };
         let mut connection = self.connection().await?;
         let PurgedEventsRow { purged } =
-            PURGE_EVENTS.one(&mut connection, values).await.committing()?;
+            PURGE_EVENTS.one(&mut connection, values).await.map_commit_error()?;
         Ok(purged.unsigned_abs())
     }
 
-    pub(super) async fn count_waiting(&self) -> Result<Backlog, PortError> {
+    pub(super) async fn count_backlog(&self) -> Result<Backlog, PortError> {
         let mut connection = self.connection().await?;
         let BacklogRow { depth, dead_letter, oldest } =
-            BACKLOG.one(&mut connection, ()).await.harmless()?;
+            READ_BACKLOG.one(&mut connection, ()).await.map_uncommitted_error()?;
         Ok(Backlog::new(depth.unsigned_abs(), oldest).with_dead_letter(dead_letter.unsigned_abs()))
     }
 }
 
 impl PgStore {
-    pub(super) async fn select_dead_letter(
+    pub(super) async fn select_dead_letters(
         &self,
-        of: EventsOf,
+        scope: EventsOf,
         limit: PageSize,
     ) -> Result<Vec<ResourceDeadLetter>, PortError> {
         let mut connection = self.connection().await?;
         let limit = i64::from(limit.get());
-        let rows = match of {
+        let rows = match scope {
             EventsOf::All => {
-                let values = OfAllValues { limit };
-                DEAD_LETTERS_OF_ALL.all(&mut connection, values).await.harmless()?
+                let values = DeadLettersOfAllValues { limit };
+                DEAD_LETTERS_OF_ALL.all(&mut connection, values).await.map_uncommitted_error()?
             }
             EventsOf::Project(project) => {
-                let values = OfProjectValues { project_id: project.as_uuid(), limit };
-                DEAD_LETTERS_OF_PROJECT.all(&mut connection, values).await.harmless()?
+                let values = DeadLettersOfProjectValues { project_id: project.as_uuid(), limit };
+                DEAD_LETTERS_OF_PROJECT
+                    .all(&mut connection, values)
+                    .await
+                    .map_uncommitted_error()?
             }
             EventsOf::Resource(id) => {
-                let values = OfOneValues { id: id.as_uuid() };
-                DEAD_LETTERS_OF_ONE.all(&mut connection, values).await.harmless()?
+                let values = DeadLetterOfOneValues { id: id.as_uuid() };
+                DEAD_LETTERS_OF_ONE.all(&mut connection, values).await.map_uncommitted_error()?
             }
         };
         rows.into_iter().map(ResourceDeadLetterRow::into_dead_letter).collect()
@@ -168,7 +176,7 @@ impl ResourceDeadLetterRow {
     fn into_dead_letter(self) -> Result<ResourceDeadLetter, PortError> {
         let Self { provisioned_resource_id, event_id, event_type, reason } = self;
         let resource = ProvisionedResourceId::new(provisioned_resource_id)
-            .map_err(|error| drifted(TABLE, event_id, error))?;
+            .map_err(|error| invalid_row(TABLE, event_id, error))?;
         let event = DeadLetterRow { event_id, event_type, reason }.into_dead_letter()?;
         Ok(ResourceDeadLetter::new(resource, event))
     }
@@ -177,10 +185,10 @@ impl ResourceDeadLetterRow {
 impl ClaimedRow {
     fn into_event(self, worker: &WorkerId) -> Result<ClaimedEvent, PortError> {
         let id = self.event_id;
-        self.event(worker).map_err(|error| drifted(TABLE, id, error))
+        self.parse(worker).map_err(|error| invalid_row(TABLE, id, error))
     }
 
-    fn event(self, worker: &WorkerId) -> Result<ClaimedEvent, Error> {
+    fn parse(self, worker: &WorkerId) -> Result<ClaimedEvent, Error> {
         let Self {
             event_id,
             provisioned_resource_id,
@@ -192,12 +200,12 @@ impl ClaimedRow {
             claims,
             attempts,
         } = self;
-        let number = unsigned("claims", claims)?;
+        let number = to_u64("claims", claims)?;
         Ok(ClaimedEvent::new(
             EventClaim::new(EventId::new(event_id)?, worker.clone(), number),
-            unsigned_int("attempts", attempts)?,
+            to_u32("attempts", attempts)?,
             ProvisionedResourceId::new(provisioned_resource_id)?,
-            unsigned("sequence", sequence)?,
+            to_u64("sequence", sequence)?,
             EventType::try_from(event_type.as_str())?,
             occurred_at,
             payload.into_bytes(),
@@ -210,9 +218,9 @@ impl ClaimedRow {
 impl DeadLetterRow {
     fn into_dead_letter(self) -> Result<DeadLetter, PortError> {
         let Self { event_id, event_type, reason } = self;
-        let drift = |error| drifted(TABLE, event_id, error);
-        let id = EventId::new(event_id).map_err(drift)?;
-        let event_type = EventType::try_from(event_type.as_str()).map_err(drift)?;
+        let invalid = |error| invalid_row(TABLE, event_id, error);
+        let id = EventId::new(event_id).map_err(invalid)?;
+        let event_type = EventType::try_from(event_type.as_str()).map_err(invalid)?;
         Ok(DeadLetter::new(id, event_type, reason))
     }
 }

@@ -92,20 +92,20 @@ columns! {
 }
 
 params! {
-    struct OfOneValues {
+    struct DeadLetterOfOneValues {
         id: Uuid,
     }
 }
 
 params! {
-    struct OfProjectValues {
+    struct DeadLettersOfProjectValues {
         project_id: Uuid,
         limit: i64,
     }
 }
 
 params! {
-    struct OfAllValues {
+    struct DeadLettersOfAllValues {
         limit: i64,
     }
 }
@@ -130,8 +130,8 @@ columns! {
 /// Invariant: events arrive in order. An event is claimed only if every earlier event of its resource is settled, and
 /// a settled event never returns.
 ///
-/// Passes the picked ids as an array, here and in purges. For a join the planner does not know the limit, expects
-/// many rows, and reads the whole table.
+/// Passes the picked ids as an array, as the purges do. In a join the planner would ignore the limit, expect many rows,
+/// and read the whole table.
 pub(crate) const CLAIM_EVENTS: Statement<ClaimValues<'_>, ClaimedRow> = Statement::new(
     "outbox.claim_events",
     "WITH picked AS MATERIALIZED (
@@ -225,14 +225,14 @@ pub(crate) const PURGE_EVENTS: Statement<PurgeEventsValues, PurgedEventsRow> = S
 SELECT count(*) AS purged FROM gone",
 );
 
-pub(crate) const BACKLOG: Statement<(), BacklogRow> = Statement::new(
+pub(crate) const READ_BACKLOG: Statement<(), BacklogRow> = Statement::new(
     "outbox.backlog",
     "SELECT count(*) AS depth, count(dead_letter_reason) AS dead_letter, min(committed_at) AS oldest
 FROM plexsphere.provisioning_outbox WHERE settled_at IS NULL",
 );
 
-/// For one resource, by the index that orders its events.
-pub(crate) const DEAD_LETTERS_OF_ONE: Statement<OfOneValues, ResourceDeadLetterRow> =
+/// Uses the index that orders the events of a resource.
+pub(crate) const DEAD_LETTERS_OF_ONE: Statement<DeadLetterOfOneValues, ResourceDeadLetterRow> =
     Statement::new(
         "outbox.dead_letter_of_one",
         "SELECT provisioned_resource_id, event_id, event_type, dead_letter_reason AS reason
@@ -241,19 +241,21 @@ WHERE provisioned_resource_id = $1 AND settled_at IS NULL AND dead_letter_reason
 ORDER BY sequence LIMIT 1",
     );
 
-/// For a Project. A resource is not purged while it has an unsettled event, so its row names the Project.
-pub(crate) const DEAD_LETTERS_OF_PROJECT: Statement<OfProjectValues, ResourceDeadLetterRow> =
-    Statement::new(
-        "outbox.dead_letter_of_project",
-        "SELECT e.provisioned_resource_id, e.event_id, e.event_type, e.dead_letter_reason AS reason
+/// A resource with an unsettled event is not purged, so the join finds its Project.
+pub(crate) const DEAD_LETTERS_OF_PROJECT: Statement<
+    DeadLettersOfProjectValues,
+    ResourceDeadLetterRow,
+> = Statement::new(
+    "outbox.dead_letter_of_project",
+    "SELECT e.provisioned_resource_id, e.event_id, e.event_type, e.dead_letter_reason AS reason
 FROM plexsphere.provisioning_outbox AS e
     JOIN plexsphere.provisioned_resources AS r ON r.id = e.provisioned_resource_id
 WHERE r.project_id = $1 AND e.settled_at IS NULL AND e.dead_letter_reason IS NOT NULL
 ORDER BY e.provisioned_resource_id LIMIT $2",
-    );
+);
 
-/// For all resources. Reads unsettled events only, like the backlog.
-pub(crate) const DEAD_LETTERS_OF_ALL: Statement<OfAllValues, ResourceDeadLetterRow> =
+/// Reads unsettled events only, like the backlog.
+pub(crate) const DEAD_LETTERS_OF_ALL: Statement<DeadLettersOfAllValues, ResourceDeadLetterRow> =
     Statement::new(
         "outbox.dead_letter_of_all",
         "SELECT provisioned_resource_id, event_id, event_type, dead_letter_reason AS reason

@@ -12,10 +12,10 @@ use uuid::Uuid;
 
 use super::read::{GET_BY_REQUEST, RequestValues};
 use super::row::substrate_document;
-use crate::error::{Classified, Lost, classify, constraint};
+use crate::error::{ClassifyError, LostResponse, classify, violated_constraint};
 use crate::sql::{Statement, columns, params};
 use crate::store::PgStore;
-use crate::values::signed;
+use crate::values::to_i64;
 
 params! {
     struct CreateValues<'a> {
@@ -57,9 +57,9 @@ columns! {
     }
 }
 
-/// Stores nothing if the request id is taken; waits for an open transaction that inserts the same id. Triggers add
+/// Stores nothing if the request id is taken. Waits for an open transaction that inserts that id. Triggers add
 /// the schedule row and send the wake-up.
-pub(crate) const CREATE: Statement<CreateValues<'_>, CreateRow> = Statement::new(
+pub(crate) const CREATE_RESOURCE: Statement<CreateValues<'_>, CreateRow> = Statement::new(
     "repository.create",
     "WITH written AS (
     INSERT INTO plexsphere.provisioned_resources
@@ -89,8 +89,7 @@ SELECT id FROM written",
 /// Stores an admitted resource in the host's transaction. Row, event, audit line, schedule and wake-up become visible
 /// when the host commits.
 ///
-/// It works in a savepoint: after any result, a refusal included, the host's transaction remains usable; only a lost
-/// connection ends it.
+/// It works in a savepoint: the host's transaction remains usable after any result except a lost connection.
 ///
 /// ```no_run
 /// # use broker_ports::{Admitted, PortError};
@@ -114,38 +113,38 @@ pub async fn create_in(
 ) -> Result<Created, PortError> {
     // A named savepoint, not the driver's transaction depth: the host may have started its transaction with a
     // statement that the driver did not see.
-    connection.execute("SAVEPOINT plexsphere_provisioning_broker").await.harmless()?;
-    let created = create(connection, admitted, Lost::Harmless).await;
-    let end = match &created {
+    connection.execute("SAVEPOINT plexsphere_provisioning_broker").await.map_uncommitted_error()?;
+    let created = create(connection, admitted, LostResponse::Harmless).await;
+    let end_savepoint = match &created {
         Ok(Created::Stored) => "RELEASE SAVEPOINT plexsphere_provisioning_broker",
         Ok(Created::Replayed(_) | Created::Conflict) | Err(_) => {
             "ROLLBACK TO SAVEPOINT plexsphere_provisioning_broker; \
              RELEASE SAVEPOINT plexsphere_provisioning_broker"
         }
     };
-    let ended = sqlx::raw_sql(end).execute(&mut *connection).await.harmless();
+    let savepoint_ended =
+        sqlx::raw_sql(end_savepoint).execute(&mut *connection).await.map_uncommitted_error();
     let created = created?;
-    ended?;
+    savepoint_ended?;
     Ok(created)
 }
 
 impl PgStore {
     pub(super) async fn insert_new(&self, admitted: &Admitted) -> Result<Created, PortError> {
-        create(&mut *self.connection().await?, admitted, Lost::MayHaveHappened).await
+        create(&mut *self.connection().await?, admitted, LostResponse::MayHaveHappened).await
     }
 }
 
-/// Attempts when a request id is taken at the insert and free at the lookup. Each time a purge removed its resource
-/// in between.
-const ATTEMPTS: u32 = 3;
+/// Attempts to store a request id that is taken at the insert but free at the lookup: a purge ran in between.
+const MAX_ATTEMPTS: u32 = 3;
 
 pub(super) async fn create(
     connection: &mut PgConnection,
     admitted: &Admitted,
-    lost: Lost,
+    lost_response: LostResponse,
 ) -> Result<Created, PortError> {
-    for _ in 0..ATTEMPTS {
-        if insert(connection, admitted, lost).await? {
+    for _ in 0..MAX_ATTEMPTS {
+        if insert(connection, admitted, lost_response).await? {
             return Ok(Created::Stored);
         }
         let Some((request, hash)) = admitted.request() else { continue };
@@ -153,7 +152,9 @@ pub(super) async fn create(
             project_id: admitted.change().resource().project_id().as_uuid(),
             request_id: request.as_str(),
         };
-        if let Some(first) = GET_BY_REQUEST.optional(connection, values).await.harmless()? {
+        if let Some(first) =
+            GET_BY_REQUEST.optional(connection, values).await.map_uncommitted_error()?
+        {
             let (resource, stored) = first.into_parts()?;
             return Ok(if stored == Some(*hash) {
                 Created::Replayed(Box::new(resource))
@@ -168,11 +169,11 @@ pub(super) async fn create(
 async fn insert(
     connection: &mut PgConnection,
     admitted: &Admitted,
-    lost: Lost,
+    lost_response: LostResponse,
 ) -> Result<bool, PortError> {
     let resource = admitted.change().resource();
     let audit = admitted.audit();
-    let event = EventValues::of(admitted.change().event())?;
+    let event = EventValues::new(admitted.change().event())?;
     // A new resource has no value in the omitted columns.
     let Snapshot {
         phase,
@@ -203,8 +204,8 @@ async fn insert(
         token_ordinal: i32::try_from(*token_ordinal).unwrap_or(i32::MAX),
         substrate: substrate_document(substrate),
         phase_entered_at: *phase_entered_at,
-        event_sequence: signed(*event_sequence),
-        version: signed(*version),
+        event_sequence: to_i64(*event_sequence),
+        version: to_i64(*version),
         request_id: admitted.request().map(|(request, _)| request.as_str()),
         request_hash: admitted.request().map(|(_, hash)| &hash.as_bytes()[..]),
         event_id: event.id,
@@ -218,19 +219,23 @@ async fn insert(
         cluster_id: resource.substrate().cluster().map(ClusterId::as_str),
         traceparent: admitted.attribution().traceparent.as_ref().map(TraceParent::as_str),
     };
-    match CREATE.optional(connection, values).await {
+    match CREATE_RESOURCE.optional(connection, values).await {
         Ok(stored) => Ok(stored.is_some_and(|CreateRow { id }| id == resource.id().as_uuid())),
-        Err(error) => Err(match refused(&error, admitted, &event) {
-            Some(refused) => refused,
-            None => classify(error, lost),
+        Err(error) => Err(match constraint_error(&error, admitted, &event) {
+            Some(refusal) => refusal,
+            None => classify(error, lost_response),
         }),
     }
 }
 
-/// A missing reference refuses the declaration. A taken id does not: the broker minted it.
-fn refused(error: &sqlx::Error, admitted: &Admitted, event: &EventValues) -> Option<PortError> {
+/// A missing reference is a refusal of the declaration. A taken id is not, because the broker minted the id.
+fn constraint_error(
+    error: &sqlx::Error,
+    admitted: &Admitted,
+    event: &EventValues,
+) -> Option<PortError> {
     let resource = admitted.change().resource();
-    let missing = match constraint(error)? {
+    let missing = match violated_constraint(error)? {
         "provisioned_resources_project_id_fkey" => {
             Error::invalid("project_id", "names no existing project")
         }
@@ -246,15 +251,15 @@ fn refused(error: &sqlx::Error, admitted: &Admitted, event: &EventValues) -> Opt
         // The second constraint: a resource was purged before its events.
         "provisioned_resources_pkey"
         | "provisioning_outbox_provisioned_resource_id_sequence_key" => {
-            return Some(taken("id", resource.id()));
+            return Some(id_taken("id", resource.id()));
         }
-        "provisioning_outbox_pkey" => return Some(event.taken()),
+        "provisioning_outbox_pkey" => return Some(event.id_taken()),
         _ => return None,
     };
     Some(missing.into())
 }
 
-fn taken(field: &str, id: impl fmt::Display) -> PortError {
+fn id_taken(field: &str, id: impl fmt::Display) -> PortError {
     PortError::rejected("a new id is taken")
         .with_source(Error::invalid(field, format!("{id} is taken; use a new one")))
 }
@@ -268,7 +273,7 @@ pub(super) struct EventValues {
 }
 
 impl EventValues {
-    pub(super) fn of(event: Option<&Event>) -> Result<Self, PortError> {
+    pub(super) fn new(event: Option<&Event>) -> Result<Self, PortError> {
         let payload = event.map(wire::encode).map(String::from_utf8).transpose();
         Ok(Self {
             id: event.map(|event| event.id().as_uuid()),
@@ -280,7 +285,7 @@ impl EventValues {
         })
     }
 
-    pub(super) fn taken(&self) -> PortError {
-        taken("event_id", self.id.unwrap_or_default())
+    pub(super) fn id_taken(&self) -> PortError {
+        id_taken("event_id", self.id.unwrap_or_default())
     }
 }

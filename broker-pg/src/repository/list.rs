@@ -1,4 +1,4 @@
-//! Persist on Postgres: pages of resources, in id order, and their watermark.
+//! Persist on Postgres: list pages, in id order, and their watermark.
 
 use broker_domain::{Phase, ProvisionedResourceId};
 use broker_ports::{ListPage, ListQuery, PageBytes, PageSize, PortError, UnreadableRow, Watermark};
@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::row::{ResourceRow, resource_columns};
-use crate::error::{Classified, drifted};
+use crate::error::{ClassifyError, invalid_row};
 use crate::sql::{Statement, columns, params};
 use crate::store::PgStore;
 
@@ -28,25 +28,25 @@ params! {
     }
 }
 
-/// The bytes of parameters in all rows before the previous one, in id order. A row is returned while they fit into
-/// the page limit. So the result always includes the first two rows and, if one exists, at least one row after the
-/// page. That row shows that there is a next page, even if the first row alone fills the page. Later rows stay in the
-/// database.
-macro_rules! held_before {
+/// Column `held_before`: the parameter bytes of all rows before the previous one, in id order. The query returns a row
+/// while they fit into the page limit. The result therefore includes the first two rows, and one row after the page if
+/// one exists, which shows that a next page exists. Later rows stay in the database.
+macro_rules! bytes_before_column {
     () => {
         "coalesce(sum(octet_length(parameters::text)) OVER (
         ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING), 0) AS held_before"
     };
 }
-pub(super) use held_before;
+pub(super) use bytes_before_column;
 
-/// Read in a separate statement: the page's snapshot must start after it.
-pub(crate) const WATERMARK: Statement<(), WatermarkRow> = Statement::new(
+/// A separate statement: the snapshot of the page must start after this one.
+pub(crate) const READ_WATERMARK: Statement<(), WatermarkRow> = Statement::new(
     "repository.watermark",
     "SELECT plexsphere.provisioned_resources_watermark() AS watermark",
 );
 
-/// One statement per set of filters, so that each has its own plan. An unused filter is still named, for its type.
+/// One statement per set of filters, so that each has its own plan. An unused filter still appears, so that its
+/// parameter has a type.
 macro_rules! list {
     ($name:literal, $project:literal, $status:literal) => {
         Statement::new(
@@ -55,7 +55,7 @@ macro_rules! list {
                 "SELECT ",
                 resource_columns!(),
                 "\nFROM (\n    SELECT *, ",
-                held_before!(),
+                bytes_before_column!(),
                 "\n    FROM (
         SELECT * FROM plexsphere.provisioned_resources WHERE id > $1 AND ",
                 $project,
@@ -71,10 +71,9 @@ WHERE held_before <= $6 ORDER BY id"
     };
 }
 
-/// Reads the changes from their index first, because a planner that does not know how few there are would walk all
-/// ids in order. Every page reads all changes, from the index alone, and only its own rows from the table. The range
-/// has two ends so that the planner treats it as narrow: with one end it estimates a third of the table and reads all
-/// of it.
+/// Reads the changes from their index first: a planner that cannot estimate their number would scan all ids in order.
+/// Every page reads all changes, from the index alone, and only its own rows from the table. The range has two ends so
+/// that the planner treats it as narrow: with one end it estimates a third of the table and reads all of it.
 macro_rules! list_changed {
     ($name:literal, $project:literal, $status:literal) => {
         Statement::new(
@@ -93,7 +92,7 @@ macro_rules! list_changed {
 SELECT ",
                 resource_columns!(),
                 "\nFROM (\n    SELECT r.*, ",
-                held_before!(),
+                bytes_before_column!(),
                 "\n    FROM page JOIN plexsphere.provisioned_resources AS r USING (id)
 ) AS page
 WHERE held_before <= $6 ORDER BY id"
@@ -110,7 +109,7 @@ macro_rules! lists {
 }
 
 /// Indexed by the presence of the filters Project, phase and updated-since, in this order.
-pub(crate) const LISTS: [[[Statement<ListValues<'_>, ResourceRow>; 2]; 2]; 2] = [
+pub(crate) const LIST_STATEMENTS: [[[Statement<ListValues<'_>, ResourceRow>; 2]; 2]; 2] = [
     [
         lists!("", "$3::uuid IS NULL", "$4::text IS NULL"),
         lists!(".phase", "$3::uuid IS NULL", "status = $4"),
@@ -122,46 +121,47 @@ pub(crate) const LISTS: [[[Statement<ListValues<'_>, ResourceRow>; 2]; 2]; 2] = 
 ];
 
 /// One row more than a page, to detect a next page.
-pub(super) fn one_more(limit: PageSize) -> i64 {
+pub(super) fn limit_with_lookahead(limit: PageSize) -> i64 {
     i64::from(limit.get()) + 1
 }
 
-pub(super) struct Cut<T> {
+pub(super) struct CutPage<T> {
     pub(super) readable: Vec<T>,
     pub(super) unreadable: Vec<UnreadableRow>,
     pub(super) next: Option<ProvisionedResourceId>,
 }
 
 /// Truncates the rows to a page and converts them. An unreadable row is reported and blocks no other row.
-pub(super) fn cut<R, T>(
+pub(super) fn cut_to_page<R, T>(
     mut rows: Vec<R>,
     (limit, bytes): (PageSize, PageBytes),
     id: impl Fn(&R) -> Uuid,
-    parameters: impl Fn(&R) -> usize,
-    read: impl Fn(R) -> Result<T, PortError>,
-) -> Result<Cut<T>, PortError> {
-    let held = rows.iter().scan(0, |held, row| {
-        *held += parameters(row);
-        Some(*held)
+    parameter_bytes: impl Fn(&R) -> usize,
+    convert: impl Fn(R) -> Result<T, PortError>,
+) -> Result<CutPage<T>, PortError> {
+    let totals = rows.iter().scan(0, |total, row| {
+        *total += parameter_bytes(row);
+        Some(*total)
     });
-    let fits = held.take_while(|held| *held <= bytes.get() as usize).count().max(1);
-    let limit = usize::from(limit.get()).min(fits);
-    let more = rows.len() > limit;
+    let fitting_rows = totals.take_while(|total| *total <= bytes.get() as usize).count().max(1);
+    let limit = usize::from(limit.get()).min(fitting_rows);
+    let has_next = rows.len() > limit;
     rows.truncate(limit);
     // Invariant: no page contains the nil id, after which the first page starts.
-    let parsed = |id: Uuid| {
-        ProvisionedResourceId::new(id).map_err(|error| drifted("provisioned_resources", id, error))
+    let parse_id = |id: Uuid| {
+        ProvisionedResourceId::new(id)
+            .map_err(|error| invalid_row("provisioned_resources", id, error))
     };
-    let next = rows.last().filter(|_| more).map(|row| parsed(id(row)));
+    let next = rows.last().filter(|_| has_next).map(|row| parse_id(id(row)));
     let (mut readable, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());
     for row in rows {
-        let id = parsed(id(&row))?;
-        match read(row) {
+        let id = parse_id(id(&row))?;
+        match convert(row) {
             Ok(row) => readable.push(row),
             Err(error) => unreadable.push(UnreadableRow::new(id, error)),
         }
     }
-    Ok(Cut { readable, unreadable, next: next.transpose()? })
+    Ok(CutPage { readable, unreadable, next: next.transpose()? })
 }
 
 /// No resource has the nil id, so every id is greater.
@@ -171,26 +171,27 @@ pub(super) fn start_after(after: Option<ProvisionedResourceId>) -> Uuid {
 
 impl PgStore {
     pub(super) async fn select_page(&self, query: &ListQuery) -> Result<ListPage, PortError> {
-        let by = |filtered: bool| usize::from(filtered);
-        let statement = &LISTS[by(query.project.is_some())][by(query.phase.is_some())]
-            [by(query.updated_since.is_some())];
+        let filter_index = |filtered: bool| usize::from(filtered);
+        let statement = &LIST_STATEMENTS[filter_index(query.project.is_some())]
+            [filter_index(query.phase.is_some())][filter_index(query.updated_since.is_some())];
         let values = ListValues {
             after: start_after(query.after),
-            limit: one_more(query.limit),
+            limit: limit_with_lookahead(query.limit),
             project_id: query.project.map(|project| project.as_uuid()),
             status: query.phase.map(Phase::as_str),
             updated_since: query.updated_since.map(Watermark::at),
             bytes: query.bytes.get().into(),
         };
         let mut connection = self.connection().await?;
-        let WatermarkRow { watermark } = WATERMARK.one(&mut connection, ()).await.harmless()?;
-        let rows = statement.all(&mut connection, values).await.harmless()?;
-        let weight = |row: &ResourceRow| row.parameters.len();
-        let Cut { readable, unreadable, next } = cut(
+        let WatermarkRow { watermark } =
+            READ_WATERMARK.one(&mut connection, ()).await.map_uncommitted_error()?;
+        let rows = statement.all(&mut connection, values).await.map_uncommitted_error()?;
+        let parameter_bytes = |row: &ResourceRow| row.parameters.len();
+        let CutPage { readable, unreadable, next } = cut_to_page(
             rows,
             (query.limit, query.bytes),
             |row| row.id,
-            weight,
+            parameter_bytes,
             ResourceRow::into_resource,
         )?;
         Ok(ListPage::new(readable, next, Watermark::new(watermark)).with_unreadable(unreadable))
@@ -202,10 +203,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nil_id_of_a_row_is_drift_and_no_refusal() {
+    fn nil_id_in_a_row_is_not_a_refusal() {
         let limits = (PageSize::MAX, PageBytes::MAX);
-        let cut = cut(vec![Uuid::nil()], limits, |id| *id, |_| 0, Ok);
-        let error = cut.map(drop).unwrap_err();
+        let page = cut_to_page(vec![Uuid::nil()], limits, |id| *id, |_| 0, Ok);
+        let error = page.map(drop).unwrap_err();
         assert!(!error.is_refusal() && error.domain().is_some(), "{error:?}");
         assert!(error.to_string().starts_with("plexsphere.provisioned_resources"), "{error}");
     }

@@ -1,10 +1,10 @@
-//! Persist on Postgres: purges resources that are Deleted for longer than the retention.
+//! Persist on Postgres: purges resources that became Deleted before the retention period.
 
 use broker_domain::ProvisionedResourceId;
 use broker_ports::{Actor, AuditAction, PortError, PurgeRequest};
 use uuid::Uuid;
 
-use crate::error::{Classified, drifted};
+use crate::error::{ClassifyError, invalid_row};
 use crate::sql::{Statement, columns, params};
 use crate::store::PgStore;
 use crate::values::microseconds;
@@ -25,9 +25,9 @@ columns! {
     }
 }
 
-/// A Deleted row is never written again, so its last change is the deletion. Skips locked rows; the next purge takes
-/// them. A permit outlives its row, because it counts until the budget window ends.
-pub(crate) const PURGE: Statement<PurgeValues<'_>, PurgedRow> = Statement::new(
+/// A Deleted row is never written again, so its last change is the deletion. Skips locked rows; the next purge
+/// deletes them. A permit outlives its row, because it counts until the budget window ends.
+pub(crate) const PURGE_RESOURCES: Statement<PurgeValues<'_>, PurgedRow> = Statement::new(
     "repository.purge_deleted",
     "WITH over AS MATERIALIZED (
     SELECT r.id
@@ -54,7 +54,7 @@ SELECT id FROM gone ORDER BY id",
 );
 
 impl PgStore {
-    pub(super) async fn delete_old(
+    pub(super) async fn delete_purgeable(
         &self,
         request: &PurgeRequest,
     ) -> Result<Vec<ProvisionedResourceId>, PortError> {
@@ -67,11 +67,11 @@ impl PgStore {
             correlation_id: "purge",
         };
         let mut connection = self.connection().await?;
-        let rows = PURGE.all(&mut connection, values).await.committing()?;
+        let rows = PURGE_RESOURCES.all(&mut connection, values).await.map_commit_error()?;
         rows.into_iter()
             .map(|PurgedRow { id }| {
                 ProvisionedResourceId::new(id)
-                    .map_err(|error| drifted("provisioned_resources", id, error))
+                    .map_err(|error| invalid_row("provisioned_resources", id, error))
             })
             .collect()
     }

@@ -5,7 +5,7 @@ use broker_ports::{PortError, StoredRequest};
 use uuid::Uuid;
 
 use super::row::{ResourceRow, resource_columns};
-use crate::error::{Classified, drifted};
+use crate::error::{ClassifyError, invalid_row};
 use crate::sql::{Statement, params};
 use crate::store::PgStore;
 
@@ -38,7 +38,7 @@ pub(crate) const GET_BY_ID: Statement<IdValues, ResourceRow> = Statement::new(
     ),
 );
 
-/// Filters by Project in SQL, so that an unreadable row only affects its own Project.
+/// Filters by Project in SQL, so that an unreadable row affects its own Project only.
 pub(crate) const GET_IN_PROJECT: Statement<InProjectValues, ResourceRow> = Statement::new(
     "repository.get_in_project",
     concat!(
@@ -64,7 +64,7 @@ impl PgStore {
     ) -> Result<Option<ProvisionedResource>, PortError> {
         let mut connection = self.connection().await?;
         let values = IdValues { id: id.as_uuid() };
-        let row = GET_BY_ID.optional(&mut connection, values).await.harmless()?;
+        let row = GET_BY_ID.optional(&mut connection, values).await.map_uncommitted_error()?;
         row.map(ResourceRow::into_resource).transpose()
     }
 
@@ -75,7 +75,7 @@ impl PgStore {
     ) -> Result<Option<ProvisionedResource>, PortError> {
         let mut connection = self.connection().await?;
         let values = InProjectValues { project_id: project.as_uuid(), id: id.as_uuid() };
-        let row = GET_IN_PROJECT.optional(&mut connection, values).await.harmless()?;
+        let row = GET_IN_PROJECT.optional(&mut connection, values).await.map_uncommitted_error()?;
         row.map(ResourceRow::into_resource).transpose()
     }
 
@@ -86,12 +86,12 @@ impl PgStore {
     ) -> Result<Option<StoredRequest>, PortError> {
         let mut connection = self.connection().await?;
         let values = RequestValues { project_id: project.as_uuid(), request_id: request.as_str() };
-        let row = GET_BY_REQUEST.optional(&mut connection, values).await.harmless()?;
+        let row = GET_BY_REQUEST.optional(&mut connection, values).await.map_uncommitted_error()?;
         let Some(row) = row else { return Ok(None) };
         let (resource, hash) = row.into_parts()?;
         let hash = hash.ok_or_else(|| {
             let missing = broker_domain::Error::invalid("request_hash", "is missing");
-            drifted("provisioned_resources", resource.id(), missing)
+            invalid_row("provisioned_resources", resource.id(), missing)
         })?;
         Ok(Some(StoredRequest::new(resource, hash)))
     }

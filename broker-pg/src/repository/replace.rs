@@ -6,7 +6,7 @@ use sqlx::PgConnection;
 use super::create::create;
 use super::write::write;
 use crate::audit::record;
-use crate::error::{Classified, Lost};
+use crate::error::{ClassifyError, LostResponse};
 use crate::store::PgStore;
 use crate::transaction;
 
@@ -15,10 +15,10 @@ impl PgStore {
         &self,
         replacement: &Replacement,
     ) -> Result<Replaced, PortError> {
-        let mut transaction = transaction::begin(&self.pool).await.harmless()?;
+        let mut transaction = transaction::begin(&self.pool).await.map_uncommitted_error()?;
         let replaced = replace(&mut transaction, replacement).await;
         if matches!(replaced, Ok(Replaced::Created(Created::Stored))) {
-            transaction.commit().await.committing()?;
+            transaction.commit().await.map_commit_error()?;
         } else {
             transaction.roll_back().await;
         }
@@ -28,22 +28,24 @@ impl PgStore {
 
 /// The statements of creation and deletion request. The caller ends the transaction.
 ///
-/// The creation comes first. Of two calls with one request id, the second then waits at the request id and returns
-/// the resource of the first. In the other order it would wait at the old row and find it stale.
+/// Creates first: of two calls with one request id, the second then waits for the first and returns its resource. In
+/// the other order the second call would find the old row stale.
 async fn replace(
     connection: &mut PgConnection,
     replacement: &Replacement,
 ) -> Result<Replaced, PortError> {
-    let created = create(connection, replacement.admitted(), Lost::Harmless).await?;
+    let created = create(connection, replacement.admitted(), LostResponse::Harmless).await?;
     if created != Created::Stored {
         return Ok(Replaced::Created(created));
     }
     if let Some(deletion) = replacement.deletion() {
-        match write(connection, WriteKind::DeletionIntent, &deletion, Lost::Harmless).await? {
+        match write(connection, WriteKind::DeletionIntent, &deletion, LostResponse::Harmless)
+            .await?
+        {
             Written::Committed => {}
             Written::Stale | Written::LeaseLost => return Ok(Replaced::Stale),
         }
     }
-    record(connection, &replacement.audit()).await.harmless()?;
+    record(connection, &replacement.audit()).await.map_uncommitted_error()?;
     Ok(Replaced::Created(created))
 }

@@ -14,9 +14,9 @@ use sqlx::types::Json;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::error::drifted;
+use crate::error::invalid_row;
 use crate::sql::columns;
-use crate::values::{digest, unsigned, unsigned_int};
+use crate::values::{digest_bytes, to_u32, to_u64};
 
 macro_rules! resource_columns {
     () => {
@@ -71,10 +71,10 @@ impl ResourceRow {
         self,
     ) -> Result<(ProvisionedResource, Option<RequestHash>), PortError> {
         let id = self.id;
-        self.parts().map_err(|error| drifted("provisioned_resources", id, error))
+        self.parse().map_err(|error| invalid_row("provisioned_resources", id, error))
     }
 
-    fn parts(self) -> Result<(ProvisionedResource, Option<RequestHash>), Error> {
+    fn parse(self) -> Result<(ProvisionedResource, Option<RequestHash>), Error> {
         let Self {
             id,
             resource_id,
@@ -105,7 +105,8 @@ impl ResourceRow {
             event_sequence,
             version,
         } = self;
-        let request_hash = request_hash.map(|bytes| digest("request_hash", &bytes)).transpose()?;
+        let request_hash =
+            request_hash.map(|bytes| digest_bytes("request_hash", &bytes)).transpose()?;
         let resource = ProvisionedResource::hydrate(Snapshot {
             id,
             resource_id,
@@ -122,15 +123,15 @@ impl ResourceRow {
             on_failure,
             failure_step,
             failure_reason,
-            token_ordinal: unsigned_int("token_ordinal", token_ordinal)?,
+            token_ordinal: to_u32("token_ordinal", token_ordinal)?,
             token_closed,
-            substrate: substrate_of(substrate, cluster_id, references_digest, xr_uid)?,
+            substrate: parse_substrate(substrate, cluster_id, references_digest, xr_uid)?,
             deletion_requested_at,
             phase_entered_at,
             first_ready_at,
             abandoned,
-            event_sequence: unsigned("event_sequence", event_sequence)?,
-            version: unsigned("version", version)?,
+            event_sequence: to_u64("event_sequence", event_sequence)?,
+            version: to_u64("version", version)?,
         })?;
         Ok((resource, request_hash.map(RequestHash::new)))
     }
@@ -158,55 +159,57 @@ struct ReferenceDocument {
 
 pub(crate) fn substrate_document(substrate: &Substrate) -> Json<Value> {
     let document = SubstrateDocument {
-        provider_config: substrate.provider_config().map(ReferenceDocument::of),
-        composed: substrate.composed().iter().map(ReferenceDocument::of).collect(),
+        provider_config: substrate.provider_config().map(ReferenceDocument::from_reference),
+        composed: substrate.composed().iter().map(ReferenceDocument::from_reference).collect(),
     };
     // Strings and lists of strings always serialize.
     Json(serde_json::to_value(document).unwrap_or_default())
 }
 
-pub(crate) fn cluster_of(cluster_id: Option<String>) -> Result<Option<ClusterId>, Error> {
+pub(crate) fn parse_cluster_id(cluster_id: Option<String>) -> Result<Option<ClusterId>, Error> {
     cluster_id.map(ClusterId::new).transpose()
 }
 
-pub(crate) fn digest_of(bytes: Option<Vec<u8>>) -> Result<Option<ReferencesDigest>, Error> {
-    let bytes = bytes.map(|bytes| digest("references_digest", &bytes)).transpose()?;
+pub(crate) fn parse_references_digest(
+    bytes: Option<Vec<u8>>,
+) -> Result<Option<ReferencesDigest>, Error> {
+    let bytes = bytes.map(|bytes| digest_bytes("references_digest", &bytes)).transpose()?;
     Ok(bytes.map(ReferencesDigest::new))
 }
 
-pub(crate) fn uid_of(xr_uid: Option<String>) -> Result<Option<XrUid>, Error> {
+pub(crate) fn parse_xr_uid(xr_uid: Option<String>) -> Result<Option<XrUid>, Error> {
     xr_uid.map(XrUid::new).transpose()
 }
 
-fn substrate_of(
+fn parse_substrate(
     document: Value,
     cluster_id: Option<String>,
     references_digest: Option<Vec<u8>>,
     xr_uid: Option<String>,
 ) -> Result<Substrate, Error> {
-    let odd = |error: serde_json::Error| {
+    let invalid = |error: serde_json::Error| {
         Error::invalid("substrate", format!("cannot be parsed: {error}"))
     };
-    // Decodes an object first: serde would accept an empty list as a struct whose fields are all omitted.
-    let fields: Map<String, Value> = serde_json::from_value(document).map_err(odd)?;
+    // Decodes an object first: serde would decode an empty list as a struct without fields.
+    let fields: Map<String, Value> = serde_json::from_value(document).map_err(invalid)?;
     let SubstrateDocument { provider_config, composed } =
-        serde_json::from_value(Value::Object(fields)).map_err(odd)?;
+        serde_json::from_value(Value::Object(fields)).map_err(invalid)?;
     let provider_config = provider_config.map(ReferenceDocument::into_reference).transpose()?;
     let composed = composed
         .into_iter()
         .map(ReferenceDocument::into_reference)
         .collect::<Result<BTreeSet<_>, _>>()?;
     Substrate::hydrate(
-        cluster_of(cluster_id)?,
+        parse_cluster_id(cluster_id)?,
         provider_config,
         composed,
-        digest_of(references_digest)?,
-        uid_of(xr_uid)?,
+        parse_references_digest(references_digest)?,
+        parse_xr_uid(xr_uid)?,
     )
 }
 
 impl ReferenceDocument {
-    fn of(reference: &ObjectReference) -> Self {
+    fn from_reference(reference: &ObjectReference) -> Self {
         Self {
             api_version: reference.api_version().to_owned(),
             kind: reference.kind().to_owned(),
@@ -246,9 +249,9 @@ mod tests {
     }
 
     #[test]
-    fn malformed_substrate_is_refused_by_column_name() {
-        for odd in ["[]", r#"{"composed":[{}]}"#, r#"{"more":1}"#] {
-            let error = substrate_of(odd.parse().unwrap(), None, None, None).unwrap_err();
+    fn malformed_substrate_is_refused_with_its_column() {
+        for document in ["[]", r#"{"composed":[{}]}"#, r#"{"more":1}"#] {
+            let error = parse_substrate(document.parse().unwrap(), None, None, None).unwrap_err();
             assert!(error.to_string().starts_with("substrate: cannot be parsed"), "{error}");
         }
     }

@@ -1,4 +1,4 @@
-//! Persist on Postgres: pages of resources that are not settled, with only the columns that a sweep needs.
+//! Persist on Postgres: sweep pages, with only the columns that a sweep needs.
 
 use broker_domain::{
     BlueprintVersionId, BootstrapTokenId, CloudCredentialId, Error, MeshRole, OnFailure,
@@ -8,12 +8,12 @@ use broker_ports::{CompactRow, PortError, SweepPage, SweepQuery};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::list::{Cut, cut, held_before, one_more, start_after};
-use super::row::{cluster_of, digest_of, uid_of};
-use crate::error::{Classified, drifted};
+use super::list::{CutPage, bytes_before_column, cut_to_page, limit_with_lookahead, start_after};
+use super::row::{parse_cluster_id, parse_references_digest, parse_xr_uid};
+use crate::error::{ClassifyError, invalid_row};
 use crate::sql::{Statement, columns, params};
 use crate::store::PgStore;
-use crate::values::unsigned;
+use crate::values::to_u64;
 
 params! {
     struct SweepValues {
@@ -70,7 +70,7 @@ macro_rules! sweep_rows {
     cluster_id, references_digest, xr_uid, parameters::text AS parameters, due_at, lease_until, paused
 FROM (
     SELECT *, ",
-            held_before!(),
+            bytes_before_column!(),
             "
     FROM (
         SELECT r.id, r.project_id, r.resource_id, r.blueprint_version_id, r.cloud_credential_id, r.status,
@@ -94,15 +94,15 @@ WHERE held_before <= $3 ORDER BY id"
 
 /// Bounds both tables by the start id: a merge join would otherwise start at the first row of the second table for
 /// every page.
-pub(crate) const SWEEP: Statement<SweepValues, SweepRow> =
+pub(crate) const SWEEP_PAGE: Statement<SweepValues, SweepRow> =
     Statement::new("repository.sweep_page", sweep_rows!(""));
 
 /// A separate statement, so that Postgres uses the index of the Project's rows.
-pub(crate) const SWEEP_OF_PROJECT: Statement<SweepOfProjectValues, SweepRow> =
+pub(crate) const SWEEP_PAGE_OF_PROJECT: Statement<SweepOfProjectValues, SweepRow> =
     Statement::new("repository.sweep_page_of_project", sweep_rows!(" AND r.project_id = $4"));
 
-/// For an empty page, which has no row with the time.
-pub(crate) const NOW: Statement<(), NowRow> =
+/// Used for an empty page, which has no row with the time.
+pub(crate) const READ_NOW: Statement<(), NowRow> =
     Statement::new("repository.now", "SELECT statement_timestamp() AS now");
 
 impl PgStore {
@@ -112,25 +112,30 @@ impl PgStore {
     ) -> Result<SweepPage, PortError> {
         let SweepQuery { project, after, limit, bytes, .. } = *query;
         let (after, limit_rows, limit_bytes) =
-            (start_after(after), one_more(limit), bytes.get().into());
+            (start_after(after), limit_with_lookahead(limit), bytes.get().into());
         let mut connection = self.connection().await?;
         let rows = if let Some(project) = project {
             let project_id = project.as_uuid();
             let values =
                 SweepOfProjectValues { after, limit: limit_rows, bytes: limit_bytes, project_id };
-            SWEEP_OF_PROJECT.all(&mut connection, values).await
+            SWEEP_PAGE_OF_PROJECT.all(&mut connection, values).await
         } else {
             let values = SweepValues { after, limit: limit_rows, bytes: limit_bytes };
-            SWEEP.all(&mut connection, values).await
+            SWEEP_PAGE.all(&mut connection, values).await
         };
-        let rows = rows.harmless()?;
+        let rows = rows.map_uncommitted_error()?;
         let now = match rows.first() {
             Some(row) => row.now,
-            None => NOW.one(&mut connection, ()).await.harmless()?.now,
+            None => READ_NOW.one(&mut connection, ()).await.map_uncommitted_error()?.now,
         };
-        let weight = |row: &SweepRow| row.parameters.as_ref().map_or(0, String::len);
-        let Cut { readable, unreadable, next } =
-            cut(rows, (limit, bytes), |row| row.id, weight, SweepRow::into_compact)?;
+        let parameter_bytes = |row: &SweepRow| row.parameters.as_ref().map_or(0, String::len);
+        let CutPage { readable, unreadable, next } = cut_to_page(
+            rows,
+            (limit, bytes),
+            |row| row.id,
+            parameter_bytes,
+            SweepRow::into_compact,
+        )?;
         Ok(SweepPage::new(readable, next, now).with_unreadable(unreadable))
     }
 }
@@ -138,10 +143,10 @@ impl PgStore {
 impl SweepRow {
     fn into_compact(self) -> Result<CompactRow, PortError> {
         let id = self.id;
-        self.compact().map_err(|error| drifted("provisioned_resources", id, error))
+        self.parse().map_err(|error| invalid_row("provisioned_resources", id, error))
     }
 
-    fn compact(self) -> Result<CompactRow, Error> {
+    fn parse(self) -> Result<CompactRow, Error> {
         let Self {
             now: _,
             id,
@@ -172,13 +177,13 @@ impl SweepRow {
             MeshRole::try_from(mesh_role.as_str())?,
             Phase::try_from(status.as_str())?,
         );
-        row.version = Version::new(unsigned("version", version)?)?;
+        row.version = Version::new(to_u64("version", version)?)?;
         row.on_failure = OnFailure::try_from(on_failure.as_str())?;
         row.bootstrap_token_id = bootstrap_token_id.map(BootstrapTokenId::new).transpose()?;
         row.token_closed = token_closed;
-        row.cluster = cluster_of(cluster_id)?;
-        row.references_digest = digest_of(references_digest)?;
-        row.applied = uid_of(xr_uid)?;
+        row.cluster = parse_cluster_id(cluster_id)?;
+        row.references_digest = parse_references_digest(references_digest)?;
+        row.applied = parse_xr_uid(xr_uid)?;
         row.parameters = parameters.map(Parameters::from_canonical_json).transpose()?;
         row.due_at = due_at;
         row.lease_until = lease_until;

@@ -10,10 +10,10 @@ use uuid::Uuid;
 
 use super::create::EventValues;
 use super::row::substrate_document;
-use crate::error::{Lost, classify, constraint, drifted};
+use crate::error::{LostResponse, classify, invalid_row, violated_constraint};
 use crate::sql::{Statement, columns, params};
 use crate::store::PgStore;
-use crate::values::signed;
+use crate::values::to_i64;
 
 params! {
     struct WriteValues<'a> {
@@ -58,11 +58,11 @@ columns! {
 }
 
 /// Locks the row, then its schedule row, and compares only locked values. A writer that waited therefore sees the
-/// other writer's result. Then it writes all or nothing.
+/// result of the other writer. Writes row, event and audit line, or nothing.
 ///
 /// Invariant: the resource row is locked before its schedule row. The triggers use this order for writers with other
 /// statements; the reverse order could deadlock with them.
-pub(crate) const WRITE: Statement<WriteValues<'_>, WriteRow> = Statement::new(
+pub(crate) const WRITE_RESOURCE: Statement<WriteValues<'_>, WriteRow> = Statement::new(
     "repository.write",
     "WITH stored AS MATERIALIZED (
     SELECT status, version FROM plexsphere.provisioned_resources
@@ -118,7 +118,8 @@ impl PgStore {
         kind: WriteKind,
         write: &Write<'_>,
     ) -> Result<Written, PortError> {
-        self::write(&mut *self.connection().await?, kind, write, Lost::MayHaveHappened).await
+        self::write(&mut *self.connection().await?, kind, write, LostResponse::MayHaveHappened)
+            .await
     }
 }
 
@@ -126,13 +127,13 @@ pub(super) async fn write(
     connection: &mut PgConnection,
     kind: WriteKind,
     write: &Write<'_>,
-    lost: Lost,
+    lost_response: LostResponse,
 ) -> Result<Written, PortError> {
     let change = write.change;
     let id = change.resource().id();
-    let from = change.previous_phase().unwrap_or(change.resource().phase());
-    let audit = kind.audit(from, write);
-    let event = EventValues::of(change.event())?;
+    let previous_phase = change.previous_phase().unwrap_or(change.resource().phase());
+    let audit = kind.audit(previous_phase, write);
+    let event = EventValues::new(change.event())?;
     let snapshot = change.resource().snapshot();
     // The port defines the allowed stored phases; the statement only compares.
     let allowed_from = Phase::ALL
@@ -168,8 +169,8 @@ pub(super) async fn write(
     } = &snapshot;
     let values = WriteValues {
         id: id.as_uuid(),
-        expected_version: signed(change.expected_version().get()),
-        epoch: write.epoch.map(|epoch| signed(epoch.get())),
+        expected_version: to_i64(change.expected_version().get()),
+        epoch: write.epoch.map(|epoch| to_i64(epoch.get())),
         allowed_from,
         status,
         bootstrap_token_id: *bootstrap_token_id,
@@ -185,8 +186,8 @@ pub(super) async fn write(
         phase_entered_at: *phase_entered_at,
         first_ready_at: *first_ready_at,
         abandoned: *abandoned,
-        event_sequence: signed(*event_sequence),
-        version: signed(*version),
+        event_sequence: to_i64(*event_sequence),
+        version: to_i64(*version),
         event_id: event.id,
         event_type: event.event_type,
         occurred_at: event.occurred_at,
@@ -198,21 +199,21 @@ pub(super) async fn write(
         event_data: audit.event_data.as_deref(),
         traceparent: write.by.traceparent.as_ref().map(TraceParent::as_str),
     };
-    let answer = match WRITE.optional(connection, values).await {
-        Ok(answer) => answer,
-        Err(error) if constraint(&error) == Some("provisioning_outbox_pkey") => {
-            return Err(event.taken());
+    let row = match WRITE_RESOURCE.optional(connection, values).await {
+        Ok(row) => row,
+        Err(error) if violated_constraint(&error) == Some("provisioning_outbox_pkey") => {
+            return Err(event.id_taken());
         }
-        Err(error) => return Err(classify(error, lost)),
+        Err(error) => return Err(classify(error, lost_response)),
     };
-    let Some(WriteRow { status, verdict }) = answer else { return Ok(Written::Stale) };
+    let Some(WriteRow { status, verdict }) = row else { return Ok(Written::Stale) };
     match verdict.as_str() {
         "committed" => Ok(Written::Committed),
         "stale" => Ok(Written::Stale),
         "lease lost" => Ok(Written::LeaseLost),
         _ => {
             let stored = Phase::try_from(status.as_str())
-                .map_err(|error| drifted("provisioned_resources", id, error))?;
+                .map_err(|error| invalid_row("provisioned_resources", id, error))?;
             kind.check(stored, change)?;
             Err(PortError::rejected(
                 "the store refused a write that the port allows for the stored phase",

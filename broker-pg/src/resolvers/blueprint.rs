@@ -12,11 +12,11 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::PgPlatform;
-use crate::error::{Classified, drifted};
+use crate::error::{ClassifyError, invalid_row};
 use crate::sql::{Statement, columns, params};
 
 params! {
-    struct ResolveBlueprint {
+    struct ResolveBlueprintValues {
         id: Uuid,
     }
 }
@@ -32,7 +32,7 @@ columns! {
     }
 }
 
-pub(crate) const RESOLVE_BLUEPRINT: Statement<ResolveBlueprint, BlueprintRow> = Statement::new(
+pub(crate) const RESOLVE_BLUEPRINT: Statement<ResolveBlueprintValues, BlueprintRow> = Statement::new(
     "blueprint_resolver.resolve",
     "SELECT xrd, composition, parameter_schema::text, injection_strategy, mesh_role, composed_kinds::text
     FROM plexsphere.blueprint_versions
@@ -50,7 +50,7 @@ impl BlueprintCache {
         self.lock().get(&id).cloned()
     }
 
-    /// Clears a full cache: versions in use are soon read again.
+    /// Clears a full cache: versions in use are read again at their next use.
     fn insert(&self, view: &Arc<BlueprintVersionView>) {
         let mut views = self.lock();
         if views.len() >= MAX_CACHED {
@@ -83,17 +83,19 @@ impl BlueprintResolver for PgPlatform {
             return Ok(Some(view));
         }
         let mut connection = self.connection().await?;
-        let asked = ResolveBlueprint { id: id.as_uuid() };
-        let row = RESOLVE_BLUEPRINT.optional(&mut connection, asked).await.harmless()?;
+        let values = ResolveBlueprintValues { id: id.as_uuid() };
+        let row =
+            RESOLVE_BLUEPRINT.optional(&mut connection, values).await.map_uncommitted_error()?;
         let Some(row) = row else { return Ok(None) };
-        let view = read(id, row).map_err(|error| drifted("blueprint_versions", id, error))?;
+        let view =
+            parse_row(id, row).map_err(|error| invalid_row("blueprint_versions", id, error))?;
         let view = Arc::new(view);
         self.blueprints.insert(&view);
         Ok(Some(view))
     }
 }
 
-fn read(id: BlueprintVersionId, row: BlueprintRow) -> Result<BlueprintVersionView, Error> {
+fn parse_row(id: BlueprintVersionId, row: BlueprintRow) -> Result<BlueprintVersionView, Error> {
     let BlueprintRow {
         xrd,
         composition,
@@ -113,6 +115,6 @@ fn read(id: BlueprintVersionId, row: BlueprintRow) -> Result<BlueprintVersionVie
     let kinds: Vec<StoredKind> = serde_json::from_str(&composed_kinds).map_err(|_| {
         Error::invalid("composed_kinds", "is not a list of objects with apiVersion and kind")
     })?;
-    let kind = |StoredKind { api_version, kind }| ComposedKind { api_version, kind };
-    Ok(view.composing(kinds.into_iter().map(kind).collect::<Vec<_>>()))
+    let to_composed = |StoredKind { api_version, kind }| ComposedKind { api_version, kind };
+    Ok(view.composing(kinds.into_iter().map(to_composed).collect::<Vec<_>>()))
 }

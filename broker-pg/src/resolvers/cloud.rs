@@ -7,11 +7,11 @@ use broker_render::Provider;
 use uuid::Uuid;
 
 use super::PgPlatform;
-use crate::error::{Classified, drifted};
+use crate::error::{ClassifyError, invalid_row};
 use crate::sql::{Statement, columns, params};
 
 params! {
-    struct ResolveCloud {
+    struct ResolveCloudValues {
         id: Uuid,
     }
 }
@@ -23,7 +23,7 @@ columns! {
     }
 }
 
-pub(crate) const RESOLVE_CLOUD: Statement<ResolveCloud, CloudRow> = Statement::new(
+pub(crate) const RESOLVE_CLOUD: Statement<ResolveCloudValues, CloudRow> = Statement::new(
     "cloud_resolver.resolve",
     "SELECT provider, endpoint::text FROM plexsphere.clouds WHERE id = $1",
 );
@@ -33,10 +33,11 @@ impl CloudResolver for PgPlatform {
     #[tracing::instrument(name = "db.cloud.resolve", skip_all, fields(cloud = %id))]
     async fn resolve(&self, id: CloudId) -> Result<Option<CloudView>, PortError> {
         let mut connection = self.connection().await?;
-        let asked = ResolveCloud { id: id.as_uuid() };
-        let row = RESOLVE_CLOUD.optional(&mut connection, asked).await.harmless()?;
+        let values = ResolveCloudValues { id: id.as_uuid() };
+        let row = RESOLVE_CLOUD.optional(&mut connection, values).await.map_uncommitted_error()?;
         let Some(CloudRow { provider, endpoint }) = row else { return Ok(None) };
-        let provider = Provider::new(&provider).map_err(|error| drifted("clouds", id, error))?;
+        let provider =
+            Provider::new(&provider).map_err(|error| invalid_row("clouds", id, error))?;
         Ok(Some(CloudView::new(id, provider, endpoint)))
     }
 }

@@ -6,11 +6,11 @@ use broker_ports::{CredentialResolver, CredentialView, PortError};
 use uuid::Uuid;
 
 use super::PgPlatform;
-use crate::error::{Classified, drifted};
+use crate::error::{ClassifyError, invalid_row};
 use crate::sql::{Statement, columns, params};
 
 params! {
-    struct ResolveCredential {
+    struct ResolveCredentialValues {
         project_id: Uuid,
         id: Uuid,
     }
@@ -25,14 +25,15 @@ columns! {
 }
 
 /// Joins the assignment, so that a foreign credential is indistinguishable from a missing one.
-pub(crate) const RESOLVE_CREDENTIAL: Statement<ResolveCredential, CredentialRow> = Statement::new(
-    "credential_resolver.resolve",
-    "SELECT credential.cloud_id, credential.kv_mount, credential.kv_path
+pub(crate) const RESOLVE_CREDENTIAL: Statement<ResolveCredentialValues, CredentialRow> =
+    Statement::new(
+        "credential_resolver.resolve",
+        "SELECT credential.cloud_id, credential.kv_mount, credential.kv_path
     FROM plexsphere.cloud_credentials AS credential
     JOIN plexsphere.cloud_credential_assignments AS assignment
         ON assignment.cloud_credential_id = credential.id
     WHERE assignment.project_id = $1 AND credential.id = $2",
-);
+    );
 
 #[async_trait]
 impl CredentialResolver for PgPlatform {
@@ -43,11 +44,12 @@ impl CredentialResolver for PgPlatform {
         id: CloudCredentialId,
     ) -> Result<Option<CredentialView>, PortError> {
         let mut connection = self.connection().await?;
-        let asked = ResolveCredential { project_id: project.as_uuid(), id: id.as_uuid() };
-        let row = RESOLVE_CREDENTIAL.optional(&mut connection, asked).await.harmless()?;
+        let values = ResolveCredentialValues { project_id: project.as_uuid(), id: id.as_uuid() };
+        let row =
+            RESOLVE_CREDENTIAL.optional(&mut connection, values).await.map_uncommitted_error()?;
         let Some(CredentialRow { cloud_id, kv_mount, kv_path }) = row else { return Ok(None) };
         let cloud_id =
-            CloudId::new(cloud_id).map_err(|error| drifted("cloud_credentials", id, error))?;
+            CloudId::new(cloud_id).map_err(|error| invalid_row("cloud_credentials", id, error))?;
         Ok(Some(CredentialView::new(id, cloud_id, kv_mount, kv_path)))
     }
 }

@@ -5,10 +5,10 @@ use broker_ports::{Attribution, AuditAction, Brake, BrakeRelease, PortError};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::error::{Classified, drifted};
+use crate::error::{ClassifyError, invalid_row};
 use crate::sql::{Statement, columns, params};
 use crate::store::PgStore;
-use crate::values::{signed, unsigned};
+use crate::values::{to_i64, to_u64};
 
 params! {
     struct BrakeValues<'a> {
@@ -79,8 +79,8 @@ pub(crate) const SET_BRAKE: Statement<SetBrakeValues<'_>, ChangedRow> = Statemen
 SELECT count(*) AS changed FROM changed",
 );
 
-/// An accepted loss replaces its permit, so it leaves the budget. Locks schedule rows in id order, so that two
-/// releases cannot deadlock.
+/// An accepted loss replaces its permit and no longer counts against the budget. Locks schedule rows in id order, so
+/// that two releases cannot deadlock.
 pub(crate) const RELEASE_BRAKE: Statement<ReleaseBrakeValues<'_>, ChangedRow> = Statement::new(
     "schedule.release_brake",
     "WITH changed AS (
@@ -113,15 +113,15 @@ SELECT (SELECT count(*) FROM changed) + 0 * (SELECT count(*) FROM woken) AS chan
 );
 
 impl PgStore {
-    pub(super) async fn brakes_of(&self, cluster: &ClusterId) -> Result<Vec<Brake>, PortError> {
+    pub(super) async fn select_brakes(&self, cluster: &ClusterId) -> Result<Vec<Brake>, PortError> {
         let mut connection = self.connection().await?;
         let values = BrakeValues { cluster_id: cluster.as_str() };
-        let rows = READ_BRAKES.all(&mut connection, values).await.harmless()?;
+        let rows = READ_BRAKES.all(&mut connection, values).await.map_uncommitted_error()?;
         let brakes = rows.into_iter().map(BrakeRow::into_brake).collect::<Result<_, _>>();
-        brakes.map_err(|error| drifted("provisioning_brake", cluster, error))
+        brakes.map_err(|error| invalid_row("provisioning_brake", cluster, error))
     }
 
-    pub(super) async fn put_brake(
+    pub(super) async fn insert_brake(
         &self,
         cluster: &ClusterId,
         brake: &Brake,
@@ -130,18 +130,18 @@ impl PgStore {
         let values = SetBrakeValues {
             cluster_id: cluster.as_str(),
             project_id: brake.project.map(|project| project.as_uuid()),
-            absent: signed(brake.absent),
-            expected: signed(brake.expected),
+            absent: to_i64(brake.absent),
+            expected: to_i64(brake.expected),
             since: brake.since,
             action: AuditAction::BrakeSet.as_str(),
             actor: by.actor.as_str(),
             correlation_id: by.correlation_id.as_str(),
         };
         let mut connection = self.connection().await?;
-        SET_BRAKE.one(&mut connection, values).await.committing().map(drop)
+        SET_BRAKE.one(&mut connection, values).await.map_commit_error().map(drop)
     }
 
-    pub(super) async fn lift_brake(&self, release: &BrakeRelease) -> Result<bool, PortError> {
+    pub(super) async fn delete_brake(&self, release: &BrakeRelease) -> Result<bool, PortError> {
         let BrakeRelease { cluster, project, accepted, by, .. } = release;
         let values = ReleaseBrakeValues {
             cluster_id: cluster.as_str(),
@@ -154,7 +154,7 @@ impl PgStore {
         };
         let mut connection = self.connection().await?;
         let ChangedRow { changed } =
-            RELEASE_BRAKE.one(&mut connection, values).await.committing()?;
+            RELEASE_BRAKE.one(&mut connection, values).await.map_commit_error()?;
         Ok(changed > 0)
     }
 }
@@ -162,7 +162,7 @@ impl PgStore {
 impl BrakeRow {
     fn into_brake(self) -> Result<Brake, Error> {
         let Self { project_id, absent, expected, since } = self;
-        let brake = Brake::new(unsigned("absent", absent)?, unsigned("expected", expected)?, since);
+        let brake = Brake::new(to_u64("absent", absent)?, to_u64("expected", expected)?, since);
         Ok(match project_id {
             Some(project) => brake.of_project(ProjectId::new(project)?),
             None => brake,

@@ -5,10 +5,10 @@ use broker_ports::{ClaimRequest, ClaimTarget, Lane, Lease, LeaseEpoch, PortError
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::error::{Classified, drifted};
+use crate::error::{ClassifyError, invalid_row};
 use crate::sql::{Statement, columns, params};
 use crate::store::PgStore;
-use crate::values::{microseconds, unsigned, unsigned_int};
+use crate::values::{microseconds, to_u32, to_u64};
 
 params! {
     struct ClaimDueValues<'a> {
@@ -40,20 +40,20 @@ columns! {
     }
 }
 
-/// Reads indexes only, and only as far as needed. `soonest` holds the longest-due entries of all Projects. If that is
-/// everything, its Projects are the candidates, and a claim without due work costs next to nothing. If more is due,
+/// Reads indexes only, and only as far as needed. `soonest` holds the longest-due entries of all Projects. If no
+/// more entries are due, its Projects are the candidates, and a claim without due work is cheap. If more is due,
 /// `walked` jumps from one Project with work in the lane to the next; otherwise a Project with thousands of due
 /// resources would hide the others. Only then does the cost grow with the number of Projects: three index lookups for
 /// each.
 ///
-/// `heads` keeps the Projects with due work whose turn is next. `queue` takes the first entry of each, and further
+/// `heads` selects the Projects with due work whose turn is next. `queue` takes the first entry of each, and further
 /// entries in rounds only if these do not fill the claim. Both read more entries than requested, so that concurrent
-/// claims do not leave each other empty-handed.
+/// claims find unlocked entries.
 ///
 /// Every part skips rows that are bound to another cluster; `soonest` finds the cluster in its index.
 ///
 /// `picked` locks the rows in that order, skips locked ones, and re-checks rows that changed since the statement
-/// started. A concurrent claim that holds a Project's turn records it, so this claim does not wait. It only waits for
+/// started. This claim skips a turn that a concurrent claim has locked and will record. It only waits for
 /// the first turn of a Project.
 pub(crate) const CLAIM_DUE: Statement<ClaimDueValues<'_>, LeaseRow> = Statement::new(
     "schedule.claim.due",
@@ -168,7 +168,7 @@ WHERE s.provisioned_resource_id = p.provisioned_resource_id
 RETURNING s.provisioned_resource_id AS id, s.lease_epoch, s.lease_until, s.attempts, p.takeover",
 );
 
-const fn name(lane: Lane) -> &'static str {
+const fn lane_name(lane: Lane) -> &'static str {
     match lane {
         Lane::Converge => "converge",
         Lane::Teardown => "teardown",
@@ -180,7 +180,7 @@ impl PgStore {
         let worker = request.worker.as_str();
         let lease_microseconds = microseconds(request.lease_for);
         let cluster_id = request.cluster.as_ref().map(ClusterId::as_str);
-        let one = |id: ProvisionedResourceId, even_paused| ClaimOneValues {
+        let one_values = |id: ProvisionedResourceId, even_paused| ClaimOneValues {
             id: id.as_uuid(),
             worker,
             lease_microseconds,
@@ -189,15 +189,17 @@ impl PgStore {
         };
         let mut connection = self.connection().await?;
         let rows = match request.target {
-            ClaimTarget::One(id) => CLAIM_ONE.all(&mut connection, one(id, false)).await,
-            ClaimTarget::EvenPaused(id) => CLAIM_ONE.all(&mut connection, one(id, true)).await,
+            ClaimTarget::One(id) => CLAIM_ONE.all(&mut connection, one_values(id, false)).await,
+            ClaimTarget::EvenPaused(id) => {
+                CLAIM_ONE.all(&mut connection, one_values(id, true)).await
+            }
             ClaimTarget::Due { lane, limit } => {
-                let (lane, limit) = (name(lane), i64::from(limit.get()));
+                let (lane, limit) = (lane_name(lane), i64::from(limit.get()));
                 let values = ClaimDueValues { lane, limit, worker, lease_microseconds, cluster_id };
                 CLAIM_DUE.all(&mut connection, values).await
             }
         };
-        let rows = rows.committing()?;
+        let rows = rows.map_commit_error()?;
         rows.into_iter().map(|row| row.into_lease(&request.worker)).collect()
     }
 }
@@ -205,15 +207,15 @@ impl PgStore {
 impl LeaseRow {
     fn into_lease(self, worker: &WorkerId) -> Result<Lease, PortError> {
         let id = self.id;
-        self.lease(worker).map_err(|error| drifted("provisioned_resource_schedule", id, error))
+        self.parse(worker).map_err(|error| invalid_row("provisioned_resource_schedule", id, error))
     }
 
-    fn lease(self, worker: &WorkerId) -> Result<Lease, Error> {
+    fn parse(self, worker: &WorkerId) -> Result<Lease, Error> {
         let Self { id, lease_epoch, lease_until, attempts, takeover } = self;
-        let epoch = LeaseEpoch::new(unsigned("lease_epoch", lease_epoch)?);
+        let epoch = LeaseEpoch::new(to_u64("lease_epoch", lease_epoch)?);
         let id = ProvisionedResourceId::new(id)?;
         let lease = Lease::new(id, epoch, worker.clone(), lease_until)
-            .with_attempts(unsigned_int("attempts", attempts)?);
+            .with_attempts(to_u32("attempts", attempts)?);
         Ok(if takeover { lease.taken_over() } else { lease })
     }
 }

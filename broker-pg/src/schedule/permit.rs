@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use broker_domain::{BootstrapTokenId, ClusterId, Error, ProvisionedResourceId, XrUid};
-use broker_ports::{AuditAction, Loss, Lost, Permit, PermitRequest, PortError};
+use broker_ports::{AuditAction, Loss, LostObject, Permit, PermitRequest, PortError};
 use uuid::Uuid;
 
-use crate::error::{Classified, drifted};
+use crate::error::{ClassifyError, invalid_row};
 use crate::sql::{Statement, columns, params};
 use crate::store::PgStore;
 use crate::transaction;
-use crate::values::{microseconds, signed};
+use crate::values::{microseconds, to_i64};
 
 params! {
     struct BudgetValues<'a> {
@@ -22,14 +22,14 @@ params! {
     struct PermitValues<'a> {
         id: Uuid,
         epoch: i64,
-        seen: i64,
+        expected_version: i64,
         cluster_id: &'a str,
         loss: &'a str,
-        least: i64,
+        min_permits: i64,
         percent: i64,
-        most: i64,
+        max_permits: i64,
         within_microseconds: i64,
-        fleet_that_counts: i64,
+        fleet_count_limit: i64,
         action: &'a str,
         actor: &'a str,
         correlation_id: &'a str,
@@ -63,8 +63,8 @@ pub(crate) const LOCK_BUDGET: Statement<BudgetValues<'_>, LockedRow> = Statement
 );
 
 /// Locks the resource row before its schedule row, as every write does. A permit that is unused for a whole window is
-/// charged again; otherwise permits would accumulate and be used at once. Also deletes permits that left the budget:
-/// those for earlier losses of the resource, and those of purged resources.
+/// charged again: otherwise permits accumulate, and many could be used at the same time. Also deletes permits whose
+/// window has passed: those for earlier losses of the resource, and those of purged resources.
 pub(crate) const TAKE_PERMIT: Statement<PermitValues<'_>, PermitRow> = Statement::new(
     "schedule.permit",
     "WITH stored AS MATERIALIZED (
@@ -138,25 +138,27 @@ impl PgStore {
         let (cluster_id, loss) = (cluster.as_str(), lost.to_string());
         let values = PermitValues {
             id: lease.resource.as_uuid(),
-            epoch: signed(lease.epoch.get()),
-            seen: signed(seen.get()),
+            epoch: to_i64(lease.epoch.get()),
+            expected_version: to_i64(seen.get()),
             cluster_id,
             loss: &loss,
-            least: signed(allowance.least),
-            percent: signed(allowance.percent),
-            most: signed(allowance.most),
+            min_permits: to_i64(allowance.min_permits),
+            percent: to_i64(allowance.percent),
+            max_permits: to_i64(allowance.max_permits),
             within_microseconds: microseconds(allowance.within),
-            fleet_that_counts: signed(allowance.fleet_that_counts()),
+            fleet_count_limit: to_i64(allowance.fleet_count_limit()),
             action: AuditAction::PermitTaken.as_str(),
             actor: by.actor.as_str(),
             correlation_id: by.correlation_id.as_str(),
         };
-        let mut transaction = transaction::begin(&self.pool).await.harmless()?;
-        let lock =
-            LOCK_BUDGET.one(&mut transaction, BudgetValues { cluster_id }).await.harmless()?;
-        debug_assert!(lock.locked, "the statement returns with the lock");
-        let row = TAKE_PERMIT.optional(&mut transaction, values).await.harmless()?;
-        transaction.commit().await.committing()?;
+        let mut transaction = transaction::begin(&self.pool).await.map_uncommitted_error()?;
+        let lock = LOCK_BUDGET
+            .one(&mut transaction, BudgetValues { cluster_id })
+            .await
+            .map_uncommitted_error()?;
+        debug_assert!(lock.locked, "the lock statement did not lock");
+        let row = TAKE_PERMIT.optional(&mut transaction, values).await.map_uncommitted_error()?;
+        transaction.commit().await.map_commit_error()?;
         match row.as_ref().map(|row| row.verdict.as_str()) {
             None | Some("stale") => Ok(Permit::Stale),
             Some("lease lost") => Ok(Permit::LeaseLost),
@@ -167,16 +169,16 @@ impl PgStore {
         }
     }
 
-    pub(super) async fn losses_accepted(
+    pub(super) async fn select_accepted_losses(
         &self,
         cluster: &ClusterId,
     ) -> Result<BTreeSet<Loss>, PortError> {
         let mut connection = self.connection().await?;
         let values = BudgetValues { cluster_id: cluster.as_str() };
-        let rows = ACCEPTED_LOSSES.all(&mut connection, values).await.harmless()?;
+        let rows = ACCEPTED_LOSSES.all(&mut connection, values).await.map_uncommitted_error()?;
         let losses = rows.into_iter().map(|row| {
             let id = row.provisioned_resource_id;
-            row.into_loss().map_err(|error| drifted("provisioning_permits", id, error))
+            row.into_loss().map_err(|error| invalid_row("provisioning_permits", id, error))
         });
         losses.collect()
     }
@@ -187,10 +189,10 @@ impl LossRow {
         let Self { provisioned_resource_id, loss } = self;
         let resource = ProvisionedResourceId::new(provisioned_resource_id)?;
         let lost = match loss.split_once(':') {
-            Some(("xr", uid)) => Lost::Xr(XrUid::new(uid)?),
+            Some(("xr", uid)) => LostObject::Xr(XrUid::new(uid)?),
             Some(("node", token)) => {
-                let odd = |_| Error::invalid("loss", format!("{token:?} is not a token id"));
-                Lost::Node(BootstrapTokenId::new(Uuid::parse_str(token).map_err(odd)?)?)
+                let invalid = |_| Error::invalid("loss", format!("{token:?} is not a token id"));
+                LostObject::Node(BootstrapTokenId::new(Uuid::parse_str(token).map_err(invalid)?)?)
             }
             Some(_) | None => {
                 return Err(Error::invalid("loss", format!("{loss:?} is neither xr nor node")));

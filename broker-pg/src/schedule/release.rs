@@ -4,23 +4,23 @@ use broker_domain::Version;
 use broker_ports::{Lease, PassOutcome, PortError, Released};
 use uuid::Uuid;
 
-use crate::error::Classified;
+use crate::error::ClassifyError;
 use crate::sql::{Statement, columns, params};
 use crate::store::PgStore;
-use crate::values::{microseconds, signed, text};
+use crate::values::{microseconds, to_i64, without_nul};
 
 params! {
     /// `reason`, `message` and the back-off are set for a failure only. `due_microseconds` is then its minimum wait.
     struct ReleaseValues<'a> {
         id: Uuid,
         epoch: i64,
-        seen: i64,
+        expected_version: i64,
         due_microseconds: Option<i64>,
         reason: Option<&'a str>,
         message: Option<&'a str>,
         backoff_first: Option<i64>,
         backoff_longest: Option<i64>,
-        stands: bool,
+        accepted_loss_handled: bool,
     }
 }
 
@@ -31,9 +31,9 @@ columns! {
 }
 
 /// Locks the resource row before its schedule row, as every write does, and compares the version of the locked row.
-/// Version 0 means that the worker could not read the row. `least` ignores NULL, which means never due. An acceptance
-/// after the claim sets `wished`; such a pass does not clear it.
-pub(crate) const RELEASE: Statement<ReleaseValues<'_>, ReleaseRow> = Statement::new(
+/// Version 0 means that the worker could not read the row. `least` ignores NULL, which means never due. If an operator
+/// accepts a loss after the claim, `wished` is set and the release keeps the accepted permit.
+pub(crate) const RELEASE_LEASE: Statement<ReleaseValues<'_>, ReleaseRow> = Statement::new(
     "schedule.release",
     "WITH stored AS MATERIALIZED (
     SELECT version = $3 OR $3 = 0 AS unchanged FROM plexsphere.provisioned_resources
@@ -75,29 +75,31 @@ impl PgStore {
         seen: Version,
         outcome: &PassOutcome,
     ) -> Result<Released, PortError> {
-        let (due, failure) = match outcome {
-            PassOutcome::Succeeded { due_in } | PassOutcome::Stands { due_in } => (*due_in, None),
+        let (due_in, failure) = match outcome {
+            PassOutcome::Succeeded { due_in } | PassOutcome::SucceededArmed { due_in } => {
+                (*due_in, None)
+            }
             PassOutcome::Failed { reason, message, retry_after, backoff } => {
-                (*retry_after, Some((text(reason), text(message), *backoff)))
+                (*retry_after, Some((without_nul(reason), without_nul(message), *backoff)))
             }
             PassOutcome::Ended { reason, message, backoff } => {
-                (None, Some((text(reason), text(message), *backoff)))
+                (None, Some((without_nul(reason), without_nul(message), *backoff)))
             }
         };
         let values = ReleaseValues {
             id: lease.resource.as_uuid(),
-            epoch: signed(lease.epoch.get()),
-            seen: signed(seen.get()),
-            due_microseconds: due.map(microseconds),
+            epoch: to_i64(lease.epoch.get()),
+            expected_version: to_i64(seen.get()),
+            due_microseconds: due_in.map(microseconds),
             reason: failure.as_ref().map(|(reason, ..)| reason.as_str()),
             message: failure.as_ref().map(|(_, message, _)| message.as_str()),
             backoff_first: failure.as_ref().map(|(.., backoff)| microseconds(backoff.first)),
             backoff_longest: failure.as_ref().map(|(.., backoff)| microseconds(backoff.longest)),
-            stands: matches!(outcome, PassOutcome::Stands { .. }),
+            accepted_loss_handled: matches!(outcome, PassOutcome::SucceededArmed { .. }),
         };
         let mut connection = self.connection().await?;
-        let released = RELEASE.optional(&mut connection, values).await.committing()?;
-        let done = released.is_some_and(|ReleaseRow { done }| done);
+        let row = RELEASE_LEASE.optional(&mut connection, values).await.map_commit_error()?;
+        let done = row.is_some_and(|ReleaseRow { done }| done);
         Ok(if done { Released::Done } else { Released::LeaseLost })
     }
 }

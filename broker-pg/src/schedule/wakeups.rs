@@ -6,18 +6,18 @@ use broker_ports::{PortError, Wakeups};
 use futures_util::stream;
 use sqlx::postgres::PgListener;
 
-use crate::error::Classified;
+use crate::error::ClassifyError;
 use crate::store::PgStore;
 
-/// The channel name, which the triggers also contain.
+/// The channel name, also in the triggers.
 const CHANNEL: &str = "plexsphere_provisioning_broker";
 
 impl PgStore {
-    /// Holds one pool connection while the stream lives. The listener replaces a lost connection and loses the
-    /// notifications in between, as hints may be. Without a replacement the stream ends.
+    /// Holds one pool connection while the stream lives. The listener replaces a lost connection; notifications
+    /// in between are lost. Without a replacement the stream ends.
     pub(super) async fn listen(&self) -> Result<Wakeups, PortError> {
-        let mut listener = PgListener::connect_with(&self.pool).await.harmless()?;
-        listener.listen(CHANNEL).await.harmless()?;
+        let mut listener = PgListener::connect_with(&self.pool).await.map_uncommitted_error()?;
+        listener.listen(CHANNEL).await.map_uncommitted_error()?;
         Ok(Box::pin(stream::unfold(listener, |mut listener| async move {
             loop {
                 let notification = match listener.recv().await {

@@ -1,4 +1,4 @@
-//! The plaintext of a token, and its digest, which is all that is stored.
+//! The plaintext of a token, and its digest. Only the digest is stored.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ const RANDOM_BYTES: usize = 32;
 
 /// A plaintext from the operating system's randomness, in hexadecimal, which needs no escaping in shells and
 /// templates.
-pub(super) fn random() -> Result<String, PortError> {
+pub(super) fn random_plaintext() -> Result<String, PortError> {
     let mut bytes = [0; RANDOM_BYTES];
     SysRng.try_fill_bytes(&mut bytes).map_err(|error| {
         PortError::transient("the operating system returned no randomness").with_source(error)
@@ -33,10 +33,10 @@ mod tests {
 
     #[test]
     fn plaintext_is_long_printable_and_unique() {
-        let (one, other) = (random().unwrap(), random().unwrap());
-        assert_eq!(one.len(), 64);
-        assert!(one.bytes().all(|byte| byte.is_ascii_hexdigit()), "{one}");
-        assert_ne!(one, other);
-        assert_ne!(digest(&one), digest(&other));
+        let (first, second) = (random_plaintext().unwrap(), random_plaintext().unwrap());
+        assert_eq!(first.len(), 64);
+        assert!(first.bytes().all(|byte| byte.is_ascii_hexdigit()), "{first}");
+        assert_ne!(first, second);
+        assert_ne!(digest(&first), digest(&second));
     }
 }

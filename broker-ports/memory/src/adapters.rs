@@ -1,4 +1,4 @@
-//! Throughout: one in-memory adapter per port, wired together. Every in-memory test world uses this set.
+//! Throughout: one in-memory adapter per port, wired together.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub struct MemoryAdapters {
     pub tokens: MemoryTokens,
     /// The mesh in which agents enrol and Nodes live.
     pub mesh: MemoryMesh,
-    /// The data of the resolvers.
+    /// The platform's other contexts: catalog, inventory, assignments and labels.
     pub neighbours: MemoryPlatformContexts,
     /// The receiver of events.
     pub sink: RecordingEventSink,
@@ -43,14 +43,14 @@ pub struct MemoryAdapters {
 }
 
 impl MemoryAdapters {
-    /// Empty adapters at a moment, over a cluster of this identity. The seed determines ids and tokens.
+    /// Empty adapters whose clock shows `now`, over a cluster of this identity. The seed determines ids and tokens.
     pub fn new(seed: u32, now: OffsetDateTime, cluster: ClusterId) -> Self {
         let clock = ManualClock::at(now);
-        let shared = Arc::new(clock.clone());
-        let tokens = MemoryTokens::seeded(seed, shared.clone());
+        let shared_clock = Arc::new(clock.clone());
+        let tokens = MemoryTokens::seeded(seed, shared_clock.clone());
         Self {
-            store: MemoryStore::new(shared.clone()),
-            cluster: MemoryCluster::new(shared, cluster),
+            store: MemoryStore::new(shared_clock.clone()),
+            cluster: MemoryCluster::new(shared_clock, cluster),
             mesh: MemoryMesh::of(&tokens),
             tokens,
             neighbours: MemoryPlatformContexts::default(),
@@ -60,7 +60,7 @@ impl MemoryAdapters {
         }
     }
 
-    /// Every port.
+    /// All ports of the broker.
     pub fn ports(&self) -> Ports {
         let store = Arc::new(self.store.clone());
         let neighbours = Arc::new(self.neighbours.clone());

@@ -5,16 +5,16 @@
 //! Crossplane, providers and garbage collector work only during [`MemoryCluster::tick`], so that a test controls the
 //! order and a run is repeatable.
 //!
-//! A test makes changes behind the broker's back with methods of [`MemoryCluster`]. The port cannot reach them.
+//! A test changes the cluster past the broker with methods of [`MemoryCluster`], which are not part of the port.
 
 mod agent;
 mod apply;
 mod behaviour;
+mod controls;
 mod crossplane;
 mod delete;
 mod inspect;
 mod object;
-mod others;
 mod ownership;
 mod provider;
 mod read;
@@ -30,19 +30,19 @@ use broker_domain::ClusterId;
 
 pub use agent::AgentDocument;
 pub use behaviour::Behaviour;
+pub use controls::{Activity, KindScope};
 pub use crossplane::Part;
-pub use others::{Activity, KindScope};
 pub use state::{Existence, StoredVersion, Verb};
 pub use watch::HintDelivery;
 
-use crate::Answer;
+use crate::PortResult;
 use broker_ports::{
     Applied, ApplyRequest, CachedXr, Clock, Cluster, DeleteRequest, Deleted, DryRun, Hints,
     Inspection, OwnedPage, OwnedQuery, PortError, Reading, Target, XrTarget, refuse_foreign_write,
 };
 use state::{Caller, State};
 
-/// A simulated cluster. Clones are handles on the same one.
+/// A simulated cluster. Clones are handles on the same cluster.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -54,40 +54,44 @@ use state::{Caller, State};
 /// let clock = ManualClock::at(OffsetDateTime::UNIX_EPOCH);
 /// let cluster = MemoryCluster::new(Arc::new(clock), ClusterId::new("kube-system-uid")?);
 /// cluster.create_namespace("team-a");
-/// assert_eq!(cluster.tick(), Activity::Idle, "there is no work");
+/// assert_eq!(cluster.tick(), Activity::Idle, "no controller has work");
 /// # Ok::<(), broker_domain::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct MemoryCluster {
     state: Arc<Mutex<State>>,
     caller: Caller,
-    life: Option<Background>,
+    background: Option<Background>,
 }
 
 /// Background work while the cluster is watched.
 type Background = Arc<dyn Fn() + Send + Sync>;
 
 /// The interval of the background work.
-const HEARTBEAT: Duration = Duration::from_millis(20);
+const BACKGROUND_INTERVAL: Duration = Duration::from_millis(20);
 
 impl MemoryCluster {
     /// An empty cluster.
     pub fn new(clock: Arc<dyn Clock>, identity: ClusterId) -> Self {
-        Self { state: Arc::new(Mutex::new(State::new(clock, identity))), caller: None, life: None }
+        Self {
+            state: Arc::new(Mutex::new(State::new(clock, identity))),
+            caller: None,
+            background: None,
+        }
     }
 
     /// A handle on the same cluster for an identity with rights on these kinds only, given as apiVersion and kind.
     #[must_use]
     pub fn limited_to(&self, kinds: &[(&str, &str)]) -> Self {
-        let owned =
+        let to_owned =
             |(api_version, kind): &(&str, &str)| ((*api_version).to_owned(), (*kind).to_owned());
-        let caller = Some(Arc::new(kinds.iter().map(owned).collect()));
-        Self { state: Arc::clone(&self.state), caller, life: None }
+        let caller = Some(Arc::new(kinds.iter().map(to_owned).collect()));
+        Self { state: Arc::clone(&self.state), caller, background: None }
     }
 
     /// A handle on the same cluster that runs background work every 20 ms while it is watched.
-    pub(crate) fn with_background(&self, life: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { life: Some(Arc::new(life)), ..self.clone() }
+    pub(crate) fn with_background(&self, work: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { background: Some(Arc::new(work)), ..self.clone() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -109,55 +113,55 @@ impl fmt::Debug for MemoryCluster {
 
 #[async_trait]
 impl Cluster for MemoryCluster {
-    async fn identity(&self) -> Answer<ClusterId> {
+    async fn identity(&self) -> PortResult<ClusterId> {
         self.state().identify(&self.caller)
     }
 
-    async fn observe_many(&self, targets: &[XrTarget]) -> Answer<Vec<Answer<CachedXr>>> {
+    async fn observe_many(&self, targets: &[XrTarget]) -> PortResult<Vec<PortResult<CachedXr>>> {
         let state = self.state();
         Ok(targets.iter().map(|target| state.observe(&self.caller, target)).collect())
     }
 
-    async fn read(&self, target: &Target) -> Answer<Reading> {
+    async fn read(&self, target: &Target) -> PortResult<Reading> {
         self.state().read(&self.caller, target)
     }
 
-    async fn inspect(&self, target: &Target) -> Answer<Inspection> {
+    async fn inspect(&self, target: &Target) -> PortResult<Inspection> {
         self.state().inspect(&self.caller, target)
     }
 
-    async fn apply(&self, request: &ApplyRequest) -> Answer<Applied> {
+    async fn apply(&self, request: &ApplyRequest) -> PortResult<Applied> {
         refuse_foreign_write(request.project(), request.target())?;
         self.state().apply(&self.caller, request)
     }
 
-    async fn dry_run(&self, request: &ApplyRequest) -> Answer<DryRun> {
+    async fn dry_run(&self, request: &ApplyRequest) -> PortResult<DryRun> {
         refuse_foreign_write(request.project(), request.target())?;
         self.state().dry_run(&self.caller, request)
     }
 
-    async fn delete(&self, request: &DeleteRequest<'_>) -> Answer<Deleted> {
+    async fn delete(&self, request: &DeleteRequest<'_>) -> PortResult<Deleted> {
         refuse_foreign_write(request.project, request.target)?;
         self.state().delete(&self.caller, request)
     }
 
-    async fn list_owned(&self, query: &OwnedQuery) -> Answer<OwnedPage> {
+    async fn list_owned(&self, query: &OwnedQuery) -> PortResult<OwnedPage> {
         self.state().list_owned(&self.caller, query)
     }
 
-    async fn hints(&self) -> Answer<Hints> {
+    async fn hints(&self) -> PortResult<Hints> {
         let mut state = self.state();
-        if state.down {
+        if state.unreachable {
             return Err(PortError::transient("watch: connection refused"));
         }
-        Ok(Box::pin(state.watch.listeners.listen()))
+        Ok(Box::pin(state.watch.listeners.subscribe()))
     }
 
     async fn watch(&self) {
-        let Some(life) = &self.life else { return std::future::pending().await };
+        let Some(work) = &self.background else { return std::future::pending().await };
         loop {
-            tokio::time::sleep(HEARTBEAT).await;
-            life();
+            tokio::time::sleep(BACKGROUND_INTERVAL).await;
+            work();
         }
     }
 }

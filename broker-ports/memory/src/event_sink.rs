@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use broker_domain::ProvisionedResourceId;
 
-use crate::Answer;
+use crate::PortResult;
 use broker_ports::{Envelope, EventSink, FailureClass, PortError};
 
-/// Records every event in order of arrival, including second deliveries. Clones are handles on the same record.
+/// Records every event in order of arrival, including repeated deliveries. Clones are handles on the same record.
 ///
 /// ```
 /// use broker_memory::RecordingEventSink;
@@ -23,7 +23,7 @@ pub struct RecordingEventSink(Arc<Mutex<Record>>);
 #[derive(Debug, Default)]
 struct Record {
     unreachable: bool,
-    refused: BTreeMap<ProvisionedResourceId, FailureClass>,
+    failures: BTreeMap<ProvisionedResourceId, FailureClass>,
     deliveries: Vec<Envelope>,
 }
 
@@ -44,12 +44,12 @@ impl RecordingEventSink {
         self.lock().unreachable = !reachable;
     }
 
-    /// Fails every delivery of a resource's events with this class; `None` ends that.
+    /// Makes every delivery of a resource's events fail with this class; `None` ends the failures.
     pub fn refuse(&self, resource: ProvisionedResourceId, class: Option<FailureClass>) {
-        let refused = &mut self.lock().refused;
+        let failures = &mut self.lock().failures;
         match class {
-            Some(class) => drop(refused.insert(resource, class)),
-            None => drop(refused.remove(&resource)),
+            Some(class) => drop(failures.insert(resource, class)),
+            None => drop(failures.remove(&resource)),
         }
     }
 
@@ -60,18 +60,20 @@ impl RecordingEventSink {
 
 #[async_trait]
 impl EventSink for RecordingEventSink {
-    async fn deliver(&self, envelope: &Envelope) -> Answer<()> {
+    async fn deliver(&self, envelope: &Envelope) -> PortResult<()> {
         let mut record = self.lock();
         if record.unreachable {
             return Err(PortError::transient("the sink is unreachable"));
         }
-        match record.refused.get(&envelope.resource) {
-            Some(FailureClass::Rejected) => return Err(PortError::rejected("the sink refuses it")),
+        match record.failures.get(&envelope.resource) {
+            Some(FailureClass::Rejected) => {
+                return Err(PortError::rejected("the sink rejects the event"));
+            }
             Some(FailureClass::Transient) => {
-                return Err(PortError::transient("the sink fails on it"));
+                return Err(PortError::transient("the sink failed temporarily"));
             }
             Some(FailureClass::Unknown) => {
-                return Err(PortError::unknown("the sink does not answer"));
+                return Err(PortError::unknown("the sink did not respond"));
             }
             None => {}
         }

@@ -7,18 +7,18 @@ use broker_domain::ProvisionedResourceId;
 use futures_core::Stream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// The subscribers.
+/// The subscribers to one source of hints.
 #[derive(Default)]
 pub(crate) struct Listeners(Vec<UnboundedSender<ProvisionedResourceId>>);
 
 impl Listeners {
-    pub(crate) fn listen(&mut self) -> Listener {
+    pub(crate) fn subscribe(&mut self) -> Listener {
         let (sender, receiver) = unbounded_channel();
         self.0.push(sender);
         Listener(receiver)
     }
 
-    pub(crate) fn tell(&mut self, resource: ProvisionedResourceId) {
+    pub(crate) fn notify(&mut self, resource: ProvisionedResourceId) {
         self.0.retain(|listener| listener.send(resource).is_ok());
     }
 

@@ -22,7 +22,7 @@ use broker_ports::IdSource;
 #[derive(Debug, Clone)]
 pub struct SequentialIds {
     seed: u32,
-    given: Arc<AtomicU64>,
+    issued: Arc<AtomicU64>,
 }
 
 /// The timestamp of the first id, in Unix milliseconds. Each later id uses the next millisecond.
@@ -31,16 +31,16 @@ const FIRST_MILLIS: u64 = 1_790_000_000_000;
 impl SequentialIds {
     /// The sequence of a seed, from its start.
     pub fn seeded(seed: u32) -> Self {
-        Self { seed, given: Arc::new(AtomicU64::new(0)) }
+        Self { seed, issued: Arc::new(AtomicU64::new(0)) }
     }
 
-    /// The next id. The counter comes first, so ids grow; the seed comes last, so sequences of different seeds never
-    /// collide.
+    /// The next id. Its timestamp counts up, so ids increase. Its last bytes are the seed, so sequences of different
+    /// seeds never collide.
     pub fn uuid(&self) -> Uuid {
-        let nth = self.given.fetch_add(1, Ordering::Relaxed);
-        let mut rest = [0; 10];
-        rest[6..].copy_from_slice(&self.seed.to_be_bytes());
-        Builder::from_unix_timestamp_millis(FIRST_MILLIS + nth, &rest).into_uuid()
+        let position = self.issued.fetch_add(1, Ordering::Relaxed);
+        let mut random_bytes = [0; 10];
+        random_bytes[6..].copy_from_slice(&self.seed.to_be_bytes());
+        Builder::from_unix_timestamp_millis(FIRST_MILLIS + position, &random_bytes).into_uuid()
     }
 }
 

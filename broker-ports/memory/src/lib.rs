@@ -15,7 +15,7 @@ mod store;
 mod tokens;
 
 /// The result of a port call.
-type Answer<T> = Result<T, broker_ports::PortError>;
+type PortResult<T> = Result<T, broker_ports::PortError>;
 
 pub use adapters::MemoryAdapters;
 pub use clock::ManualClock;

@@ -11,7 +11,7 @@ use broker_domain::BootstrapTokenId;
 pub(super) use state::{DEFAULT_WINDOW, State};
 
 use super::tokens::MemoryTokens;
-use crate::Answer;
+use crate::PortResult;
 use broker_ports::{
     Clock, Consumer, NodeDeregistrar, NodeId, PeerCommander, PeerId, PeerResolver, Retired,
     TokenReader,
@@ -45,13 +45,13 @@ pub enum EnrolError {
     /// The plaintext belongs to no token.
     #[error("no such token was ever issued")]
     Unknown,
-    /// Another agent enrolled with it.
-    #[error("the token was consumed before")]
+    /// Another agent enrolled with the token.
+    #[error("the token was already consumed")]
     Consumed,
     /// The token expired.
     #[error("the token has expired")]
     Expired,
-    /// A later issue or a close invalidated it.
+    /// A later issue or a close invalidated the token.
     #[error("the token was invalidated")]
     Invalidated,
 }
@@ -114,7 +114,7 @@ impl MemoryMesh {
         self.lock().set_reachable(reachable);
     }
 
-    /// The deregistrar: the mesh itself.
+    /// A handle on the mesh, as the deregistrar port.
     #[must_use]
     pub fn deregistrar(&self) -> Self {
         self.clone()
@@ -133,48 +133,52 @@ impl fmt::Debug for MemoryMesh {
 
 #[async_trait]
 impl TokenReader for MemoryMesh {
-    async fn consumers(&self, tokens: &[BootstrapTokenId]) -> Answer<Vec<Option<Consumer>>> {
+    async fn consumers(&self, tokens: &[BootstrapTokenId]) -> PortResult<Vec<Option<Consumer>>> {
         let mut state = self.lock();
-        let state = state.reached()?;
+        let state = state.check_reachable()?;
         Ok(tokens.iter().map(|token| state.consumer(*token)).collect())
     }
 }
 
 #[async_trait]
 impl PeerResolver for MemoryMesh {
-    async fn live_peer(&self, node: NodeId) -> Answer<Option<PeerId>> {
-        Ok(self.lock().reached()?.live_peer(node))
+    async fn live_peer(&self, node: NodeId) -> PortResult<Option<PeerId>> {
+        Ok(self.lock().check_reachable()?.live_peer(node))
     }
 }
 
 #[async_trait]
 impl PeerCommander for MemoryMesh {
-    async fn retire(&self, node: NodeId, peer: Option<PeerId>) -> Answer<Retired> {
-        self.lock().reached()?.retire(node, peer)
+    async fn retire(&self, node: NodeId, peer: Option<PeerId>) -> PortResult<Retired> {
+        self.lock().check_reachable()?.retire(node, peer)
     }
 }
 
 /// Each call holds the lock, so no Node can join halfway through it.
 #[async_trait]
 impl NodeDeregistrar for MemoryMesh {
-    async fn deregister(&self, token: BootstrapTokenId) -> Answer<()> {
+    async fn deregister(&self, token: BootstrapTokenId) -> PortResult<()> {
         let mut state = self.lock();
-        let state = state.reached()?;
+        let state = state.check_reachable()?;
         let Some(Consumer { node, .. }) = state.consumer(token) else { return Ok(()) };
         let peer = state.live_peer(node);
         state.retire(node, peer).map(|_retired| ())
     }
 
-    async fn node_registered(&self, token: BootstrapTokenId) -> Answer<bool> {
-        let consumer = self.lock().reached()?.consumer(token);
-        Ok(consumer.is_some_and(|it| !it.deregistered))
+    async fn node_registered(&self, token: BootstrapTokenId) -> PortResult<bool> {
+        let consumer = self.lock().check_reachable()?.consumer(token);
+        Ok(consumer.is_some_and(|consumer| !consumer.deregistered))
     }
 
-    async fn nodes_registered(&self, tokens: &[BootstrapTokenId]) -> Answer<Vec<Answer<bool>>> {
+    async fn nodes_registered(
+        &self,
+        tokens: &[BootstrapTokenId],
+    ) -> PortResult<Vec<PortResult<bool>>> {
         let mut state = self.lock();
-        let state = state.reached()?;
-        let registered =
-            |token: &BootstrapTokenId| state.consumer(*token).is_some_and(|it| !it.deregistered);
+        let state = state.check_reachable()?;
+        let registered = |token: &BootstrapTokenId| {
+            state.consumer(*token).is_some_and(|consumer| !consumer.deregistered)
+        };
         Ok(tokens.iter().map(|token| Ok(registered(token))).collect())
     }
 }

@@ -13,18 +13,18 @@ use uuid::Uuid;
 use super::{Behaviour, BlueprintDocuments, KindScope, MemoryAdapters};
 use broker_ports::{CloudView, CredentialView, NamespaceObservation, Ports};
 
-/// The start of its clock: after 1970, because a declaration requires a later time.
-const BEGINNING: Duration = Duration::from_hours(24 * 365);
+/// The start of the clock, after the Unix epoch: a declaration requires a later time.
+const START: Duration = Duration::from_hours(24 * 365);
 
-/// The duration of a turn.
-const TURN: Duration = Duration::from_secs(1);
+/// The time that passes per turn.
+const TURN_DURATION: Duration = Duration::from_secs(1);
 
 /// The kind that the blueprint composes.
-const COMPOSED: (&str, &str) = ("nop.crossplane.io/v1alpha1", "NopResource");
+const COMPOSED_KIND: (&str, &str) = ("nop.crossplane.io/v1alpha1", "NopResource");
 
 const XRD: &str = include_str!("platform/machine.json");
 
-/// A platform in memory: store, simulated cluster with Crossplane, mesh and neighbouring contexts. It has one Project
+/// A platform in memory: store, simulated cluster with Crossplane, mesh and the other platform contexts. It has one Project
 /// with its namespace, one cloud with a credential, and one blueprint of a machine that becomes a Node.
 ///
 /// With [`ports`](Self::ports), time passes only in [`turn`](Self::turn). With [`living_ports`](Self::living_ports),
@@ -35,8 +35,8 @@ const XRD: &str = include_str!("platform/machine.json");
 ///
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 /// let platform = MemoryPlatform::new();
-/// let wanted = platform.declaration();
-/// let blueprint = platform.ports().blueprints.resolve(wanted.blueprint_version_id).await?;
+/// let declaration = platform.declaration();
+/// let blueprint = platform.ports().blueprints.resolve(declaration.blueprint_version_id).await?;
 /// assert_eq!(blueprint.unwrap().xrd.kind(), "Machine");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
@@ -46,7 +46,7 @@ const XRD: &str = include_str!("platform/machine.json");
 pub struct MemoryPlatform {
     /// The adapters, whose state a test can change.
     pub adapters: MemoryAdapters,
-    wanted: Declaration,
+    declaration: Declaration,
 }
 
 impl MemoryPlatform {
@@ -56,31 +56,31 @@ impl MemoryPlatform {
     ///
     /// Never: the built-in data is valid.
     pub fn new() -> Self {
-        Self::prepared().expect("valid built-in data")
+        Self::build().expect("valid built-in data")
     }
 
-    fn prepared() -> Result<Self, Error> {
-        let number = |number: u128| Uuid::from_u128(number);
-        let wanted = Declaration::new(
-            number(1).try_into()?,
-            number(2).try_into()?,
-            number(3).try_into()?,
-            number(4).try_into()?,
+    fn build() -> Result<Self, Error> {
+        let id = |number: u128| Uuid::from_u128(number);
+        let declaration = Declaration::new(
+            id(1).try_into()?,
+            id(2).try_into()?,
+            id(3).try_into()?,
+            id(4).try_into()?,
         );
-        let beginning = OffsetDateTime::UNIX_EPOCH + BEGINNING;
-        let adapters = MemoryAdapters::new(1, beginning, ClusterId::new("kube-system-uid")?);
-        let platform = Self { adapters, wanted };
+        let start = OffsetDateTime::UNIX_EPOCH + START;
+        let adapters = MemoryAdapters::new(1, start, ClusterId::new("kube-system-uid")?);
+        let platform = Self { adapters, declaration };
         platform.prepare()?;
         Ok(platform)
     }
 
     fn prepare(&self) -> Result<(), Error> {
-        let Self { adapters: MemoryAdapters { cluster, neighbours, .. }, wanted } = self;
-        let (cloud, credential) = (Uuid::from_u128(5).try_into()?, wanted.cloud_credential_id);
-        let home = namespace(wanted.project_id).as_str().to_owned();
+        let Self { adapters: MemoryAdapters { cluster, neighbours, .. }, declaration } = self;
+        let (cloud, credential) = (Uuid::from_u128(5).try_into()?, declaration.cloud_credential_id);
+        let namespace_name = namespace(declaration.project_id).as_str().to_owned();
         let xrd = Arc::new(Xrd::parse(XRD.as_bytes())?);
-        cluster.create_namespace(&home);
-        cluster.install_kind(COMPOSED.0, COMPOSED.1, KindScope::Namespaced);
+        cluster.create_namespace(&namespace_name);
+        cluster.install_kind(COMPOSED_KIND.0, COMPOSED_KIND.1, KindScope::Namespaced);
         cluster.install_kind(
             "hetzner.crossplane.io/v1beta1",
             "ProviderConfig",
@@ -90,10 +90,10 @@ impl MemoryPlatform {
         cluster.behave(&xrd, Behaviour::ready_after(1));
         neighbours.add_cloud(CloudView::new(cloud, Provider::new("hetzner")?, "{}"));
         neighbours.add_credential(CredentialView::new(credential, cloud, "kv", "team/hetzner"));
-        neighbours.add_resource(wanted.project_id, wanted.resource_id);
-        neighbours.assign(wanted.project_id, credential);
-        neighbours.place(wanted.project_id, NamespaceObservation::new(home, true));
-        let (api_version, kind) = (COMPOSED.0.to_owned(), COMPOSED.1.to_owned());
+        neighbours.add_resource(declaration.project_id, declaration.resource_id);
+        neighbours.assign(declaration.project_id, credential);
+        neighbours.place(declaration.project_id, NamespaceObservation::new(namespace_name, true));
+        let (api_version, kind) = (COMPOSED_KIND.0.to_owned(), COMPOSED_KIND.1.to_owned());
         let documents = BlueprintDocuments {
             xrd: XRD.as_bytes().to_vec(),
             composition: BlueprintDocuments::composition_named("machine"),
@@ -102,33 +102,33 @@ impl MemoryPlatform {
             mesh_role: MeshRole::Node,
             composed_kinds: vec![ComposedKind { api_version, kind }],
         };
-        neighbours.publish(wanted.blueprint_version_id, documents);
+        neighbours.publish(declaration.blueprint_version_id, documents);
         Ok(())
     }
 
-    /// Every port, for a broker over this platform.
+    /// All ports, for a broker over this platform.
     pub fn ports(&self) -> Ports {
         self.adapters.ports()
     }
 
-    /// As [`ports`](Self::ports), over a cluster that takes a turn every 20 ms while a runner watches it.
+    /// As [`ports`](Self::ports), but the platform takes a turn every 20 ms while a runner watches its cluster.
     pub fn living_ports(&self) -> Ports {
         let platform = self.clone();
         let cluster = self.adapters.cluster.with_background(move || platform.turn());
         Ports { cluster: Arc::new(cluster), ..self.ports() }
     }
 
-    /// A declaration of a machine of the blueprint in the Project.
+    /// A declaration of a machine in the Project.
     pub fn declaration(&self) -> Declaration {
-        self.wanted.clone()
+        self.declaration.clone()
     }
 
     /// Advances one second: Crossplane runs, and every booted machine tries to enrol.
     pub fn turn(&self) {
         let MemoryAdapters { clock, cluster, mesh, .. } = &self.adapters;
-        clock.advance(TURN);
+        clock.advance(TURN_DURATION);
         cluster.tick();
-        for machine in cluster.agent_documents().into_iter().filter(|it| it.booted) {
+        for machine in cluster.agent_documents().into_iter().filter(|machine| machine.booted) {
             // The mesh may refuse a machine whose token was invalidated.
             if let Ok(node) = mesh.enrol(machine.token.secret().expose_secret()) {
                 let _ = mesh.join(node);

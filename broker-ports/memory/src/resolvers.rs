@@ -1,4 +1,4 @@
-//! Declare: the neighbouring contexts in memory.
+//! Declare: the platform's other contexts in memory: catalog, inventory, assignments and labels.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use broker_render::catalog::{ComposedKind, composition_name};
 use broker_render::{InjectionStrategy, ParameterSchema, Xrd};
 use serde_json::json;
 
-use crate::Answer;
+use crate::PortResult;
 use broker_ports::{
     AssignmentReader, BlueprintResolver, BlueprintVersionView, CloudResolver, CloudView,
     CredentialResolver, CredentialView, LabelTagResolver, NamespaceObservation, PortError,
@@ -28,17 +28,17 @@ use broker_ports::{
 /// use uuid::Uuid;
 ///
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// let neighbours = MemoryPlatformContexts::default();
+/// let contexts = MemoryPlatformContexts::default();
 /// let project = ProjectId::new(Uuid::from_u128(1))?;
-/// assert_eq!(neighbours.read(project).await?, None);
-/// neighbours.place(project, NamespaceObservation::new("plexsphere-project-1", true));
-/// assert!(neighbours.read(project).await?.unwrap().ready);
+/// assert_eq!(contexts.read(project).await?, None);
+/// contexts.place(project, NamespaceObservation::new("plexsphere-project-1", true));
+/// assert!(contexts.read(project).await?.unwrap().ready);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct MemoryPlatformContexts(Arc<Mutex<Known>>);
+pub struct MemoryPlatformContexts(Arc<Mutex<ContextData>>);
 
 /// A blueprint version as a catalog stores it: unparsed documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub struct BlueprintDocuments {
 }
 
 impl BlueprintDocuments {
-    /// A Composition document with a name and no resources, which is all that the resolver reads.
+    /// A Composition document with a name and no resources: the resolver reads only the name.
     pub fn composition_named(name: &str) -> Vec<u8> {
         let document = json!({
             "apiVersion": "apiextensions.crossplane.io/v1",
@@ -70,12 +70,12 @@ impl BlueprintDocuments {
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct ContextData {
     unreachable: bool,
     blueprints: BTreeMap<BlueprintVersionId, Blueprint>,
     clouds: BTreeMap<CloudId, CloudView>,
     credentials: BTreeMap<CloudCredentialId, CredentialView>,
-    assigned: BTreeSet<(ProjectId, CloudCredentialId)>,
+    assignments: BTreeSet<(ProjectId, CloudCredentialId)>,
     namespaces: BTreeMap<ProjectId, NamespaceObservation>,
     /// The Project of each Resource.
     resources: BTreeMap<ResourceId, ProjectId>,
@@ -91,17 +91,17 @@ struct Label {
 
 #[derive(Debug)]
 enum Blueprint {
-    Unread(BlueprintDocuments),
-    Read(Arc<BlueprintVersionView>),
+    Unparsed(BlueprintDocuments),
+    Parsed(Arc<BlueprintVersionView>),
 }
 
 impl MemoryPlatformContexts {
     /// Publishes a blueprint version. Its documents are parsed on resolution.
     pub fn publish(&self, id: BlueprintVersionId, documents: BlueprintDocuments) {
-        self.lock().blueprints.insert(id, Blueprint::Unread(documents));
+        self.lock().blueprints.insert(id, Blueprint::Unparsed(documents));
     }
 
-    /// Removes a published blueprint version, against the rules.
+    /// Removes a published blueprint version, which a real catalog never does.
     pub fn unpublish(&self, id: BlueprintVersionId) {
         self.lock().blueprints.remove(&id);
     }
@@ -123,12 +123,12 @@ impl MemoryPlatformContexts {
 
     /// Assigns a credential to a Project.
     pub fn assign(&self, project: ProjectId, credential: CloudCredentialId) {
-        self.lock().assigned.insert((project, credential));
+        self.lock().assignments.insert((project, credential));
     }
 
     /// Withdraws a credential from a Project.
     pub fn withdraw(&self, project: ProjectId, credential: CloudCredentialId) {
-        self.lock().assigned.remove(&(project, credential));
+        self.lock().assignments.remove(&(project, credential));
     }
 
     /// Places a Project on the management cluster, or updates the state of its namespace.
@@ -158,7 +158,7 @@ impl MemoryPlatformContexts {
     }
 
     /// Adds a label that does not propagate.
-    pub fn keep_label(
+    pub fn add_local_label(
         &self,
         resource: ResourceId,
         key: impl Into<String>,
@@ -173,38 +173,41 @@ impl MemoryPlatformContexts {
         self.lock().unreachable = !reachable;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, ContextData> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The data, or an error during an outage.
-    fn ask(&self) -> Answer<MutexGuard<'_, Known>> {
-        let known = self.lock();
-        if known.unreachable {
-            return Err(PortError::transient("the neighbours are unreachable"));
+    fn check_reachable(&self) -> PortResult<MutexGuard<'_, ContextData>> {
+        let data = self.lock();
+        if data.unreachable {
+            return Err(PortError::transient("the platform contexts are unreachable"));
         }
-        Ok(known)
+        Ok(data)
     }
 }
 
 #[async_trait]
 impl BlueprintResolver for MemoryPlatformContexts {
-    async fn resolve(&self, id: BlueprintVersionId) -> Answer<Option<Arc<BlueprintVersionView>>> {
-        let mut known = self.ask()?;
-        let Some(blueprint) = known.blueprints.get_mut(&id) else { return Ok(None) };
+    async fn resolve(
+        &self,
+        id: BlueprintVersionId,
+    ) -> PortResult<Option<Arc<BlueprintVersionView>>> {
+        let mut data = self.check_reachable()?;
+        let Some(blueprint) = data.blueprints.get_mut(&id) else { return Ok(None) };
         let view = match blueprint {
-            Blueprint::Read(view) => Arc::clone(view),
-            Blueprint::Unread(documents) => Arc::new(read(id, documents).map_err(|error| {
+            Blueprint::Parsed(view) => Arc::clone(view),
+            Blueprint::Unparsed(documents) => Arc::new(parse(id, documents).map_err(|error| {
                 PortError::rejected(format!("blueprint version {id} cannot be read"))
                     .with_source(error)
             })?),
         };
-        *blueprint = Blueprint::Read(Arc::clone(&view));
+        *blueprint = Blueprint::Parsed(Arc::clone(&view));
         Ok(Some(view))
     }
 }
 
-fn read(
+fn parse(
     id: BlueprintVersionId,
     documents: &BlueprintDocuments,
 ) -> Result<BlueprintVersionView, Error> {
@@ -218,8 +221,8 @@ fn read(
 
 #[async_trait]
 impl CloudResolver for MemoryPlatformContexts {
-    async fn resolve(&self, id: CloudId) -> Answer<Option<CloudView>> {
-        Ok(self.ask()?.clouds.get(&id).cloned())
+    async fn resolve(&self, id: CloudId) -> PortResult<Option<CloudView>> {
+        Ok(self.check_reachable()?.clouds.get(&id).cloned())
     }
 }
 
@@ -229,17 +232,17 @@ impl CredentialResolver for MemoryPlatformContexts {
         &self,
         project: ProjectId,
         id: CloudCredentialId,
-    ) -> Answer<Option<CredentialView>> {
-        let known = self.ask()?;
-        let assigned = known.assigned.contains(&(project, id));
-        Ok(known.credentials.get(&id).filter(|_| assigned).cloned())
+    ) -> PortResult<Option<CredentialView>> {
+        let data = self.check_reachable()?;
+        let assigned = data.assignments.contains(&(project, id));
+        Ok(data.credentials.get(&id).filter(|_| assigned).cloned())
     }
 }
 
 #[async_trait]
 impl AssignmentReader for MemoryPlatformContexts {
-    async fn read(&self, project: ProjectId) -> Answer<Option<NamespaceObservation>> {
-        Ok(self.ask()?.namespaces.get(&project).cloned())
+    async fn read(&self, project: ProjectId) -> PortResult<Option<NamespaceObservation>> {
+        Ok(self.check_reachable()?.namespaces.get(&project).cloned())
     }
 }
 
@@ -249,14 +252,14 @@ impl LabelTagResolver for MemoryPlatformContexts {
         &self,
         project: ProjectId,
         resource: ResourceId,
-    ) -> Answer<Option<ResourceView>> {
-        let known = self.ask()?;
-        if known.resources.get(&resource) != Some(&project) {
+    ) -> PortResult<Option<ResourceView>> {
+        let data = self.check_reachable()?;
+        if data.resources.get(&resource) != Some(&project) {
             return Ok(None);
         }
-        let labels = known.labels.get(&resource).into_iter().flatten();
-        let follow = labels.filter(|(_, label)| label.propagates);
-        let labels = follow.map(|(key, label)| (key.clone(), label.value.clone())).collect();
+        let labels = data.labels.get(&resource).into_iter().flatten();
+        let propagating = labels.filter(|(_, label)| label.propagates);
+        let labels = propagating.map(|(key, label)| (key.clone(), label.value.clone())).collect();
         Ok(Some(ResourceView::new(labels)))
     }
 }

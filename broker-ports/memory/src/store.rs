@@ -17,14 +17,14 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use self::state::{References, State};
-use crate::Answer;
+use crate::PortResult;
 use broker_ports::{AuditRecord, Clock, PortError};
 
 /// A store in this process. Clones are handles on the same store, like connections to a database.
 ///
-/// Every method of the four ports is one critical section, so one transaction. It makes all checks before the first
-/// change and never waits in between. The store's clock counts due times, leases and claims; if that clock jumps back,
-/// the store's time stops until the clock catches up.
+/// Every method of the four ports is one critical section, so one transaction. A method makes all checks before
+/// its first change and never waits between the two. The store's clock decides due times, leases and claims. If the clock
+/// jumps back, the store's time stands still until the clock catches up.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -59,7 +59,7 @@ impl MemoryStore {
         self
     }
 
-    /// Makes the store reject references that [`know`](Self::know) did not register, as foreign keys do.
+    /// Makes the store reject references that [`register_references`](Self::register_references) did not register, as foreign keys do.
     #[must_use]
     pub fn checking_references(self) -> Self {
         self.locked(|state| {
@@ -69,10 +69,10 @@ impl MemoryStore {
     }
 
     /// Registers everything that a declaration refers to.
-    pub fn know(&self, declaration: &Declaration) {
+    pub fn register_references(&self, declaration: &Declaration) {
         self.locked(|state| {
             if let Some(references) = &mut state.references {
-                references.know(declaration);
+                references.register(declaration);
             }
         });
     }
@@ -83,8 +83,8 @@ impl MemoryStore {
     }
 
     /// Makes the row of a resource unreadable, like a manual write to a database. Returns whether the row exists.
-    pub fn spoil(&self, id: ProvisionedResourceId) -> bool {
-        self.locked(|state| state.rows.get_mut(&id).map(|row| row.spoilt = true).is_some())
+    pub fn corrupt(&self, id: ProvisionedResourceId) -> bool {
+        self.locked(|state| state.rows.get_mut(&id).map(|row| row.corrupt = true).is_some())
     }
 
     /// Simulates an outage. While unreachable, every method of its ports is a `Transient` error and changes nothing.
@@ -95,10 +95,10 @@ impl MemoryStore {
     /// Runs one transaction at one moment of the store's clock.
     ///
     /// The closure makes all checks before its first change, because there is no rollback.
-    fn transact<T>(&self, work: impl FnOnce(&mut State) -> Answer<T>) -> Answer<T> {
+    fn transact<T>(&self, work: impl FnOnce(&mut State) -> PortResult<T>) -> PortResult<T> {
         self.locked(|state| {
             if !state.reachable {
-                return Err(PortError::transient("the store is cut off"));
+                return Err(PortError::transient("the store is unreachable"));
             }
             state.now = state.now.max(self.clock.now());
             work(state)

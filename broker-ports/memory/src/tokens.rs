@@ -7,13 +7,13 @@ use async_trait::async_trait;
 use broker_domain::{BootstrapTokenId, ProvisionedResourceId};
 
 use super::mesh::{DEFAULT_WINDOW, State};
-use crate::Answer;
+use crate::PortResult;
 use broker_ports::{Clock, Issue, IssueRequest, TokenIssuer, TokenState, TtlWindow};
 
 /// Issues tokens, which agents consume through [`MemoryMesh`](super::MemoryMesh). Clones are handles on the same
 /// issuer.
 ///
-/// The seed determines ids and plaintexts, so that a run is repeatable. So the plaintexts are guessable: use it for
+/// The seed determines ids and plaintexts, so that a run is repeatable. The plaintexts are guessable: use the issuer in
 /// tests and demos only.
 ///
 /// ```
@@ -52,7 +52,7 @@ impl MemoryTokens {
         Self { state: Arc::new(Mutex::new(State::seeded(seed))), clock }
     }
 
-    /// Simulates an outage, as [`MemoryMesh::set_reachable`](super::MemoryMesh::set_reachable) does.
+    /// Simulates an outage; see [`MemoryMesh::set_reachable`](super::MemoryMesh::set_reachable).
     pub fn set_reachable(&self, reachable: bool) {
         self.lock().set_reachable(reachable);
     }
@@ -79,21 +79,21 @@ impl fmt::Debug for MemoryTokens {
 
 #[async_trait]
 impl TokenIssuer for MemoryTokens {
-    async fn issue(&self, request: &IssueRequest) -> Answer<Issue> {
-        self.lock().reached()?.issue(request, DEFAULT_WINDOW, self.clock.now())
+    async fn issue(&self, request: &IssueRequest) -> PortResult<Issue> {
+        self.lock().check_reachable()?.issue(request, DEFAULT_WINDOW, self.clock.now())
     }
 
-    async fn close(&self, resource: ProvisionedResourceId) -> Answer<()> {
-        self.lock().reached()?.close(resource);
+    async fn close(&self, resource: ProvisionedResourceId) -> PortResult<()> {
+        self.lock().check_reachable()?.close(resource);
         Ok(())
     }
 
-    async fn state(&self, token: BootstrapTokenId) -> Answer<Option<TokenState>> {
-        Ok(self.lock().reached()?.token_state(token, self.clock.now()))
+    async fn state(&self, token: BootstrapTokenId) -> PortResult<Option<TokenState>> {
+        Ok(self.lock().check_reachable()?.token_state(token, self.clock.now()))
     }
 
-    async fn ttl_window(&self) -> Answer<TtlWindow> {
-        self.lock().reached()?;
+    async fn ttl_window(&self) -> PortResult<TtlWindow> {
+        self.lock().check_reachable()?;
         Ok(DEFAULT_WINDOW)
     }
 }

@@ -32,8 +32,8 @@ pub struct Inspection {
 }
 
 impl Inspection {
-    /// An inspection in which every part is an error. An adapter starts with this and sets each part that it read, so a
-    /// part that it omits is unknown and never absent.
+    /// An inspection in which every part is an error. An adapter starts with this and sets each part that it read, so
+    /// an omitted part is unknown and never absent.
     ///
     /// ```
     /// use broker_ports::{Inspection, NamespaceState};
@@ -165,7 +165,7 @@ impl Condition {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClusterEvent {
-    /// When it was last seen.
+    /// When it last occurred.
     pub at: Option<OffsetDateTime>,
     /// Its reason in one word, scrubbed.
     pub reason: String,

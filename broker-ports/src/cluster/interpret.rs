@@ -48,9 +48,9 @@ impl LiveObject {
     }
 }
 
-fn holds(object: &Value, finalizer: &str) -> bool {
-    let held = metadata(object, "finalizers").and_then(Value::as_array);
-    held.is_some_and(|held| held.iter().any(|it| it.as_str() == Some(finalizer)))
+fn has_finalizer(object: &Value, finalizer: &str) -> bool {
+    let finalizers = metadata(object, "finalizers").and_then(Value::as_array);
+    finalizers.is_some_and(|names| names.iter().any(|name| name.as_str() == Some(finalizer)))
 }
 
 impl XrStatus {
@@ -65,7 +65,7 @@ impl XrStatus {
             generation: generation(object),
             deleting: metadata(object, "deletionTimestamp").is_some(),
             foreground: metadata(object, "deletionTimestamp").is_some()
-                && holds(object, FOREGROUND),
+                && has_finalizer(object, FOREGROUND),
             ready: find("Ready").map(|ready| ready.status),
             ready_generation: find("Ready").and_then(|ready| ready.observed_generation),
             synced: synced.map(|synced| synced.status),
@@ -74,9 +74,10 @@ impl XrStatus {
             }),
             provisioning_failed: failed.map(|_| {
                 let hidden = injected(object);
-                let said = conditions(object, &hidden).into_iter();
-                let said = said.filter(|condition| condition.kind == "ProvisioningFailed");
-                said.map(|condition| condition.message).next().unwrap_or_default()
+                let scrubbed = conditions(object, &hidden).into_iter();
+                let mut failures =
+                    scrubbed.filter(|condition| condition.kind == "ProvisioningFailed");
+                failures.next().map(|condition| condition.message).unwrap_or_default()
             }),
         }
     }
@@ -122,13 +123,14 @@ impl CachedXr {
     /// As [`ObjectVersion::of`].
     pub fn of(object: &Value, scope: XrdScope) -> Result<Self, PortError> {
         let version = ObjectVersion::of(object)?;
-        // No rendered manifest has this digest, so an object without fields of ours equals none.
+        // No rendered manifest has the zero digest, so an object without fields of the broker never matches one.
         let owned = owned_digest(object).unwrap_or(Digest::new([0; 32]));
         let references = references_digest(&references(object, scope));
         let drifted = is_drifted(object, Some(owned));
         let spec = if drifted { SpecState::Drifted } else { SpecState::AsApplied };
-        let seen = Self::seen(version, XrStatus::of(object), Arming::of(object), owned, references);
-        Ok(seen.with_spec(spec))
+        let cached =
+            Self::present(version, XrStatus::of(object), Arming::of(object), owned, references);
+        Ok(cached.with_spec(spec))
     }
 }
 
@@ -163,7 +165,7 @@ impl ObjectReport {
             generation: generation(object),
             conditions: conditions(object, injected),
             finalizers: finalizers.into_iter().flatten().filter_map(text).collect(),
-            deleting_since: metadata(object, "deletionTimestamp").and_then(moment),
+            deleting_since: metadata(object, "deletionTimestamp").and_then(timestamp),
             paused: annotation(PAUSED_ANNOTATION) == Some("true"),
             armed: annotation(ARMED_ANNOTATION).map(str::to_owned),
             composition: None,
@@ -186,7 +188,7 @@ fn text(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
 }
 
-fn moment(value: &Value) -> Option<OffsetDateTime> {
+fn timestamp(value: &Value) -> Option<OffsetDateTime> {
     OffsetDateTime::parse(value.as_str()?, &Rfc3339).ok()
 }
 
@@ -201,10 +203,10 @@ fn conditions(object: &Value, injected: &[SecretString]) -> Vec<Condition> {
                 "False" => ConditionStatus::False,
                 _ => ConditionStatus::Unknown,
             },
-            // Other writers set conditions: a reason may quote an injected value, as a message may.
+            // Other writers set conditions: a reason, like a message, may quote an injected value.
             reason: scrub(field("reason"), &hidden),
             message: scrub(field("message"), &hidden),
-            since: entry.get("lastTransitionTime").and_then(moment),
+            since: entry.get("lastTransitionTime").and_then(timestamp),
             observed_generation: entry.get("observedGeneration").and_then(Value::as_i64),
         })
     };
@@ -221,12 +223,12 @@ fn rival_managers(object: &Value) -> Vec<String> {
     let ours: Vec<_> = ours.map(|(map, key)| (map, format!("f:{key}"))).collect();
     let rivals = |fields: &Value| {
         let spec = fields.get("f:spec").and_then(Value::as_object);
-        let below = |name: &String| name.strip_prefix("f:").map(str::to_owned);
-        let names = spec.into_iter().flat_map(Map::keys).filter_map(below);
+        let field_name = |name: &String| name.strip_prefix("f:").map(str::to_owned);
+        let names = spec.into_iter().flat_map(Map::keys).filter_map(field_name);
         let metadata = fields.get("f:metadata");
-        let marks = |(map, key): &(&str, String)| metadata?.get(map)?.get(key);
+        let owns = |(map, key): &(&str, String)| metadata?.get(map)?.get(key);
         names.into_iter().any(|name| !CROSSPLANE_FIELDS.contains(&name.as_str()))
-            || ours.iter().any(|mark| marks(mark).is_some())
+            || ours.iter().any(|field| owns(field).is_some())
     };
     let managers = metadata(object, "managedFields").and_then(Value::as_array);
     let mut names: Vec<_> = managers
@@ -266,27 +268,27 @@ mod tests {
             "status": {"conditions": [
                 {"type": "Ready", "status": "True", "observedGeneration": 2, "reason": "Available-canary-token-text"},
                 {"type": "ProvisioningFailed", "status": "True", "message": "refused canary-token-text"},
-                {"type": "Odd", "status": "Perhaps", "lastTransitionTime": "yesterday"},
+                {"type": "Custom", "status": "Perhaps", "lastTransitionTime": "yesterday"},
                 "nonsense",
             ]},
         })
     }
 
     #[test]
-    fn a_report_copies_the_object_metadata() {
+    fn report_of_an_object_copies_its_metadata() {
         let report = ObjectReport::of(&object(), &injected(&object())).unwrap();
         assert_eq!((report.uid.as_str(), report.generation), ("u", 3));
         assert_eq!(report.finalizers, ["a", "b"]);
         assert!(report.paused && report.deleting_since.is_some() && report.armed.is_none());
         assert_eq!(report.rival_managers, ["kubectl", "relabel"]);
         assert_eq!(report.conditions[0].reason, "Available-█");
-        let odd = &report.conditions[2];
-        assert_eq!((odd.status, odd.since), (ConditionStatus::Unknown, None));
+        let custom = &report.conditions[2];
+        assert_eq!((custom.status, custom.since), (ConditionStatus::Unknown, None));
         assert!(!format!("{report:?}").contains("canary"));
     }
 
     #[test]
-    fn a_status_is_read_from_conditions_and_repeats_no_secret() {
+    fn status_of_an_object_repeats_no_secret() {
         let status = XrStatus::of(&object());
         assert_eq!((status.generation, status.ready_generation), (3, Some(2)));
         assert!(status.deleting && status.ready == Some(ConditionStatus::True));
@@ -294,11 +296,11 @@ mod tests {
     }
 
     #[test]
-    fn sync_fails_when_synced_is_false_and_not_because_of_a_pause() {
+    fn false_synced_is_a_failure_unless_paused() {
         for (status, reason, fails, why) in [
             ("False", "ReconcileError", true, "Crossplane cannot compose"),
             ("False", "ReconcilePaused", false, "the object is paused"),
-            ("True", "ReconcileSuccess", false, "all is well"),
+            ("True", "ReconcileSuccess", false, "Crossplane composes"),
             ("Unknown", "ReconcileError", false, "unknown is not False"),
         ] {
             let synced = json!({"type": "Synced", "status": status, "reason": reason});
@@ -309,18 +311,21 @@ mod tests {
     }
 
     #[test]
-    fn an_unreadable_arming_annotation_is_no_shell() {
-        let with = |text: &str| json!({"metadata": {"annotations": {ARMED_ANNOTATION: text}}});
+    fn unreadable_arming_annotation_is_not_a_shell() {
+        let annotated = |text: &str| json!({"metadata": {"annotations": {ARMED_ANNOTATION: text}}});
         let token = "00000000-0000-0000-0000-000000000007";
         assert_eq!(Arming::of(&json!({})), Arming::Shell);
-        assert_eq!(Arming::of(&with("standalone")), Arming::Armed(Armed::Standalone));
-        assert_eq!(Arming::of(&with(token)), Arming::Armed(Armed::Token(token.parse().unwrap())));
-        assert_eq!(Arming::of(&with("by hand")), Arming::Unreadable);
-        assert_eq!(Arming::of(&with("")), Arming::Unreadable);
+        assert_eq!(Arming::of(&annotated("standalone")), Arming::Armed(Armed::Standalone));
+        assert_eq!(
+            Arming::of(&annotated(token)),
+            Arming::Armed(Armed::Token(token.parse().unwrap()))
+        );
+        assert_eq!(Arming::of(&annotated("by hand")), Arming::Unreadable);
+        assert_eq!(Arming::of(&annotated("")), Arming::Unreadable);
     }
 
     #[test]
-    fn an_object_without_version_is_rejected() {
+    fn object_without_version_is_rejected() {
         let error = LiveObject::from_json(json!({"metadata": {"uid": "u"}})).unwrap_err();
         assert_eq!(error.to_string(), "the object has no metadata.resourceVersion");
     }

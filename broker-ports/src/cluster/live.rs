@@ -144,7 +144,7 @@ pub enum Arming {
     Shell,
     /// Armed with a token, or without one if the blueprint injects none.
     Armed(Armed),
-    /// Another writer set an invalid value. It is not a shell, so it gets no token, and no row can match it.
+    /// Another writer set an invalid value. The object is not a shell, so it gets no token, and no row can match it.
     Unreadable,
 }
 
@@ -197,7 +197,7 @@ pub enum ConfigPresence {
 
 impl CachedXr {
     /// A cached composite resource, as applied, with unknown ProviderConfig.
-    pub const fn seen(
+    pub const fn present(
         version: ObjectVersion,
         status: XrStatus,
         armed: Arming,
@@ -208,7 +208,7 @@ impl CachedXr {
         Self::Present { version, status, armed, owned, references, spec, config }
     }
 
-    /// Sets the state of its spec.
+    /// Sets the state of the spec.
     #[must_use]
     pub fn with_spec(mut self, known: SpecState) -> Self {
         if let Self::Present { spec, .. } = &mut self {
@@ -217,7 +217,7 @@ impl CachedXr {
         self
     }
 
-    /// Sets the presence of its ProviderConfig.
+    /// Sets the presence of the ProviderConfig.
     #[must_use]
     pub fn with_config(mut self, known: ConfigPresence) -> Self {
         if let Self::Present { config, .. } = &mut self {
@@ -328,14 +328,19 @@ mod tests {
     #[test]
     fn readiness_depends_on_generation_and_phase() {
         let stale = XrStatus { ready_generation: Some(3), ..ready() };
-        let silent = XrStatus { ready_generation: None, ..ready() };
+        let without_generation = XrStatus { ready_generation: None, ..ready() };
         let unknown = XrStatus { ready: Some(ConditionStatus::Unknown), ..ready() };
         let deleting = XrStatus { deleting: true, ..ready() };
         let rows = [
             ("True for the live generation", ready(), Phase::Provisioning, true),
             ("a stale True does not count before Ready", stale.clone(), Phase::Enrolling, false),
-            ("a stale True keeps what is Ready", stale, Phase::Ready, true),
-            ("a condition without a generation counts", silent, Phase::Provisioning, true),
+            ("a stale True keeps a Ready resource ready", stale, Phase::Ready, true),
+            (
+                "a condition without a generation counts",
+                without_generation,
+                Phase::Provisioning,
+                true,
+            ),
             ("Unknown is not True", unknown, Phase::Ready, false),
             ("an object being deleted is not ready", deleting, Phase::Ready, false),
             ("no condition is not True", XrStatus { ready: None, ..ready() }, Phase::Ready, false),

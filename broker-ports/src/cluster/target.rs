@@ -7,7 +7,7 @@ use broker_domain::{Error, ObjectReference, ProjectId, ProvisionedResourceId, Xr
 use broker_render::catalog::ComposedKind;
 use broker_render::{ProviderConfigScope, ProviderProfile, Xrd, namespace};
 
-/// A composite resource among many.
+/// The location of one composite resource.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct XrTarget {
@@ -52,7 +52,7 @@ impl XrTarget {
         Self { resource, project, xrd, config_kind: None }
     }
 
-    /// Sets the kind of its ProviderConfig, which is then observed, too.
+    /// Sets the kind of the ProviderConfig, so that it is observed too.
     #[must_use]
     pub fn with_config(mut self, kind: Option<Arc<ConfigKind>>) -> Self {
         self.config_kind = kind;
@@ -62,13 +62,14 @@ impl XrTarget {
     /// The full reference of the ProviderConfig; `None` if the target has no kind for it.
     pub fn config_reference(&self) -> Option<ObjectReference> {
         let ConfigKind { api_version, kind, scope } = &**self.config_kind.as_ref()?;
-        let home = namespace(self.project);
-        let within = match scope {
-            ProviderConfigScope::Namespaced => Some(home.as_str()),
+        let project_namespace = namespace(self.project);
+        let object_namespace = match scope {
+            ProviderConfigScope::Namespaced => Some(project_namespace.as_str()),
             ProviderConfigScope::Cluster => None,
         };
         // A profile's names are never empty.
-        ObjectReference::new(api_version, kind, self.resource.xr_name().as_str(), within).ok()
+        ObjectReference::new(api_version, kind, self.resource.xr_name().as_str(), object_namespace)
+            .ok()
     }
 
     /// The full reference of the composite resource.
@@ -77,13 +78,13 @@ impl XrTarget {
     ///
     /// Never for a parsed XRD, whose names are not empty.
     pub fn reference(&self) -> Result<ObjectReference, Error> {
-        let home = namespace(self.project);
-        let within = self.xrd.scope().is_namespaced().then(|| home.as_str());
+        let project_namespace = namespace(self.project);
+        let object_namespace = self.xrd.scope().is_namespaced().then(|| project_namespace.as_str());
         ObjectReference::new(
             self.xrd.api_version(),
             self.xrd.kind(),
             self.resource.xr_name().as_str(),
-            within,
+            object_namespace,
         )
     }
 }
@@ -141,7 +142,7 @@ impl OwnedKinds {
     }
 }
 
-/// A set of resource ids. Clones share it.
+/// A set of resource ids. Cloning is cheap.
 ///
 /// ```
 /// use broker_ports::ResourceIds;
@@ -181,14 +182,14 @@ impl FromIterator<ProvisionedResourceId> for ResourceIds {
 pub struct OwnedQuery {
     /// The kinds to list.
     pub kinds: OwnedKinds,
-    /// The end of the previous page.
+    /// The [`next`](OwnedPage::next) of the previous page.
     pub after: Option<String>,
     /// Resources whose objects the caller does not need.
     pub except: ResourceIds,
 }
 
 impl OwnedQuery {
-    /// From the first page.
+    /// A query that starts at the first page.
     pub fn new(kinds: OwnedKinds) -> Self {
         Self { kinds, after: None, except: ResourceIds::default() }
     }
@@ -200,10 +201,10 @@ impl OwnedQuery {
         self
     }
 
-    /// Continues after the previous page: its [`next`](OwnedPage::next).
+    /// Continues after the previous page, from its [`next`](OwnedPage::next).
     #[must_use]
-    pub fn after(mut self, place: impl Into<String>) -> Self {
-        self.after = Some(place.into());
+    pub fn after(mut self, cursor: impl Into<String>) -> Self {
+        self.after = Some(cursor.into());
         self
     }
 }

@@ -8,7 +8,8 @@ use broker_render::{Manifest, Precondition, SealedManifest, namespace, scrub};
 use super::live::LiveObject;
 use crate::error::PortError;
 
-/// The identity and version of an object, so that a request never hits an older version or a namesake.
+/// The identity and version of an object, so that a request never affects another version or another object of the
+/// same name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ObjectVersion {
@@ -132,7 +133,7 @@ impl ApplyRequest {
         }
     }
 
-    /// A second handle on the same request, for a test that delivers it late. The manifest is shared, not copied.
+    /// A second handle on the request, for a test that delivers it late. Shares the manifest instead of a copy.
     #[must_use]
     pub fn handle(&self) -> Self {
         let Self { project, precondition, body } = self;
@@ -192,7 +193,7 @@ impl<'a> DeleteRequest<'a> {
 
 /// The result of a deletion.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use = "only one of the answers means that the object is gone"]
+#[must_use = "only `Gone` means that the object is gone"]
 pub enum Deleted {
     /// Accepted. The object carries the finalizer [`FOREGROUND`](super::FOREGROUND) and stays until its composed
     /// objects are gone.
@@ -217,13 +218,15 @@ pub enum Deleted {
 pub fn refuse_foreign_write(project: ProjectId, target: &ObjectReference) -> Result<(), PortError> {
     if XrName::id_of(target.name()).is_none() {
         let allowed = "only objects named pr-<id> are written";
-        return Err(PortError::rejected(format!("{target} is not ours; {allowed}")));
+        return Err(PortError::rejected(format!(
+            "{target} is not an object of the broker; {allowed}"
+        )));
     }
-    let home = namespace(project);
+    let project_namespace = namespace(project);
     match target.namespace() {
-        Some(other) if other != home.as_str() => {
-            let allowed = format!("project {project} is written to {home} only");
-            Err(PortError::rejected(format!("{target} is not at home; {allowed}")))
+        Some(other) if other != project_namespace.as_str() => {
+            let allowed = format!("project {project} is written to {project_namespace} only");
+            Err(PortError::rejected(format!("{target} is in another namespace; {allowed}")))
         }
         Some(_) | None => Ok(()),
     }
@@ -234,21 +237,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_write_outside_its_home_is_rejected() {
+    fn write_outside_the_project_namespace_is_rejected() {
         let id = "0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57";
         let project: ProjectId = id.parse().unwrap();
-        let home = format!("plexsphere-project-{id}");
-        let ours = format!("pr-{id}");
+        let namespace = format!("plexsphere-project-{id}");
+        let name = format!("pr-{id}");
         let composed = format!("pr-{id}-x7f");
         let rows = [
-            ("our object at home", ours.as_str(), Some(home.as_str()), true),
-            ("our object without a namespace", &ours, None, true),
-            ("our object in another namespace", &ours, Some("kube-system"), false),
-            ("a composed object at home", &composed, Some(&home), false),
+            ("the broker's object in the namespace", name.as_str(), Some(namespace.as_str()), true),
+            ("the broker's object without a namespace", &name, None, true),
+            ("the broker's object in another namespace", &name, Some("kube-system"), false),
+            ("a composed object in the namespace", &composed, Some(&namespace), false),
             ("a foreign object without a namespace", "default", None, false),
         ];
-        for (why, name, within, allowed) in rows {
-            let target = ObjectReference::new("example.org/v1", "Machine", name, within).unwrap();
+        for (why, name, namespace, allowed) in rows {
+            let target =
+                ObjectReference::new("example.org/v1", "Machine", name, namespace).unwrap();
             assert_eq!(refuse_foreign_write(project, &target).is_ok(), allowed, "{why}");
         }
     }

@@ -38,7 +38,7 @@ impl NodeId {
     ///
     /// [`Error::InvalidInput`] when the UUID is nil.
     pub fn new(id: Uuid) -> Result<Self, Error> {
-        not_nil("node_id", "node", id).map(Self)
+        reject_nil("node_id", "node", id).map(Self)
     }
 
     /// The UUID behind the id.
@@ -54,7 +54,7 @@ impl PeerId {
     ///
     /// [`Error::InvalidInput`] when the UUID is nil.
     pub fn new(id: Uuid) -> Result<Self, Error> {
-        not_nil("peer_id", "peer", id).map(Self)
+        reject_nil("peer_id", "peer", id).map(Self)
     }
 
     /// The UUID behind the id.
@@ -63,10 +63,10 @@ impl PeerId {
     }
 }
 
-/// Rejects the nil UUID: an unassigned id is an `Option`.
-fn not_nil(field: &str, thing: &str, id: Uuid) -> Result<Uuid, Error> {
+/// Rejects the nil UUID.
+fn reject_nil(field: &str, entity: &str, id: Uuid) -> Result<Uuid, Error> {
     if id.is_nil() {
-        let problem = format!("the nil UUID names nothing; give the id of a {thing}");
+        let problem = format!("is the nil UUID; give the id of a {entity}");
         return Err(Error::invalid(field, problem));
     }
     Ok(id)

@@ -1,5 +1,4 @@
-//! Observe and act: the three seams of a mesh. From a token to its Node, from a Node to its Peer, and the command to
-//! leave.
+//! Observe and act: the three seams of a mesh: token to Node, Node to Peer, and removal of a Node.
 
 use async_trait::async_trait;
 use broker_domain::BootstrapTokenId;
@@ -37,7 +36,7 @@ pub trait TokenReader: Send + Sync {
     ///
     /// # Errors
     ///
-    /// When the mesh does not answer.
+    /// When the mesh does not respond.
     async fn consumers(
         &self,
         tokens: &[BootstrapTokenId],
@@ -52,7 +51,7 @@ pub trait PeerResolver: Send + Sync {
     ///
     /// # Errors
     ///
-    /// When the mesh does not answer.
+    /// When the mesh does not respond.
     async fn live_peer(&self, node: NodeId) -> Result<Option<PeerId>, PortError>;
 }
 
@@ -74,7 +73,7 @@ pub trait PeerCommander: Send + Sync {
 /// The result of a retirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retired {
-    /// The Node left.
+    /// The Peer is drained and the Node is marked deregistered.
     Done,
     /// The Node has another live Peer: resolve it and retry.
     PeerAppeared,

@@ -69,17 +69,17 @@ impl PageBytes {
     }
 }
 
-/// A moment below which a listing is complete. Opaque: callers only pass it back.
+/// A time before which a listing is complete. Opaque: callers only pass it back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Watermark(OffsetDateTime);
 
 impl Watermark {
-    /// Wraps a moment of the store's clock.
+    /// Wraps a time of the store's clock.
     pub const fn new(at: OffsetDateTime) -> Self {
         Self(at)
     }
 
-    /// The moment.
+    /// The time.
     pub const fn at(self) -> OffsetDateTime {
         self.0
     }
@@ -93,7 +93,7 @@ pub struct ListQuery {
     pub project: Option<ProjectId>,
     /// Only resources in this phase.
     pub phase: Option<Phase>,
-    /// Only resources that changed at or after this moment.
+    /// Only resources that changed at or after this time.
     pub updated_since: Option<Watermark>,
     /// Only resources after this id, the last one of the previous page.
     pub after: Option<ProvisionedResourceId>,
@@ -131,7 +131,7 @@ impl ListQuery {
         self
     }
 
-    /// Only resources that changed since.
+    /// Only resources that changed at or after the watermark.
     #[must_use]
     pub const fn updated_since(mut self, watermark: Watermark) -> Self {
         self.updated_since = Some(watermark);
@@ -173,7 +173,7 @@ pub struct ListPage {
     pub unreadable: Vec<UnreadableRow>,
     /// The start of the next page; `None` after the last page.
     pub next: Option<ProvisionedResourceId>,
-    /// The moment below which the listing is complete.
+    /// The time before which the listing is complete.
     pub watermark: Watermark,
 }
 

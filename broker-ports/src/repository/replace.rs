@@ -1,4 +1,4 @@
-//! Persist: a replacement and its results.
+//! Persist: the replacement of a resource and its results.
 
 use broker_domain::{Change, Error, Phase, ProvisionedResource, ProvisionedResourceId, Stamp};
 
@@ -40,8 +40,8 @@ impl Replacement {
 
     /// The deletion request; `None` if the old resource is in teardown.
     pub fn deletion(&self) -> Option<Write<'_>> {
-        let by = self.admitted.attribution();
-        self.deletion.as_ref().map(|change| Write::by_caller(change, by))
+        let attribution = self.admitted.attribution();
+        self.deletion.as_ref().map(|change| Write::by_caller(change, attribution))
     }
 
     /// The audit line of the old resource that names the new one.
@@ -52,7 +52,7 @@ impl Replacement {
         let new = self.admitted.change().resource();
         AuditEntry::new(AuditAction::Replaced, self.admitted.attribution().clone())
             .in_project(new.project_id())
-            .about(self.old)
+            .for_resource(self.old)
             .in_phase(self.phase)
             .with_event_data(new.id().to_string())
     }
@@ -60,7 +60,7 @@ impl Replacement {
 
 /// The result of a replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use = "only one of the answers means that the new resource exists"]
+#[must_use = "only `Created::Stored` means that the new resource exists"]
 pub enum Replaced {
     /// The result of the creation. Only [`Created::Stored`] committed a change.
     Created(Created),

@@ -42,7 +42,7 @@ impl<'a> Write<'a> {
 
 /// The kinds of write: each defines what it may change and its audit action.
 ///
-/// Defined here, so that all adapters enforce and record the same.
+/// Defined here, so that all adapters enforce the same rules and write the same audit lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WriteKind {
     /// A phase change.
@@ -107,12 +107,12 @@ impl WriteKind {
         if !stored.can_become(to) {
             return Err(Error::IllegalTransition { from: stored, to });
         }
-        let asked_for = to == Phase::Deregistering && !stored.is_teardown();
-        let retried = stored == Phase::Failed && to == Phase::Pending;
+        let is_deletion = to == Phase::Deregistering && !stored.is_teardown();
+        let is_retry = stored == Phase::Failed && to == Phase::Pending;
         let (fits, allowed) = match self {
-            Self::Phase => (to != stored && !asked_for && !retried, "a decided change of phase"),
-            Self::DeletionIntent => (asked_for, "a deletion request"),
-            Self::Retry => (retried, "a retry of a failure"),
+            Self::Phase => (to != stored && !is_deletion && !is_retry, "a decided change of phase"),
+            Self::DeletionIntent => (is_deletion, "a deletion request"),
+            Self::Retry => (is_retry, "a retry of a failure"),
             Self::Token | Self::Closed | Self::Substrate => (to == stored, "one within a phase"),
         };
         if fits {
@@ -135,7 +135,7 @@ impl WriteKind {
         };
         let mut entry = AuditEntry::new(action, write.by.clone())
             .in_project(resource.project_id())
-            .about(resource.id());
+            .for_resource(resource.id());
         entry.previous_phase = Some(stored);
         entry.new_phase = Some(resource.phase());
         entry.failed_step = resource.failure().map(broker_domain::Failure::step);
@@ -148,7 +148,7 @@ impl WriteKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use = "a write that lost its race changed nothing"]
 pub enum Written {
-    /// Committed.
+    /// The write was committed.
     Committed,
     /// The resource changed since it was read, or is gone. Nothing was written.
     Stale,
@@ -158,9 +158,9 @@ pub enum Written {
 
 /// The result of a creation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use = "only one of the answers means that the new resource exists"]
+#[must_use = "only `Stored` means that the new resource exists"]
 pub enum Created {
-    /// Stored.
+    /// The resource was stored.
     Stored,
     /// The request id was used with an equal declaration. This is its resource.
     Replayed(Box<ProvisionedResource>),

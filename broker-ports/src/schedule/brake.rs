@@ -14,8 +14,8 @@ use time::OffsetDateTime;
 use crate::context::Attribution;
 use crate::lease::Lease;
 
-/// Stops the broker on a cluster, or in one Project there: it re-creates, issues, deregisters, rolls back and fails
-/// nothing.
+/// Stops automatic destruction on a cluster or in one Project: while it is set, the broker re-creates, issues,
+/// deregisters, rolls back and fails nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Brake {
@@ -42,27 +42,28 @@ impl Brake {
         self
     }
 
-    /// Whether the brake holds a resource of this Project. A resource that was never applied has nothing to lose: a
-    /// Project's brake lets it proceed. The cluster's brake holds it, too, because there no observation is reliable.
+    /// Whether the brake holds a resource of this Project. A Project's brake does not hold a resource that
+    /// was never applied, because it has nothing to lose. The cluster's brake does, because no observation of that
+    /// cluster is reliable.
     pub fn holds(&self, project: ProjectId, was_applied: bool) -> bool {
         match self.project {
             None => true,
-            Some(held) => held == project && was_applied,
+            Some(braked) => braked == project && was_applied,
         }
     }
 }
 
-/// A loss's subject. A permit belongs to one loss: retries and other replicas reuse it, and the next loss of the same
-/// resource needs another permit.
+/// The object that was lost. A permit belongs to one loss: retries and other replicas reuse it, and the next loss of
+/// the same resource needs another permit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Lost {
+pub enum LostObject {
     /// The composite resource of this uid: it is gone, or it failed terminally.
     Xr(XrUid),
     /// The Node that consumed this token, of a composite resource that the broker never observed.
     Node(BootstrapTokenId),
 }
 
-impl fmt::Display for Lost {
+impl fmt::Display for LostObject {
     /// The stored form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -78,18 +79,18 @@ pub struct Loss {
     /// The resource.
     pub resource: ProvisionedResourceId,
     /// The lost object.
-    pub lost: Lost,
+    pub lost: LostObject,
 }
 
 /// The budget of permits of a cluster: a share of its fleet, with bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
     /// The minimum number of permits.
-    pub least: u64,
+    pub min_permits: u64,
     /// The share of the resources applied on the cluster, in percent.
     pub percent: u64,
     /// The maximum number of permits.
-    pub most: u64,
+    pub max_permits: u64,
     /// The sliding window.
     pub within: Duration,
 }
@@ -97,7 +98,7 @@ pub struct Allowance {
 impl Default for Allowance {
     /// 1 % of the fleet, at least 5 and at most 20, in ten minutes.
     fn default() -> Self {
-        Self { least: 5, percent: 1, most: 20, within: Duration::from_mins(10) }
+        Self { min_permits: 5, percent: 1, max_permits: 20, within: Duration::from_mins(10) }
     }
 }
 
@@ -111,13 +112,18 @@ impl Allowance {
     /// ```
     pub const fn permits(self, fleet: u64) -> u64 {
         let share = fleet.saturating_mul(self.percent) / 100;
-        let floored = if share < self.least { self.least } else { share };
-        if floored > self.most { self.most } else { floored }
+        let at_least = if share < self.min_permits { self.min_permits } else { share };
+        if at_least > self.max_permits { self.max_permits } else { at_least }
     }
 
-    /// The smallest fleet that reaches [`most`](Self::most), or zero without a share. A store need not count further.
-    pub const fn fleet_that_counts(self) -> u64 {
-        if self.percent == 0 { 0 } else { self.most.saturating_mul(100).div_ceil(self.percent) }
+    /// The fleet size from which [`max_permits`](Self::max_permits) applies; zero without a share. A store need not
+    /// count further.
+    pub const fn fleet_count_limit(self) -> u64 {
+        if self.percent == 0 {
+            0
+        } else {
+            self.max_permits.saturating_mul(100).div_ceil(self.percent)
+        }
     }
 }
 
@@ -132,7 +138,7 @@ pub struct PermitRequest {
     /// The cluster whose budget is charged.
     pub cluster: ClusterId,
     /// The lost object.
-    pub lost: Lost,
+    pub lost: LostObject,
     /// The budget.
     pub allowance: Allowance,
     /// The actor that the audit records.
@@ -145,7 +151,7 @@ impl PermitRequest {
         lease: Lease,
         seen: Version,
         cluster: ClusterId,
-        lost: Lost,
+        lost: LostObject,
         allowance: Allowance,
         by: Attribution,
     ) -> Self {

@@ -38,7 +38,7 @@ fn text(change: &Change) -> String {
 }
 
 #[test]
-fn every_event_is_pinned() {
+fn every_event_equals_its_released_encoding() {
     let requested = declared();
     let resource = requested.resource();
     let ready = resource.advance(Phase::Ready, stamp(1)).unwrap().unwrap();
@@ -49,36 +49,36 @@ fn every_event_is_pinned() {
     let deleted = closed.resource().advance(Phase::Deleted, stamp(5)).unwrap().unwrap();
     let abandoned = closed.resource().abandon(stamp(6)).unwrap();
 
-    let about = r#""project_id":"00000000-0000-0000-0000-000000000001","provisioned_resource_id":"00000000-0000-0000-0000-000000000005""#;
+    let ids = r#""project_id":"00000000-0000-0000-0000-000000000001","provisioned_resource_id":"00000000-0000-0000-0000-000000000005""#;
     let name = r#""xr_name":"pr-00000000-0000-0000-0000-000000000005"}"#;
     assert_eq!(
         text(&requested),
         format!(
-            r#"{{"blueprint_version_id":"00000000-0000-0000-0000-000000000003","cloud_credential_id":"00000000-0000-0000-0000-000000000004","event_id":"00000000-0000-0000-0000-00000000e000","event_type":"broker.ProvisionedResourceRequested","occurred_at":"2026-09-21T14:13:20Z",{about},"resource_id":"00000000-0000-0000-0000-000000000002","sequence":1,{name}"#
+            r#"{{"blueprint_version_id":"00000000-0000-0000-0000-000000000003","cloud_credential_id":"00000000-0000-0000-0000-000000000004","event_id":"00000000-0000-0000-0000-00000000e000","event_type":"broker.ProvisionedResourceRequested","occurred_at":"2026-09-21T14:13:20Z",{ids},"resource_id":"00000000-0000-0000-0000-000000000002","sequence":1,{name}"#
         )
     );
     assert_eq!(
         text(&ready),
         format!(
-            r#"{{"event_id":"00000000-0000-0000-0000-00000000e001","event_type":"broker.ProvisionedResourceReady","occurred_at":"2026-09-21T14:13:21Z",{about},"sequence":2,{name}"#
+            r#"{{"event_id":"00000000-0000-0000-0000-00000000e001","event_type":"broker.ProvisionedResourceReady","occurred_at":"2026-09-21T14:13:21Z",{ids},"sequence":2,{name}"#
         )
     );
     assert_eq!(
         text(&failed),
         format!(
-            r#"{{"event_id":"00000000-0000-0000-0000-00000000e002","event_type":"broker.ProvisionedResourceFailed","occurred_at":"2026-09-21T14:13:22Z",{about},"reason":"no \"quota\"","sequence":2,"step":"Pending",{name}"#
+            r#"{{"event_id":"00000000-0000-0000-0000-00000000e002","event_type":"broker.ProvisionedResourceFailed","occurred_at":"2026-09-21T14:13:22Z",{ids},"reason":"no \"quota\"","sequence":2,"step":"Pending",{name}"#
         )
     );
     assert_eq!(
         text(&deleting),
         format!(
-            r#"{{"event_id":"00000000-0000-0000-0000-00000000e003","event_type":"broker.ProvisionedResourceDeleting","occurred_at":"2026-09-21T14:13:23Z",{about},"sequence":3,{name}"#
+            r#"{{"event_id":"00000000-0000-0000-0000-00000000e003","event_type":"broker.ProvisionedResourceDeleting","occurred_at":"2026-09-21T14:13:23Z",{ids},"sequence":3,{name}"#
         )
     );
     assert_eq!(
         text(&deleted),
         format!(
-            r#"{{"abandoned":false,"event_id":"00000000-0000-0000-0000-00000000e005","event_type":"broker.ProvisionedResourceDeleted","left_to_garbage_collection":false,"occurred_at":"2026-09-21T14:13:25Z",{about},"sequence":4,{name}"#
+            r#"{{"abandoned":false,"event_id":"00000000-0000-0000-0000-00000000e005","event_type":"broker.ProvisionedResourceDeleted","left_to_garbage_collection":false,"occurred_at":"2026-09-21T14:13:25Z",{ids},"sequence":4,{name}"#
         )
     );
     assert!(text(&abandoned).starts_with(r#"{"abandoned":true,"#));
@@ -86,7 +86,7 @@ fn every_event_is_pinned() {
 
 #[test]
 fn times_are_encoded_in_utc() {
-    let noon = OffsetDateTime::from_unix_timestamp(1_790_000_000).unwrap();
-    let there = noon.to_offset(UtcOffset::from_hms(2, 0, 0).unwrap());
-    assert_eq!(rfc3339(there), "2026-09-21T14:13:20Z");
+    let time = OffsetDateTime::from_unix_timestamp(1_790_000_000).unwrap();
+    let in_another_zone = time.to_offset(UtcOffset::from_hms(2, 0, 0).unwrap());
+    assert_eq!(rfc3339(in_another_zone), "2026-09-21T14:13:20Z");
 }

@@ -25,24 +25,23 @@ impl Spool {
 impl EventSink for Spool {
     async fn deliver(&self, envelope: &Envelope) -> Result<(), PortError> {
         let directory = self.directory(envelope.resource);
-        // The sequence is the file name: a second delivery overwrites the same file, and a late one sorts into its
-        // place.
+        // The sequence is the file name: a repeated delivery overwrites its file, and a late delivery keeps the order.
         let name = format!("{:020}.json", envelope.sequence);
         let (root, json) = (self.root.clone(), envelope.json.clone());
-        // Disk I/O blocks, so it runs outside of the executor. If the caller drops the call, the write still completes
-        // and the event arrives again, which the port allows.
+        // Disk I/O blocks, so it runs outside of the executor. After a dropped call the write still completes and the
+        // event is delivered again, which the port allows.
         tokio::task::spawn_blocking(move || store(&root, &directory, &name, &json))
             .await
-            .map_err(|error| PortError::unknown("the writer broke off").with_source(error))?
+            .map_err(|error| PortError::unknown("the write task failed").with_source(error))?
     }
 }
 
-/// The adapter chooses the class: before the rename nothing has happened; afterwards the outcome is unknown.
+/// The adapter chooses the error class: a failure before the rename has no effect; afterwards the outcome is unknown.
 fn store(root: &Path, directory: &Path, name: &str, json: &[u8]) -> Result<(), PortError> {
-    let whole = write(root, directory, json).map_err(|error| {
+    let file = write(root, directory, json).map_err(|error| {
         PortError::transient(format!("cannot write in {}", directory.display())).with_source(error)
     })?;
-    publish(whole, root, directory, name).map_err(|error| {
+    publish(file, root, directory, name).map_err(|error| {
         PortError::unknown(format!("cannot publish in {}", directory.display())).with_source(error)
     })
 }
@@ -50,7 +49,7 @@ fn store(root: &Path, directory: &Path, name: &str, json: &[u8]) -> Result<(), P
 /// Writes the event to a temporary file. A full disk or a crash leaves a partial file here, never under an event's
 /// name.
 fn write(root: &Path, directory: &Path, json: &[u8]) -> io::Result<NamedTempFile> {
-    // The root is never created: if it is missing, an operator removed the spool.
+    // Never create the root: if it is missing, an operator removed the spool.
     root.metadata()?;
     fs::create_dir_all(directory)?;
     let mut file = NamedTempFile::new_in(directory)?;
@@ -60,15 +59,15 @@ fn write(root: &Path, directory: &Path, json: &[u8]) -> io::Result<NamedTempFile
 }
 
 /// Renames the file in one step and syncs it and its directory before returning.
-fn publish(whole: NamedTempFile, root: &Path, directory: &Path, name: &str) -> io::Result<()> {
-    whole.persist(directory.join(name))?;
+fn publish(file: NamedTempFile, root: &Path, directory: &Path, name: &str) -> io::Result<()> {
+    file.persist(directory.join(name))?;
     for directory in [directory, root] {
         fs::File::open(directory)?.sync_all()?;
     }
     Ok(())
 }
 
-/// The world of the suite: the adapter and access to the receiver.
+/// The world of the suite: the adapter, and access to its files.
 struct World {
     spool: Spool,
     _root: TempDir,
@@ -82,7 +81,7 @@ impl World {
 }
 
 /// The events of a directory, ordered by name.
-fn read(directory: &Path) -> io::Result<Vec<Vec<u8>>> {
+fn read_events(directory: &Path) -> io::Result<Vec<Vec<u8>>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory)? {
         files.push(entry?.path());
@@ -99,7 +98,7 @@ impl EventSinkUnderTest for World {
     }
 
     async fn received(&self, resource: ProvisionedResourceId) -> Result<Vec<Vec<u8>>, PortError> {
-        match read(&self.spool.directory(resource)) {
+        match read_events(&self.spool.directory(resource)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             events => {
                 events.map_err(|error| PortError::transient("cannot read").with_source(error))

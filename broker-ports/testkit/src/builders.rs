@@ -1,6 +1,6 @@
 //! Test data in builder style: `resource().enrolling().with_token()`.
 //!
-//! Ids are small numbers; times are seconds after a fixed past moment. The domain's own methods build everything, so a
+//! Ids are small numbers; times are seconds after a fixed moment in the past. The domain's own methods build everything, so a
 //! builder cannot create an impossible state: it panics with the domain's error.
 //!
 //! ```
@@ -12,7 +12,7 @@
 //! assert!(resource.bootstrap_token_id().is_some());
 //! ```
 
-mod life;
+mod history;
 
 use broker_domain::{
     Change, ClusterId, Declaration, Error, EventId, MeshRole, ObjectReference, OnFailure, Phase,
@@ -22,14 +22,14 @@ use broker_render::{ParameterSchema, ValidParameters};
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
-pub use life::Life;
+pub use history::ResourceHistory;
 
 use broker_ports::{Actor, Admitted, Attribution, CorrelationId, PageSize, WorkerId};
 
-/// The origin of [`second`]. It is in the past, so that the clock of a real store is always ahead.
-const BEGINNING: i64 = 1_700_000_000;
+/// The origin of [`second`]. It is in the past, so that the clock of a real store is always later.
+const ORIGIN: i64 = 1_700_000_000;
 
-/// A small id of any kind.
+/// An id of any type from a small number.
 ///
 /// # Panics
 ///
@@ -53,7 +53,7 @@ pub fn project(number: u128) -> ProjectId {
 ///
 /// Beyond the year 9999.
 pub fn second(number: i64) -> OffsetDateTime {
-    OffsetDateTime::from_unix_timestamp(BEGINNING).expect("a time") + Duration::seconds(number)
+    OffsetDateTime::from_unix_timestamp(ORIGIN).expect("a time") + Duration::seconds(number)
 }
 
 /// An event id and a time.
@@ -170,8 +170,8 @@ pub fn admitted_as(declared: &Change, declaration: &Declaration) -> Admitted {
 ///
 /// When the text is not a JSON object.
 pub fn valid_parameters(json: &str) -> ValidParameters {
-    let open = ParameterSchema::parse(br#"{"type": "object"}"#).expect("a schema");
-    open.validate(json).expect("parameters are a JSON object")
+    let permissive = ParameterSchema::parse(br#"{"type": "object"}"#).expect("a schema");
+    permissive.validate(json).expect("parameters are a JSON object")
 }
 
 /// A builder of declarations.
@@ -246,7 +246,7 @@ pub struct ResourceBuilder {
 }
 
 impl ResourceBuilder {
-    /// Binds it to a cluster at its declaration.
+    /// Binds the resource to a cluster at its declaration.
     pub fn bound_to(mut self, cluster: ClusterId) -> Self {
         self.cluster = Some(cluster);
         self
@@ -289,7 +289,7 @@ impl ResourceBuilder {
         self
     }
 
-    /// Records a token. A node that was ever Ready has one anyway.
+    /// Records a token. A Node that was ever Ready always has one.
     pub fn with_token(mut self) -> Self {
         self.token = true;
         self
@@ -301,13 +301,13 @@ impl ResourceBuilder {
         self
     }
 
-    /// Records the closing of its tokens. Implied from Deprovisioning on.
+    /// Records that its tokens were closed. From Deprovisioning on, they always are.
     pub fn with_tokens_closed(mut self) -> Self {
         self.closed = true;
         self
     }
 
-    /// Brings it to a phase by the shortest path.
+    /// Sets the phase, which the resource reaches by the shortest path.
     pub fn in_phase(mut self, phase: Phase) -> Self {
         self.phase = phase;
         self
@@ -349,7 +349,7 @@ impl ResourceBuilder {
     }
 
     /// In Deleted by an abandoned teardown, without proof of absence.
-    pub fn given_up(mut self) -> Self {
+    pub fn abandoned(mut self) -> Self {
         self.abandoned = true;
         self.in_phase(Phase::Deleted)
     }
@@ -370,17 +370,17 @@ impl ResourceBuilder {
     ///
     /// When the domain rejects it.
     pub fn admitted(&self) -> Admitted {
-        let declared = self.life().declared;
+        let declared = self.history().declared;
         admitted_as(&declared, &self.declaration())
     }
 
-    /// All changes of the resource, for a test that stores them.
+    /// All changes of the resource, in order.
     ///
     /// # Panics
     ///
     /// When the domain rejects it.
-    pub fn life(&self) -> Life {
-        Life::of(self)
+    pub fn history(&self) -> ResourceHistory {
+        ResourceHistory::of(self)
     }
 
     /// The resource.
@@ -389,6 +389,6 @@ impl ResourceBuilder {
     ///
     /// When the domain rejects it.
     pub fn build(&self) -> ProvisionedResource {
-        self.life().into_resource()
+        self.history().into_resource()
     }
 }

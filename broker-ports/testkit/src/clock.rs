@@ -22,7 +22,7 @@ pub trait ClockUnderTest: Send + Sync {
 
 /// An id source with several replicas.
 pub trait IdSourceUnderTest: Send + Sync {
-    /// The source of a replica; another replica on each call.
+    /// The source of another replica on each call.
     fn replica(&self) -> Arc<dyn IdSource>;
 }
 

@@ -1,13 +1,13 @@
 //! The contract of [`Cluster`].
 //!
-//! The hooks of [`ClusterUnderTest`] simulate everything but the broker: the platform that installs kinds and
-//! namespaces, Crossplane that composes, people who patch. So the suite needs an API server and a garbage collector,
-//! but no Crossplane.
+//! The hooks of [`ClusterUnderTest`] simulate the platform, Crossplane and people. So the suite needs an API server
+//! and a garbage collector, but no Crossplane.
 
 mod applying;
 mod arming;
 mod deleting;
 mod drifting;
+mod fixture;
 mod home;
 mod inspecting;
 mod kinds;
@@ -17,7 +17,6 @@ mod owning;
 mod prelude;
 mod reading;
 mod refusing;
-mod scene;
 mod subject;
 
 use std::sync::Arc;
@@ -40,8 +39,8 @@ pub trait ClusterUnderTest: Send + Sync {
     /// The port.
     fn cluster(&self) -> Arc<dyn Cluster>;
 
-    /// The port on the same cluster, for an identity with all rights on objects of these kinds and no others. The core
-    /// kind `Namespace` is a kind like any other.
+    /// The port on the same cluster, for an identity with all rights on objects of these kinds only. The core kind
+    /// `Namespace` is not included unless it is listed.
     ///
     /// # Errors
     ///
@@ -120,27 +119,31 @@ pub trait ClusterUnderTest: Send + Sync {
     /// Any error is a violation.
     async fn delete_in_background(&self, target: &ObjectReference) -> Result<(), PortError>;
 
-    /// Records an event about an object, as its controllers do.
+    /// Records an event about an object, as a controller does.
     ///
     /// The default creates a core `Event` through [`create`](Self::create), which an API server accepts.
     ///
     /// # Errors
     ///
     /// Any error is a violation.
-    async fn say(&self, about: &ObjectReference, said: &ClusterEvent) -> Result<(), PortError> {
+    async fn record_event(
+        &self,
+        about: &ObjectReference,
+        event: &ClusterEvent,
+    ) -> Result<(), PortError> {
         let live = self.object(about).await?.unwrap_or_default();
-        let (reference, event) = inspecting::core_event(about, &live, said, self.fresh_id())?;
-        self.create(&reference, &event).await
+        let (reference, manifest) = inspecting::core_event(about, &live, event, self.fresh_id())?;
+        self.create(&reference, &manifest).await
     }
 
-    /// Vetoes the deletion of this object from now on with this message, as a Usage does.
+    /// Vetoes the deletion of an object with a message, as a Usage does.
     ///
     /// # Errors
     ///
     /// Any error is a violation.
-    async fn veto(&self, target: &ObjectReference, words: &str) -> Result<(), PortError>;
+    async fn veto(&self, target: &ObjectReference, message: &str) -> Result<(), PortError>;
 
-    /// An object as the API server has it now; `None` if it is absent.
+    /// An object as the API server stores it; `None` if it is absent.
     ///
     /// # Errors
     ///
@@ -154,7 +157,7 @@ pub trait ClusterUnderTest: Send + Sync {
     /// Any error is a violation.
     async fn namespace_exists(&self, name: &str) -> Result<bool, PortError>;
 
-    /// Freezes every cache from now on, if the implementation can.
+    /// Stops the updates of every cache of the port, if the implementation can.
     ///
     /// # Errors
     ///
@@ -170,7 +173,7 @@ pub trait ClusterUnderTest: Send + Sync {
     /// Any error is a violation.
     async fn cut_off(&self) -> Result<(), PortError>;
 
-    /// Gives the cluster a moment to work.
+    /// Waits a moment for the controllers of the cluster.
     async fn settle(&self);
 }
 
@@ -198,8 +201,8 @@ pub struct PlainKind {
 
 /// The contract of [`Cluster`].
 pub fn suite<W: ClusterUnderTest + 'static>() -> Suite<W> {
-    let applied = [applying::cases(), arming::cases(), owning::cases(), drifting::cases()];
-    let refused = [deleting::cases(), home::cases(), refusing::cases()];
-    let looked_at = [reading::cases(), listing::cases(), inspecting::cases(), outage::cases()];
-    Suite::new(applied.into_iter().chain(refused).chain(looked_at).flatten())
+    let write_cases = [applying::cases(), arming::cases(), owning::cases(), drifting::cases()];
+    let refusal_cases = [deleting::cases(), home::cases(), refusing::cases()];
+    let read_cases = [reading::cases(), listing::cases(), inspecting::cases(), outage::cases()];
+    Suite::new(write_cases.into_iter().chain(refusal_cases).chain(read_cases).flatten())
 }

@@ -14,7 +14,7 @@ pub trait EventSinkUnderTest: Send + Sync {
     /// The sink.
     fn sink(&self) -> &dyn EventSink;
 
-    /// The received envelopes of a resource, byte for byte and in order. Second deliveries may be included or not.
+    /// The bytes of the received envelopes of a resource, in order. Repeated deliveries may be included or not.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@
 //! let issuer: Arc<dyn TokenIssuer> = Arc::new(MemoryTokens::seeded(7, clock));
 //! let plan = FaultPlan::none().on(PortName::TokenIssuer, "close", 1, Fault::AfterEffect);
 //! let faults = Faults::new(plan);
-//! let issuer = faults.around(issuer);
+//! let issuer = faults.wrap(issuer);
 //!
 //! let resource = ProvisionedResourceId::new(Uuid::from_u128(1))?;
 //! let error = issuer.close(resource).await.unwrap_err();
@@ -27,10 +27,10 @@
 //! # }).unwrap();
 //! ```
 //!
-//! Thirteen of the fifteen ports can be wrapped. [`Clock`](broker_ports::Clock) and
-//! [`IdSource`](broker_ports::IdSource) neither wait nor fail.
+//! Every port can be wrapped except [`Clock`](broker_ports::Clock) and [`IdSource`](broker_ports::IdSource), which
+//! neither wait nor fail.
 
-mod answers;
+mod copies;
 mod mechanism;
 mod plan;
 mod ports;
@@ -45,7 +45,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::future::BoxFuture;
 
 pub use mechanism::FaultyPort;
-pub use plan::{Answered, Fault, FaultPlan, Late, Odds};
+pub use plan::{DuplicateResponse, Fault, FaultPlan, FaultRates, LateArrival};
 
 use broker_ports::PortName;
 
@@ -63,15 +63,15 @@ struct Shared {
 struct State {
     calls: BTreeMap<(PortName, &'static str), u64>,
     stale: BTreeSet<(PortName, &'static str, u64)>,
-    about: BTreeMap<(PortName, &'static str, u64), String>,
-    log: Vec<Fired>,
-    pending: VecDeque<(Fired, BoxFuture<'static, ()>)>,
+    subjects: BTreeMap<(PortName, &'static str, u64), String>,
+    log: Vec<InjectedFault>,
+    pending: VecDeque<(InjectedFault, BoxFuture<'static, ()>)>,
     healed: bool,
 }
 
 /// An injected fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Fired {
+pub struct InjectedFault {
     /// The port.
     pub port: PortName,
     /// The method.
@@ -84,16 +84,16 @@ pub struct Fired {
 
 /// The injected faults, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct FaultLog(Vec<Fired>);
+pub struct FaultLog(Vec<InjectedFault>);
 
 impl Faults {
-    /// A plan without wrapped ports.
+    /// Starts a plan. No port is wrapped yet.
     pub fn new(plan: FaultPlan) -> Self {
         Self(Arc::new(Shared { plan, state: Mutex::default() }))
     }
 
-    /// The port with the faults of the plan.
-    pub fn around<P: FaultyPort + ?Sized>(&self, port: Arc<P>) -> Arc<P> {
+    /// Wraps a port, so that the faults of the plan apply to it.
+    pub fn wrap<P: FaultyPort + ?Sized>(&self, port: Arc<P>) -> Arc<P> {
         P::decorate(port, self.clone())
     }
 
@@ -107,17 +107,17 @@ impl Faults {
         self.lock().calls.clone()
     }
 
-    /// The calls so far, counted from one, whose answer had changed since an earlier call. Only there a
-    /// [`Fault::StaleRead`] can fire. They are recorded under a plan that has stale reads or [remembers
-    /// answers](FaultPlan::remembering).
+    /// The calls so far, counted from one, whose response had changed since an earlier call. Only in these calls can a
+    /// [`Fault::StaleRead`] be injected. Recorded under a plan that has stale reads or [records
+    /// responses](FaultPlan::remembering).
     pub fn stale_calls(&self) -> BTreeSet<(PortName, &'static str, u64)> {
         self.lock().stale.clone()
     }
 
-    /// The subject of the calls so far, counted from one: for an apply or a deletion, the kind of the object. Recorded
-    /// under a plan that [remembers answers](FaultPlan::remembering).
-    pub fn about(&self) -> BTreeMap<(PortName, &'static str, u64), String> {
-        self.lock().about.clone()
+    /// The subject of each call so far, counted from one: for an apply or a deletion, the kind of the object. Recorded
+    /// under a plan that [records responses](FaultPlan::remembering).
+    pub fn subjects(&self) -> BTreeMap<(PortName, &'static str, u64), String> {
+        self.lock().subjects.clone()
     }
 
     /// Stops injecting faults. In-flight requests stay in flight.
@@ -125,25 +125,25 @@ impl Faults {
         self.lock().healed = true;
     }
 
-    /// The number of in-flight requests whose callers have dropped them.
+    /// The number of in-flight requests whose callers dropped the call.
     pub fn pending_requests(&self) -> usize {
         self.lock().pending.len()
     }
 
     /// Completes the oldest in-flight request and returns it. Its effect happens now; its response is discarded.
-    pub async fn land_next(&self) -> Option<Fired> {
-        let (fired, request) = self.lock().pending.pop_front()?;
+    pub async fn complete_next(&self) -> Option<InjectedFault> {
+        let (fault, request) = self.lock().pending.pop_front()?;
         request.await;
-        Some(fired)
+        Some(fault)
     }
 
     /// Completes all in-flight requests, oldest first. Returns their number.
     pub async fn complete_pending(&self) -> usize {
-        let mut landed = 0;
-        while self.land_next().await.is_some() {
-            landed += 1;
+        let mut completed = 0;
+        while self.complete_next().await.is_some() {
+            completed += 1;
         }
-        landed
+        completed
     }
 
     /// Whether a method may change state, so that a late request of it can take effect.
@@ -158,7 +158,7 @@ impl Faults {
 
 impl FaultLog {
     /// The entries.
-    pub fn entries(&self) -> &[Fired] {
+    pub fn entries(&self) -> &[InjectedFault] {
         &self.0
     }
 }
@@ -169,7 +169,7 @@ impl fmt::Debug for Faults {
     }
 }
 
-impl fmt::Display for Fired {
+impl fmt::Display for InjectedFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { port, method, nth, fault } = self;
         write!(f, "{port}.{method} call {nth}: {fault}")
@@ -179,6 +179,6 @@ impl fmt::Display for Fired {
 /// One line per fault, to be logged with the seed of a failed run.
 impl fmt::Display for FaultLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|fired| writeln!(f, "{fired}"))
+        self.0.iter().try_for_each(|fault| writeln!(f, "{fault}"))
     }
 }

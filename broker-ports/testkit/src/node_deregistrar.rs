@@ -1,4 +1,4 @@
-//! The contracts of [`NodeDeregistrar`], and of the three seams that the shipped one chains.
+//! The contracts of [`NodeDeregistrar`], and of the three seams from which the shipped deregistrar is built.
 
 mod cases;
 mod outage;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::prelude::*;
 
-/// Hooks for agents and mesh, which act without the broker. Any error is a violation.
+/// Hooks that act as agents and mesh. Any error is a violation.
 #[async_trait]
 pub trait MeshAgents: Send + Sync {
     /// Issues a token that is never consumed; a new one on each call.
@@ -49,8 +49,7 @@ pub trait MeshAgents: Send + Sync {
     /// See the trait.
     async fn has_peer(&self, token: BootstrapTokenId) -> Result<bool, PortError>;
 
-    /// Makes the backend of deregistrar and seams unreachable for the rest of the case: closes the pool or stops the
-    /// server.
+    /// Makes the backend unreachable for the rest of the case: closes the pool or stops the server.
     ///
     /// # Errors
     ///

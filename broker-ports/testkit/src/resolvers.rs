@@ -1,7 +1,7 @@
 //! The contracts of the five resolvers. Each suite is independent of the others.
 
 mod blueprint;
-mod neighbours;
+mod other_contexts;
 
 use std::collections::BTreeMap;
 
@@ -68,14 +68,14 @@ pub trait CloudResolverUnderTest: Send + Sync {
     /// See the trait.
     async fn add(&self, provider: &Provider, endpoint: &str) -> Result<CloudView, PortError>;
 
-    /// Gives a stored cloud an invalid provider, behind the adapter's back. Returns whether that is possible.
+    /// Gives a stored cloud an invalid provider, past the adapter. Returns whether the inventory can do that.
     ///
     /// The default is for an inventory without a parsing step.
     ///
     /// # Errors
     ///
     /// See the trait.
-    async fn spoil(&self, _id: CloudId) -> Result<bool, PortError> {
+    async fn corrupt(&self, _id: CloudId) -> Result<bool, PortError> {
         Ok(false)
     }
 
@@ -177,12 +177,12 @@ pub trait LabelTagResolverUnderTest: Send + Sync {
         labels: &BTreeMap<String, String>,
     ) -> Result<(ProjectId, ResourceId), PortError>;
 
-    /// Adds labels to a Resource that do not propagate.
+    /// Adds labels to a Resource. They do not propagate.
     ///
     /// # Errors
     ///
     /// See the trait.
-    async fn keep(
+    async fn add_local_labels(
         &self,
         resource: ResourceId,
         labels: &BTreeMap<String, String>,
@@ -203,25 +203,25 @@ pub fn blueprint_suite<W: BlueprintResolverUnderTest + 'static>() -> Suite<W> {
 
 /// The contract of [`CloudResolver`].
 pub fn cloud_suite<W: CloudResolverUnderTest + 'static>() -> Suite<W> {
-    Suite::new(neighbours::cloud_cases())
+    Suite::new(other_contexts::cloud_cases())
 }
 
 /// The contract of [`CredentialResolver`].
 pub fn credential_suite<W: CredentialResolverUnderTest + 'static>() -> Suite<W> {
-    Suite::new(neighbours::credential_cases())
+    Suite::new(other_contexts::credential_cases())
 }
 
 /// The contract of [`AssignmentReader`].
 pub fn assignment_suite<W: AssignmentReaderUnderTest + 'static>() -> Suite<W> {
-    Suite::new(neighbours::assignment_cases())
+    Suite::new(other_contexts::assignment_cases())
 }
 
 /// The contract of [`LabelTagResolver`].
 pub fn label_suite<W: LabelTagResolverUnderTest + 'static>() -> Suite<W> {
-    Suite::new(neighbours::label_cases())
+    Suite::new(other_contexts::label_cases())
 }
 
-/// An id of no entity.
+/// An id that no entity has.
 fn unused_id<T: TryFrom<Uuid, Error = Error>>() -> Result<T, Error> {
     T::try_from(Uuid::from_u128(0x00dd))
 }

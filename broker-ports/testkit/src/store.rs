@@ -1,7 +1,7 @@
 //! The contracts of [`Repository`], [`Schedule`], [`Outbox`] and [`AuditSink`], which one store implements
 //! together.
 //!
-//! Every guarantee of their documentation is a case. Cases never sleep: a hook moves the store's time.
+//! Every guarantee of their documentation is a case. Cases never sleep: a hook advances the store's time.
 //!
 //! ```
 //! # fn main() {
@@ -28,8 +28,8 @@
 //!     fn outbox(&self) -> &dyn Outbox { &self.store }
 //!     fn audit(&self) -> &dyn AuditSink { &self.store }
 //!
-//!     async fn know(&self, declaration: &Declaration) -> Result<(), PortError> {
-//!         self.store.know(declaration);
+//!     async fn register_references(&self, declaration: &Declaration) -> Result<(), PortError> {
+//!         self.store.register_references(declaration);
 //!         Ok(())
 //!     }
 //!     async fn audit_trail(&self) -> Result<Vec<AuditRecord>, PortError> {
@@ -52,7 +52,6 @@
 //! ```
 
 mod audit;
-mod bench;
 mod prelude;
 mod brake;
 mod calls;
@@ -61,6 +60,7 @@ mod create;
 mod delayed;
 mod dropping;
 mod guard;
+mod helpers;
 mod list;
 mod moments;
 mod outage;
@@ -81,7 +81,7 @@ use broker_ports::{Admitted, AuditRecord, AuditSink, Created, Outbox, Repository
 
 use crate::prelude::*;
 
-/// An empty store that the case does not share, with the hooks that the suites need.
+/// An empty store, exclusive to one case, with the hooks that the suites need.
 #[async_trait]
 pub trait StoreUnderTest: Send + Sync {
     /// The repository of the store.
@@ -96,12 +96,12 @@ pub trait StoreUnderTest: Send + Sync {
     /// The audit of the same store.
     fn audit(&self) -> &dyn AuditSink;
 
-    /// Registers everything that the declaration refers to. Anything else must not exist.
+    /// Creates everything that the declaration refers to. Nothing else may exist.
     ///
     /// # Errors
     ///
     /// Any error is a violation.
-    async fn know(&self, declaration: &Declaration) -> Result<(), PortError>;
+    async fn register_references(&self, declaration: &Declaration) -> Result<(), PortError>;
 
     /// The whole audit, including lines without a resource, oldest first.
     ///
@@ -111,17 +111,17 @@ pub trait StoreUnderTest: Send + Sync {
     async fn audit_trail(&self) -> Result<Vec<AuditRecord>, PortError>;
 
     /// Advances the store's time without waiting: with an injected clock, or by moving stored times into the past. The
-    /// suites compare times only within one answer, so both work.
+    /// suites compare times only within one response, so both work.
     ///
     /// # Errors
     ///
     /// Any error is a violation.
     async fn advance(&self, by: Duration) -> Result<(), PortError>;
 
-    /// Starts to store a declaration in a transaction that stays open until the case commits it. The new row is written
-    /// but not visible yet. An adapter that supports the host's transactions uses one here.
+    /// Stores a declaration in a transaction that stays open until the case commits it. The new row is not visible
+    /// before. An adapter that supports the host's transactions uses one here.
     ///
-    /// The default is for a store with atomic writes: everything happens at the commit.
+    /// The default, for a store without transactions of the host, writes at the commit.
     ///
     /// # Errors
     ///
@@ -130,21 +130,21 @@ pub trait StoreUnderTest: Send + Sync {
         &'a self,
         admitted: &Admitted,
     ) -> Result<Box<dyn OpenTransaction + 'a>, PortError> {
-        Ok(Box::new(OneStep { repository: self.repository(), admitted: admitted.clone() }))
+        Ok(Box::new(DeferredCreate { repository: self.repository(), admitted: admitted.clone() }))
     }
 
-    /// Makes the stored row of a resource unreadable, behind the adapter's back. Returns whether that is possible.
+    /// Makes the stored row of a resource unreadable, past the adapter. Returns whether the store can do that.
     ///
     /// The default is for a store without a parsing step.
     ///
     /// # Errors
     ///
     /// Any error is a violation.
-    async fn spoil(&self, _id: ProvisionedResourceId) -> Result<bool, PortError> {
+    async fn corrupt(&self, _id: ProvisionedResourceId) -> Result<bool, PortError> {
         Ok(false)
     }
 
-    /// Makes the store unreachable for the adapter for the rest of the case, like a network failure.
+    /// Makes the store unreachable for the rest of the case, like a network failure.
     ///
     /// # Errors
     ///
@@ -158,7 +158,7 @@ type World = dyn StoreUnderTest;
 /// A transaction of [`StoreUnderTest::begin_create`].
 #[async_trait]
 pub trait OpenTransaction: Send {
-    /// Commits it.
+    /// Commits the transaction.
     ///
     /// # Errors
     ///
@@ -166,19 +166,19 @@ pub trait OpenTransaction: Send {
     async fn commit(self: Box<Self>) -> Result<(), PortError>;
 }
 
-/// An atomic write that happens at the commit.
-struct OneStep<'a> {
+/// A creation that is written at the commit.
+struct DeferredCreate<'a> {
     repository: &'a dyn Repository,
     admitted: Admitted,
 }
 
 #[async_trait]
-impl OpenTransaction for OneStep<'_> {
+impl OpenTransaction for DeferredCreate<'_> {
     async fn commit(self: Box<Self>) -> Result<(), PortError> {
         match self.repository.create(&self.admitted).await? {
             Created::Stored => Ok(()),
             other @ (Created::Replayed(_) | Created::Conflict) => {
-                Err(PortError::rejected(format!("the result of a creation: {other:?}")))
+                Err(PortError::rejected(format!("the creation returned {other:?}")))
             }
         }
     }
@@ -186,24 +186,24 @@ impl OpenTransaction for OneStep<'_> {
 
 /// The contract of [`Repository`].
 pub fn repository_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
-    let written = [create::cases(), write::cases(), replace::cases(), guard::cases()];
-    let read = [list::cases(), moments::cases(), purge::cases(), unreadable::cases()];
-    let broken = [outage::repository_cases(), dropping::repository_cases()];
-    Suite::new(written.into_iter().chain(read).chain(broken).flatten())
+    let write_cases = [create::cases(), write::cases(), replace::cases(), guard::cases()];
+    let read_cases = [list::cases(), moments::cases(), purge::cases(), unreadable::cases()];
+    let failure_cases = [outage::repository_cases(), dropping::repository_cases()];
+    Suite::new(write_cases.into_iter().chain(read_cases).chain(failure_cases).flatten())
 }
 
 /// The contract of [`Schedule`].
 pub fn schedule_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
-    let worked = [claim::cases(), release::cases(), schedule::cases(), brake::cases()];
-    let broken = [outage::schedule_cases(), dropping::schedule_cases()];
-    Suite::new(worked.into_iter().chain(broken).flatten())
+    let cases = [claim::cases(), release::cases(), schedule::cases(), brake::cases()];
+    let failure_cases = [outage::schedule_cases(), dropping::schedule_cases()];
+    Suite::new(cases.into_iter().chain(failure_cases).flatten())
 }
 
 /// The contract of [`Outbox`].
 pub fn outbox_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
-    let delivered = [outbox::cases(), delayed::cases(), dead_letter::cases()];
-    let broken = [outage::outbox_cases(), dropping::outbox_cases()];
-    Suite::new(delivered.into_iter().chain(broken).flatten())
+    let cases = [outbox::cases(), delayed::cases(), dead_letter::cases()];
+    let failure_cases = [outage::outbox_cases(), dropping::outbox_cases()];
+    Suite::new(cases.into_iter().chain(failure_cases).flatten())
 }
 
 /// The contract of [`AuditSink`].

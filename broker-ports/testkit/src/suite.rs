@@ -41,7 +41,7 @@ impl<E: std::error::Error> From<E> for Violation {
 
 type Running<'a> = Pin<Box<dyn Future<Output = Result<(), Violation>> + Send + 'a>>;
 
-/// One guarantee: its name, and its check in an exclusive world `W`.
+/// One guarantee: its name, and its check in a fresh world `W`.
 pub struct Case<W> {
     name: &'static str,
     check: Box<dyn for<'a> Fn(&'a W) -> Running<'a> + Send + Sync>,
@@ -62,7 +62,7 @@ impl<W> Case<W> {
     }
 }
 
-/// The default timeout of a case: many times the duration of a slow adapter, so that only a hung one reaches it.
+/// The default timeout of a case. Only a hung adapter reaches it.
 pub const TIMEOUT: Duration = Duration::from_mins(5);
 
 /// The cases of one port.
@@ -89,8 +89,7 @@ impl<W> Suite<W> {
         self.cases.iter().map(Case::name)
     }
 
-    /// Runs every case in a fresh world. A case that fails, panics or hangs does not stop the others; the report names
-    /// it with its outcome.
+    /// Runs every case in a fresh world. A case that fails, panics or hangs does not stop the others.
     ///
     /// Needs a Tokio runtime with time. The timeout works at await points; an adapter that blocks its thread hangs the
     /// suite.
@@ -101,11 +100,11 @@ impl<W> Suite<W> {
                 let world = fresh().await;
                 (case.check)(&world).await
             };
-            let ended = AssertUnwindSafe(timeout(self.timeout, running)).catch_unwind().await;
-            let outcome = match ended {
+            let finished = AssertUnwindSafe(timeout(self.timeout, running)).catch_unwind().await;
+            let outcome = match finished {
                 Ok(Ok(outcome)) => outcome,
                 Ok(Err(_)) => Err(Violation(format!("did not end within {:?}", self.timeout))),
-                Err(panic) => Err(Violation(words(&*panic))),
+                Err(panic) => Err(Violation(panic_message(&*panic))),
             };
             outcomes.push((case.name, outcome));
         }
@@ -114,7 +113,7 @@ impl<W> Suite<W> {
 }
 
 /// The message of a panic.
-fn words(panic: &(dyn std::any::Any + Send)) -> String {
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic
         .downcast_ref::<String>()
         .map(String::as_str)
@@ -178,16 +177,16 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_failed_or_hung_case_is_named_and_stops_no_other() {
+    async fn report_names_each_failed_case_and_runs_all() {
         let suite = Suite::new(vec![
             Case::new("fails", |()| Box::pin(async { Err(Violation::new("no")) })),
             Case::new("panics", |()| Box::pin(async { panic!("oh") })),
             Case::new("hangs", |()| Box::pin(pending())),
-            Case::new("holds", |()| Box::pin(async { Ok(()) })),
+            Case::new("passes", |()| Box::pin(async { Ok(()) })),
         ]);
         let report = suite.with_timeout(Duration::from_secs(7)).run(async || ()).await;
         let expected = "BROKEN fails: no\nBROKEN panics: panicked: oh\n\
-                        BROKEN hangs: did not end within 7s\nok    holds\n";
+                        BROKEN hangs: did not end within 7s\nok    passes\n";
         assert_eq!(report.to_string(), expected);
     }
 }

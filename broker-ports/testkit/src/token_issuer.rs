@@ -1,7 +1,7 @@
 //! The contract of [`TokenIssuer`].
 //!
-//! Most cases are races between two workers and an agent: a worker that lost its lease continues for a while, and an
-//! agent consumes its token whenever it boots.
+//! Most cases are races: a worker that lost its lease may still send requests, and an agent may consume its token at
+//! any time.
 
 mod concurrency;
 mod outage;
@@ -59,14 +59,14 @@ pub fn suite<W: TokenIssuerUnderTest + 'static>() -> Suite<W> {
     Suite::new(cases.into_iter().flatten())
 }
 
-/// One resource, with the actions of workers and agents on its tokens.
-struct Bench<'a> {
+/// One resource, with the requests of workers and agents for its tokens.
+struct IssuerFixture<'a> {
     world: &'a dyn TokenIssuerUnderTest,
     resource: ProvisionedResourceId,
     ttl: Duration,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> IssuerFixture<'a> {
     async fn new(world: &'a dyn TokenIssuerUnderTest) -> Checked<Self> {
         let ttl = world.issuer().ttl_window().await?.max;
         Ok(Self { world, resource: world.resource().await?, ttl })
@@ -81,12 +81,12 @@ impl<'a> Bench<'a> {
         Ok(IssueRequest::new(self.resource, ordinal, epoch, self.ttl))
     }
 
-    async fn ask(&self, ordinal: u32, epoch: u64) -> Checked<Result<Issue, PortError>> {
+    async fn request_token(&self, ordinal: u32, epoch: u64) -> Checked<Result<Issue, PortError>> {
         Ok(self.issuer().issue(&self.request(ordinal, epoch)?).await)
     }
 
-    async fn issued(&self, ordinal: u32, epoch: u64) -> Checked<IssuedToken> {
-        match self.ask(ordinal, epoch).await?? {
+    async fn issue(&self, ordinal: u32, epoch: u64) -> Checked<IssuedToken> {
+        match self.request_token(ordinal, epoch).await?? {
             Issue::Issued(token) => Ok(token),
             Issue::Consumed { id } => Err(Violation::new(format!(
                 "ordinal {ordinal} under epoch {epoch} returned consumed token {id}"
@@ -94,8 +94,12 @@ impl<'a> Bench<'a> {
         }
     }
 
-    async fn answered_consumed(&self, ordinal: u32, epoch: u64) -> Checked<BootstrapTokenId> {
-        match self.ask(ordinal, epoch).await?? {
+    async fn require_consumed_response(
+        &self,
+        ordinal: u32,
+        epoch: u64,
+    ) -> Checked<BootstrapTokenId> {
+        match self.request_token(ordinal, epoch).await?? {
             Issue::Consumed { id } => Ok(id),
             Issue::Issued(token) => Err(Violation::new(format!(
                 "ordinal {ordinal} was consumed, and token {} was issued again",
@@ -104,9 +108,9 @@ impl<'a> Bench<'a> {
         }
     }
 
-    async fn rejected(&self, ordinal: u32, epoch: u64) -> Outcome {
+    async fn require_rejected_issue(&self, ordinal: u32, epoch: u64) -> Outcome {
         let what = format!("an issue of ordinal {ordinal} under epoch {epoch}");
-        require_rejected(self.ask(ordinal, epoch).await?, &what)
+        require_rejected(self.request_token(ordinal, epoch).await?, &what)
     }
 
     async fn consume(&self, token: &IssuedToken) -> Checked<bool> {
@@ -114,7 +118,7 @@ impl<'a> Bench<'a> {
     }
 
     async fn enrol(&self, token: &IssuedToken) -> Outcome {
-        require(self.consume(token).await?, "a live token was refused")
+        require(self.consume(token).await?, "an agent could not enrol with a live token")
     }
 
     async fn state(&self, id: BootstrapTokenId) -> Checked<TokenState> {
@@ -122,7 +126,7 @@ impl<'a> Bench<'a> {
         state.ok_or_else(|| Violation::new(format!("token {id} was issued and has no state")))
     }
 
-    async fn is_live(&self, token: &IssuedToken) -> Outcome {
+    async fn require_live(&self, token: &IssuedToken) -> Outcome {
         let state = self.state(token.id).await?;
         require(
             matches!(state, TokenState::Live { .. }),
@@ -130,7 +134,7 @@ impl<'a> Bench<'a> {
         )
     }
 
-    async fn is_consumed(&self, id: BootstrapTokenId) -> Outcome {
+    async fn require_consumed(&self, id: BootstrapTokenId) -> Outcome {
         let state = self.state(id).await?;
         require(
             matches!(state, TokenState::Consumed { .. }),
@@ -138,8 +142,8 @@ impl<'a> Bench<'a> {
         )
     }
 
-    /// Its state is invalidated, and no agent can enrol with it.
-    async fn is_invalidated(&self, token: &IssuedToken) -> Outcome {
+    /// Checks that the token is invalidated and no agent can enrol with it.
+    async fn require_invalidated(&self, token: &IssuedToken) -> Outcome {
         let state = self.state(token.id).await?;
         require(
             state == TokenState::Invalidated,

@@ -5,12 +5,12 @@
 mod own_adapter;
 
 #[test]
-fn the_example_passes_its_contract_suite() {
+fn example_passes_its_contract_suite() {
     own_adapter::main();
 }
 
 #[test]
-fn the_page_shows_the_example() {
+fn page_contains_exactly_the_example() {
     let example = include_str!("../examples/own_adapter.rs");
     let page = include_str!("../../../docs/write-your-own-adapter.md");
     let (_, from_block) = page.split_once("```rust\n").expect("the page has a block of Rust");

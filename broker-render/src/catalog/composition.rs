@@ -61,13 +61,13 @@ impl Composition {
         if steps.is_empty() {
             return Err(pipeline.invalid("has no step; it would compose nothing"));
         }
-        steps.iter().try_for_each(|step| composition.step(step))?;
+        steps.iter().try_for_each(|step| composition.read_step(step))?;
         composition.composed_kinds.sort();
         composition.composed_kinds.dedup();
         Ok(composition)
     }
 
-    fn step(&mut self, step: &Field<'_>) -> Result<(), Error> {
+    fn read_step(&mut self, step: &Field<'_>) -> Result<(), Error> {
         step.object()?;
         let name = step.get("step").text()?;
         let function = step.get("functionRef").get("name").text()?;
@@ -84,7 +84,7 @@ impl Composition {
                     });
                 }
             }
-            self.patches(&input);
+            self.read_patches(&input);
         } else if !function.ends_with(AUTO_READY) {
             self.opaque_steps.push(name.to_owned());
         }
@@ -97,7 +97,7 @@ impl Composition {
         !self.opaque_steps.is_empty() || self.patched_from.iter().any(|source| source.reads(path))
     }
 
-    fn patches(&mut self, input: &Field<'_>) {
+    fn read_patches(&mut self, input: &Field<'_>) {
         let list = |value: &Value, key: &str| {
             value.get(key).and_then(Value::as_array).cloned().unwrap_or_default()
         };
@@ -112,8 +112,8 @@ impl Composition {
         for patch in patches.chain(list(environment, "patches")) {
             let set = patch.get("patchSetName").and_then(Value::as_str);
             let set = set.filter(|_| type_of(&patch) == "PatchSet").and_then(|name| sets.get(name));
-            let one = [patch];
-            for source in set.map_or(&one[..], Vec::as_slice).iter().flat_map(sources) {
+            let single = [patch];
+            for source in set.map_or(&single[..], Vec::as_slice).iter().flat_map(sources) {
                 match FieldPath::parse(source) {
                     Some(path) => self.patched_from.push(path),
                     None => self.bad_paths.push(source.to_owned()),
@@ -140,7 +140,7 @@ fn name_of(root: &Field<'_>) -> Result<CompositionName, Error> {
     }
     let name = root.get("metadata").get("name");
     CompositionName::new(name.text()?)
-        .map_err(|_| name.invalid("is no name for an object; use a DNS subdomain"))
+        .map_err(|_| name.invalid("is not an object name; use a DNS subdomain"))
 }
 
 /// The paths of the composite resource that a patch reads. Patches in the other direction read a composed
@@ -149,7 +149,8 @@ fn sources(patch: &Value) -> Vec<&str> {
     match type_of(patch) {
         "FromCompositeFieldPath" => path_of(patch).into_iter().collect(),
         "CombineFromComposite" => {
-            let variables = patch.get("combine").and_then(|it| it.get("variables")?.as_array());
+            let variables =
+                patch.get("combine").and_then(|combine| combine.get("variables")?.as_array());
             variables.into_iter().flatten().filter_map(path_of).collect()
         }
         _ => Vec::new(),

@@ -10,7 +10,7 @@ use crate::injection::{self, InjectionStrategy};
 use crate::parameters::Parameter;
 use crate::text::{join, list, quoted};
 use crate::xr::is_missing_site;
-use crate::xrd::{Declared, FieldProblem, ProblemKind, Schema, ValueType, Xrd};
+use crate::xrd::{FieldDeclaration, FieldProblem, ProblemKind, Schema, ValueType, Xrd};
 
 pub(super) fn check(
     metadata: &Metadata,
@@ -21,7 +21,7 @@ pub(super) fn check(
     check_versions(metadata, xrd, composition, report);
     check_composition(metadata, composition, report);
     let injected = match metadata.mesh_role {
-        MeshRole::Node => metadata.injection_strategy.leaves(),
+        MeshRole::Node => metadata.injection_strategy.field_paths(),
         MeshRole::Standalone => &[],
     };
     check_injection(metadata, xrd, composition, report, injected);
@@ -76,7 +76,7 @@ fn check_composition(metadata: &Metadata, composition: &Composition, report: &mu
     }
 }
 
-/// The XRD must accept the token, and a patch must read it.
+/// Checks that the XRD accepts the token and that a patch reads it.
 fn check_injection(
     metadata: &Metadata,
     xrd: &Xrd,
@@ -84,15 +84,16 @@ fn check_injection(
     report: &mut Report<'_>,
     injected: &[&[&str]],
 ) {
-    for leaf in injected {
-        let path = format!("spec.{}", leaf.join("."));
-        match at(xrd.spec(), leaf) {
-            Place::Schema(schema) if takes(schema, ValueType::String) => {}
-            Place::Anything => {}
-            Place::Schema(_) => {
-                report.error(File::Xrd, format!("{path}: is no string; the bootstrap needs one"));
+    for field in injected {
+        let path = format!("spec.{}", field.join("."));
+        match lookup(xrd.spec(), field) {
+            Lookup::Schema(schema) if accepts(schema, ValueType::String) => {}
+            Lookup::Unchecked => {}
+            Lookup::Schema(_) => {
+                report
+                    .error(File::Xrd, format!("{path}: is not a string; the bootstrap needs one"));
             }
-            Place::Nothing => {
+            Lookup::Undeclared => {
                 let strategy = metadata.injection_strategy;
                 let message = format!("{path}: is not declared; {strategy} needs it");
                 report.error(File::Xrd, message);
@@ -109,12 +110,12 @@ fn check_injection(
 
 /// Checks the injection site of a shell and of a bootstrap against the XRD.
 fn check_site(strategy: InjectionStrategy, xrd: &Xrd, report: &mut Report<'_>) {
-    let site = match strategy.leaves() {
+    let site = match strategy.field_paths() {
         [[field], ..] => format!("spec.{field}"),
         [[site @ .., _], ..] => format!("spec.{}", site.join(".")),
         [[], ..] | [] => return,
     };
-    let problems = |spec: &Map<String, Value>| {
+    let site_problems = |spec: &Map<String, Value>| {
         let mut problems = xrd.check(&Value::Object(spec.clone()));
         problems.retain(|problem| {
             let below = problem.path.strip_prefix(&site);
@@ -123,12 +124,12 @@ fn check_site(strategy: InjectionStrategy, xrd: &Xrd, report: &mut Report<'_>) {
         problems
     };
     let mut spec = Map::from_iter([("parameters".to_owned(), json!({}))]);
-    if problems(&spec).iter().any(|problem| is_missing_site(strategy, problem)) {
+    if site_problems(&spec).iter().any(|problem| is_missing_site(strategy, problem)) {
         let mut shell = spec.clone();
         injection::insert_empty(strategy, &mut shell);
-        for FieldProblem { path, kind, problem } in problems(&shell) {
+        for FieldProblem { path, kind, problem } in site_problems(&shell) {
             if kind == ProblemKind::Value {
-                let message = format!("{path}: is empty in a shell, and then {problem}");
+                let message = format!("{path}: is empty in a shell: {problem}");
                 report.error(File::Xrd, message);
             }
         }
@@ -136,11 +137,11 @@ fn check_site(strategy: InjectionStrategy, xrd: &Xrd, report: &mut Report<'_>) {
     if injection::insert_sample(strategy, &mut spec).is_err() {
         return;
     }
-    for FieldProblem { path, kind, problem } in problems(&spec) {
-        let message = format!("{path}: with a bootstrap, {problem}");
+    for FieldProblem { path, kind, problem } in site_problems(&spec) {
+        let message = format!("{path}: with a bootstrap: {problem}");
         match kind {
             ProblemKind::Undeclared | ProblemKind::Type => {}
-            // Every cloud-config document resembles this sample; a real token may differ from it.
+            // Only a cloud-config document resembles its sample; a real token may satisfy the rule.
             ProblemKind::Value if strategy != InjectionStrategy::CloudInitUserData => {
                 report.warning(File::Xrd, message);
             }
@@ -154,15 +155,15 @@ fn check_parameters(metadata: &Metadata, xrd: &Xrd, report: &mut Report<'_>, inj
     for (name, parameter) in &parameters {
         check_parameter(name, parameter, xrd, report);
     }
-    let brought = |path: &[&str]| injected.iter().any(|leaf| leaf.starts_with(path));
+    let is_injected = |path: &[&str]| injected.iter().any(|field| field.starts_with(path));
     for required in xrd.spec().required_fields() {
-        if required != "parameters" && !brought(&[required]) {
+        if required != "parameters" && !is_injected(&[required]) {
             let path = join("spec", required);
             let message = format!("{path}: is required, and the broker never sends it");
             report.error(File::Xrd, message);
         }
     }
-    let Place::Schema(schema) = at(xrd.spec(), &["parameters"]) else { return };
+    let Lookup::Schema(schema) = lookup(xrd.spec(), &["parameters"]) else { return };
     for required in schema.required_fields() {
         let path = join("spec.parameters", required);
         let present = parameters.get(required).map(|parameter| parameter.always_present);
@@ -172,7 +173,7 @@ fn check_parameters(metadata: &Metadata, xrd: &Xrd, report: &mut Report<'_>, inj
                 let message = format!("{path}: is required, but parameter {required} is optional");
                 report.error(File::Xrd, message);
             }
-            None if brought(&["parameters", required]) => {}
+            None if is_injected(&["parameters", required]) => {}
             None => {
                 let message = format!("{path}: is required, and no parameter of that name exists");
                 report.error(File::Xrd, message);
@@ -183,7 +184,7 @@ fn check_parameters(metadata: &Metadata, xrd: &Xrd, report: &mut Report<'_>, inj
 
 fn check_patches(metadata: &Metadata, composition: &Composition, report: &mut Report<'_>) {
     for path in &composition.bad_paths {
-        let message = format!("spec.pipeline: {} is no field path", quoted(path));
+        let message = format!("spec.pipeline: {} is not a field path", quoted(path));
         report.error(File::Composition, message);
     }
     for name in metadata.parameter_schema.parameters().keys() {
@@ -198,21 +199,21 @@ fn check_patches(metadata: &Metadata, composition: &Composition, report: &mut Re
 
 fn check_parameter(name: &str, parameter: &Parameter<'_>, xrd: &Xrd, report: &mut Report<'_>) {
     let path = join("spec.parameters", name);
-    let schema = match at(xrd.spec(), &["parameters", name]) {
-        Place::Schema(schema) => schema,
-        Place::Anything => return,
-        Place::Nothing => {
+    let schema = match lookup(xrd.spec(), &["parameters", name]) {
+        Lookup::Schema(schema) => schema,
+        Lookup::Unchecked => return,
+        Lookup::Undeclared => {
             report.error(File::Xrd, format!("{path}: is not declared; the parameter needs it"));
             return;
         }
     };
     if parameter.secret {
-        for leaf in [["secretRef", "name"], ["secretRef", "key"]] {
-            match at(schema, &leaf) {
-                Place::Schema(schema) if takes(schema, ValueType::String) => {}
-                Place::Anything => {}
-                Place::Schema(_) | Place::Nothing => {
-                    let path = format!("{path}.{}", leaf.join("."));
+        for field in [["secretRef", "name"], ["secretRef", "key"]] {
+            match lookup(schema, &field) {
+                Lookup::Schema(schema) if accepts(schema, ValueType::String) => {}
+                Lookup::Unchecked => {}
+                Lookup::Schema(_) | Lookup::Undeclared => {
+                    let path = format!("{path}.{}", field.join("."));
                     let message =
                         format!("{path}: is not declared as a string; the secret needs it");
                     report.error(File::Xrd, message);
@@ -223,7 +224,7 @@ fn check_parameter(name: &str, parameter: &Parameter<'_>, xrd: &Xrd, report: &mu
     }
     let wrong: Vec<_> = types_of(parameter.schema)
         .into_iter()
-        .filter(|name| ValueType::named(name).is_none_or(|value_type| !takes(schema, value_type)))
+        .filter(|name| ValueType::named(name).is_none_or(|value_type| !accepts(schema, value_type)))
         .collect();
     if !wrong.is_empty() {
         let declared = schema.value_type().map_or("anything", ValueType::as_str);
@@ -234,41 +235,42 @@ fn check_parameter(name: &str, parameter: &Parameter<'_>, xrd: &Xrd, report: &mu
 
 fn check_tags(xrd: &Xrd, report: &mut Report<'_>) {
     match xrd.spec().field("cloudTags") {
-        Declared::Freely => {}
-        Declared::As(schema) => match schema.field("plexsphere:any") {
-            Declared::As(value) if takes(value, ValueType::String) => {}
-            Declared::Freely | Declared::AsScalar => {}
-            Declared::As(_) => {
-                report.error(File::Xrd, "spec.cloudTags: holds no strings; tags are strings");
+        FieldDeclaration::Unchecked => {}
+        FieldDeclaration::Schema(schema) => match schema.field("plexsphere:any") {
+            FieldDeclaration::Schema(value) if accepts(value, ValueType::String) => {}
+            FieldDeclaration::Unchecked | FieldDeclaration::ScalarOnly => {}
+            FieldDeclaration::Schema(_) => {
+                report.error(File::Xrd, "spec.cloudTags: does not hold strings; tags are strings");
             }
-            Declared::Not => {
-                let message = "spec.cloudTags: declares no additionalProperties; tags are left out";
+            FieldDeclaration::Undeclared => {
+                let message = "spec.cloudTags: declares no additionalProperties; tags are not sent";
                 report.warning(File::Xrd, message);
             }
         },
-        Declared::AsScalar | Declared::Not => {
-            report.warning(File::Xrd, "spec.cloudTags: is not declared; labels become no tags");
+        FieldDeclaration::ScalarOnly | FieldDeclaration::Undeclared => {
+            report
+                .warning(File::Xrd, "spec.cloudTags: is not declared; labels are not sent as tags");
         }
     }
 }
 
-enum Place<'a> {
+enum Lookup<'a> {
     Schema(&'a Schema),
-    Anything,
-    Nothing,
+    Unchecked,
+    Undeclared,
 }
 
-fn at<'a>(schema: &'a Schema, path: &[&str]) -> Place<'a> {
-    let Some((first, rest)) = path.split_first() else { return Place::Schema(schema) };
+fn lookup<'a>(schema: &'a Schema, path: &[&str]) -> Lookup<'a> {
+    let Some((first, rest)) = path.split_first() else { return Lookup::Schema(schema) };
     match schema.field(first) {
-        Declared::As(schema) => at(schema, rest),
-        Declared::Freely => Place::Anything,
-        Declared::AsScalar if rest.is_empty() => Place::Anything,
-        Declared::AsScalar | Declared::Not => Place::Nothing,
+        FieldDeclaration::Schema(schema) => lookup(schema, rest),
+        FieldDeclaration::Unchecked => Lookup::Unchecked,
+        FieldDeclaration::ScalarOnly if rest.is_empty() => Lookup::Unchecked,
+        FieldDeclaration::ScalarOnly | FieldDeclaration::Undeclared => Lookup::Undeclared,
     }
 }
 
-fn takes(schema: &Schema, value_type: ValueType) -> bool {
+fn accepts(schema: &Schema, value_type: ValueType) -> bool {
     match schema.value_type() {
         None => true,
         Some(ValueType::IntegerOrString) => {

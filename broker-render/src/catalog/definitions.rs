@@ -40,7 +40,7 @@ impl Definitions {
     /// Adds a blueprint. Reports every definition that contradicts an earlier one.
     pub fn add(&mut self, blueprint: &Blueprint) -> Vec<Problem> {
         let Blueprint { slug, xrd, composition, composition_spec, composed_kinds, .. } = blueprint;
-        self.compose(xrd, composed_kinds);
+        self.add_composed(xrd, composed_kinds);
         self.listed.insert(slug.clone(), composed_kinds.clone());
         self.add_parts(slug, xrd, composition, *composition_spec)
     }
@@ -54,13 +54,15 @@ impl Definitions {
     pub fn unlisted(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         for (slug, listed) in &self.listed {
-            let is_listed = |kind: &ComposedKind| listed.iter().any(|it| key(it) == key(kind));
-            let is_plain = |it: &ComposedKind| PLAIN_DATA.contains(&(&it.api_version, &it.kind));
+            let is_listed =
+                |kind: &ComposedKind| listed.iter().any(|entry| key(entry) == key(kind));
+            let is_plain =
+                |kind: &ComposedKind| PLAIN_DATA.contains(&(&kind.api_version, &kind.kind));
             for inner in listed {
                 let composed = self.composed.get(&key(inner)).into_iter().flatten();
-                for missing in composed.filter(|it| !is_listed(it) && !is_plain(it)) {
+                for missing in composed.filter(|kind| !is_listed(kind) && !is_plain(kind)) {
                     let message = format!(
-                        "composedKinds: lists {inner}, which composes {missing}; list that, too"
+                        "composedKinds: lists {inner}, which composes {missing}; list that kind, too"
                     );
                     let (severity, file) = (Severity::Error, File::Metadata);
                     problems.push(Problem { severity, slug: slug.clone(), file, message });
@@ -82,12 +84,12 @@ impl Definitions {
         composition: &[u8],
     ) -> Result<(), Error> {
         let (xrd, composition) = (Xrd::parse(xrd)?, Composition::parse(composition)?);
-        self.compose(&xrd, &composition.composed_kinds);
+        self.add_composed(&xrd, &composition.composed_kinds);
         self.add_parts(slug, &xrd, &composition.name, composition.spec);
         Ok(())
     }
 
-    fn compose(&mut self, xrd: &Xrd, composed: &[ComposedKind]) {
+    fn add_composed(&mut self, xrd: &Xrd, composed: &[ComposedKind]) {
         let kind = (xrd.group().to_owned(), xrd.kind().to_owned());
         self.composed.entry(kind).or_default().extend(composed.iter().cloned());
     }
@@ -111,10 +113,11 @@ impl Definitions {
             scope: xrd.scope(),
             versions: BTreeMap::new(),
         });
-        let named = format!("{} of {}", xrd.kind(), xrd.group());
+        let kind_name = format!("{} of {}", xrd.kind(), xrd.group());
         if (kind.plural.as_str(), kind.scope) != (xrd.plural(), xrd.scope()) {
             let other = quoted(&kind.slug);
-            let message = format!("spec: blueprint {other} gives {named} another plural or scope");
+            let message =
+                format!("spec: blueprint {other} gives {kind_name} another plural or scope");
             error(File::Xrd, message);
         }
         for (version, schema) in xrd.schemas() {
@@ -123,7 +126,7 @@ impl Definitions {
             if known != schema {
                 let other = quoted(other);
                 let message = format!(
-                    "spec.versions: blueprint {other} has another schema for {version} of {named}; \
+                    "spec.versions: blueprint {other} has another schema for {version} of {kind_name}; \
                      use the same, or a new version name"
                 );
                 error(File::Xrd, message);
@@ -144,7 +147,7 @@ impl Definitions {
     }
 }
 
-/// Group and kind; an object is the same in every version.
+/// Group and kind, because the versions of a kind share their objects.
 fn key(kind: &ComposedKind) -> (String, String) {
     let group = kind.api_version.rsplit_once('/').map_or("", |(group, _)| group);
     (group.to_owned(), kind.kind.clone())

@@ -31,7 +31,7 @@ pub(super) struct Metadata {
     pub(super) injection_strategy: InjectionStrategy,
     pub(super) mesh_role: MeshRole,
     pub(super) parameter_schema: ParameterSchema,
-    /// Set when they cannot, or should not, be read from the Composition.
+    /// `None`: they are read from the Composition.
     pub(super) composed_kinds: Option<Vec<ComposedKind>>,
 }
 
@@ -50,7 +50,7 @@ impl Metadata {
             return Err(slug.invalid(problem));
         }
         if !is_label(directory) {
-            return Err(slug.invalid("is no name for a directory here; use a lower-case DNS label"));
+            return Err(slug.invalid("is not a blueprint name; use a lower-case DNS label"));
         }
         let strategy = root.get("injectionStrategy");
         let parameter_schema = root.get("parameterSchema");

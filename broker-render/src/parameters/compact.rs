@@ -62,7 +62,7 @@ fn parameter_schema(parameter: &Field<'_>) -> Result<Map<String, Value>, Error> 
         if !allowed.contains(&key) {
             let what = if secret { "a secret" } else { value_type.as_str() };
             let allowed = list(allowed.iter().copied());
-            return Err(field.invalid(format!("is no keyword for {what}; use {allowed}")));
+            return Err(field.invalid(format!("is not a keyword for {what}; use {allowed}")));
         }
         if !["name", "required"].contains(&key) {
             schema.extend(field.value.map(|value| (key.to_owned(), value.clone())));

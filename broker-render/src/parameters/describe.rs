@@ -13,11 +13,11 @@ use crate::text::{join, list, quoted, shortened};
 /// The number of problems that one error names before it counts the rest.
 const MAX_PROBLEMS: usize = 32;
 
-/// Sorted, deduplicated problems, counted beyond the limit.
+/// Sorted, deduplicated problems. Beyond the limit, they are only counted.
 #[derive(Default)]
 pub(super) struct Problems {
     named: BTreeSet<String>,
-    more: usize,
+    unnamed: usize,
 }
 
 impl Problems {
@@ -25,12 +25,12 @@ impl Problems {
         if self.named.len() < MAX_PROBLEMS {
             self.named.insert(problem());
         } else {
-            self.more += 1;
+            self.unnamed += 1;
         }
     }
 
     pub(super) fn into_sentences(self) -> Vec<String> {
-        let more = (self.more > 0).then(|| format!("and {} more", self.more));
+        let more = (self.unnamed > 0).then(|| format!("and {} more", self.unnamed));
         self.named.into_iter().chain(more).collect()
     }
 }
@@ -40,14 +40,14 @@ pub(super) fn schema_problem(error: &ValidationError<'_>) -> String {
     let keyword = error.kind().keyword();
     let place = if path.is_empty() { String::new() } else { format!(" at {path}") };
     if matches!(error.kind(), Kind::Referencing(_)) {
-        return format!("is no usable schema{place}: a $ref leads nowhere");
+        return format!("is not a valid schema{place}: the target of a $ref does not exist");
     }
     if matches!(error.kind(), Kind::Format { format } if format == "regex") {
         return format!(
-            "is no usable schema{place}: the pattern cannot be compiled; use RE2 syntax"
+            "is not a valid schema{place}: the pattern cannot be compiled; use RE2 syntax"
         );
     }
-    format!("is no usable schema{place}: {keyword} of its meta-schema is not satisfied")
+    format!("is not a valid schema{place}: it breaks the rule {keyword} of the meta-schema")
 }
 
 pub(super) fn is_missing(error: &ValidationError<'_>) -> bool {
@@ -90,9 +90,9 @@ pub(super) fn add_value_problems(
         error.kind()
     {
         let allowed = match (at.is_empty(), names) {
-            (true, []) => "is not a parameter; there are none".to_owned(),
+            (true, []) => "is not a parameter; the blueprint has none".to_owned(),
             (true, names) => format!("is not a parameter; use {}", list(names.iter().copied())),
-            (false, _) => "is not a field of it".to_owned(),
+            (false, _) => "is not a field of this parameter".to_owned(),
         };
         for name in unexpected {
             problems.add(|| format!("{}: {allowed}", join(&at, name)));
@@ -111,10 +111,10 @@ fn secret_problem(name: &str) -> String {
 
 fn problem(kind: &Kind) -> String {
     match kind {
-        Kind::Type { kind: TypeKind::Single(allowed) } => format!("is no {allowed}"),
+        Kind::Type { kind: TypeKind::Single(allowed) } => format!("is not of type {allowed}"),
         Kind::Type { kind: TypeKind::Multiple(allowed) } => {
             let allowed: Vec<_> = allowed.iter().map(|allowed| allowed.to_string()).collect();
-            format!("is none of {}", list(allowed))
+            format!("is not of type {}", list(allowed))
         }
         Kind::Enum { options } => format!("is not one of {}", values(options)),
         Kind::Constant { expected_value } => {
@@ -124,21 +124,21 @@ fn problem(kind: &Kind) -> String {
         Kind::Maximum { limit } => format!("is too large; use at most {limit}"),
         Kind::ExclusiveMinimum { limit } => format!("is too small; use more than {limit}"),
         Kind::ExclusiveMaximum { limit } => format!("is too large; use less than {limit}"),
-        Kind::MultipleOf { multiple_of } => format!("is no multiple of {multiple_of}"),
+        Kind::MultipleOf { multiple_of } => format!("is not a multiple of {multiple_of}"),
         Kind::MinLength { limit } => format!("is too short; use at least {limit} characters"),
         Kind::MaxLength { limit } => format!("is too long; use at most {limit} characters"),
         Kind::Pattern { pattern } => format!("does not match the pattern {}", quoted(pattern)),
-        Kind::MinItems { limit } => format!("holds too few; use at least {limit} items"),
-        Kind::MaxItems { limit } => format!("holds too many; use at most {limit} items"),
-        Kind::AdditionalItems { limit } => format!("holds too many; use at most {limit} items"),
-        Kind::UniqueItems => "holds an item twice".to_owned(),
-        Kind::MinProperties { limit } => format!("holds too few; use at least {limit} fields"),
-        Kind::MaxProperties { limit } => format!("holds too many; use at most {limit} fields"),
-        Kind::PropertyNames { .. } => "holds a field whose name is not allowed".to_owned(),
+        Kind::MinItems { limit } => format!("contains too few; use at least {limit} items"),
+        Kind::MaxItems { limit } => format!("contains too many; use at most {limit} items"),
+        Kind::AdditionalItems { limit } => format!("contains too many; use at most {limit} items"),
+        Kind::UniqueItems => "contains an item twice".to_owned(),
+        Kind::MinProperties { limit } => format!("contains too few; use at least {limit} fields"),
+        Kind::MaxProperties { limit } => format!("contains too many; use at most {limit} fields"),
+        Kind::PropertyNames { .. } => "contains a field whose name is not allowed".to_owned(),
         Kind::AnyOf { .. } | Kind::OneOfNotValid { .. } => {
-            "fits none of the alternatives".to_owned()
+            "matches none of the alternatives".to_owned()
         }
-        Kind::OneOfMultipleValid { .. } => "fits several alternatives; use one".to_owned(),
+        Kind::OneOfMultipleValid { .. } => "matches several alternatives; use one".to_owned(),
         Kind::FalseSchema => "is not allowed".to_owned(),
         Kind::Required { .. }
         | Kind::AdditionalProperties { .. }

@@ -1,5 +1,5 @@
-//! Rejects a JSON Schema before compilation if it refers outside of itself, renames itself, expands without
-//! bound through references, or marks a secret where it would have no effect.
+//! Rejects a JSON Schema before compilation if it refers to another document, renames itself, expands too far
+//! through references, or marks a secret where the mark has no effect.
 
 use std::collections::BTreeMap;
 
@@ -53,46 +53,46 @@ pub(super) fn inspect(root: &Field<'_>, schema: &Value) -> Result<(), Error> {
     let root = Field::new(root.path.as_str(), schema);
     let type_field = root.get("type");
     if type_field.text()? != "object" {
-        return Err(type_field.invalid("is another type; parameters are an object, use object"));
+        return Err(type_field.invalid("is another type; use object"));
     }
     for (name, property) in root.get("properties").entries()? {
         check_name(&property, name)?;
         let is_secret = property.get("secret").flag()?;
         let entries = if is_secret { property.entries()? } else { Vec::new() };
         if let Some((_, field)) = entries.iter().find(|(keyword, _)| !SECRET.contains(keyword)) {
-            return Err(field.invalid("would need to see a secret; leave it out"));
+            return Err(field.invalid("would need the value of a secret; leave it out"));
         }
     }
     let mut inspection = Inspection { root: root.clone(), known: BTreeMap::new() };
-    inspection.schema(&root, Place::Root, 1).map(|_| ())
+    inspection.schema(&root, Position::Root, 1).map(|_| ())
 }
 
 /// Rejects a secret mark that remains after the secret parameters were taken out: it would protect nothing.
 /// Visits every value, because an unknown keyword may contain a mark too.
-pub(super) fn no_secret_is_left(field: &Field<'_>) -> Result<(), Error> {
+pub(super) fn reject_remaining_secrets(field: &Field<'_>) -> Result<(), Error> {
     match field.value {
         Some(Value::Object(object)) => {
             for (key, value) in object {
                 if key == "secret" && *value == Value::Bool(true) {
                     return Err(misplaced_secret(field));
                 }
-                no_secret_is_left(&field.get(key))?;
+                reject_remaining_secrets(&field.get(key))?;
             }
             Ok(())
         }
-        Some(Value::Array(_)) => field.items()?.iter().try_for_each(no_secret_is_left),
+        Some(Value::Array(_)) => field.items()?.iter().try_for_each(reject_remaining_secrets),
         _ => Ok(()),
     }
 }
 
 fn misplaced_secret(field: &Field<'_>) -> Error {
-    let problem = "marks what is not a parameter itself; only a whole parameter is secret";
+    let problem = "is set below a parameter; only a whole parameter can be secret";
     field.get("secret").invalid(problem)
 }
 
 /// The position of a schema: only a parameter itself can be secret.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Position {
     Root,
     Parameter,
     Below,
@@ -100,13 +100,13 @@ enum Place {
 
 /// The size of a schema with every reference expanded.
 #[derive(Clone, Copy, Default)]
-struct Extent {
+struct ExpandedSize {
     schemas: usize,
     patterns: usize,
     levels: usize,
 }
 
-impl Extent {
+impl ExpandedSize {
     const fn add(&mut self, inner: Self) {
         self.schemas = self.schemas.saturating_add(inner.schemas);
         self.patterns = self.patterns.saturating_add(inner.patterns);
@@ -121,7 +121,7 @@ impl Extent {
             return Err(field.invalid(problem));
         }
         if self.patterns > MAX_PATTERNS {
-            return Err(field.invalid(format!("holds more than {MAX_PATTERNS} patterns")));
+            return Err(field.invalid(format!("contains more than {MAX_PATTERNS} patterns")));
         }
         if self.levels > MAX_DEPTH {
             let problem = format!("is nested deeper than {MAX_DEPTH} levels through $ref");
@@ -135,41 +135,45 @@ impl Extent {
 struct Inspection<'a> {
     root: Field<'a>,
     /// `None` while the walk is inside the definition; reaching it again means a cycle.
-    known: BTreeMap<Definition<'a>, Option<Extent>>,
+    known: BTreeMap<Definition<'a>, Option<ExpandedSize>>,
 }
 
 /// A keyword of [`DEFINITIONS`], and the name under it.
 type Definition<'a> = (&'a str, &'a str);
 
 impl<'a> Inspection<'a> {
-    fn schema(&mut self, field: &Field<'a>, place: Place, level: usize) -> Result<Extent, Error> {
-        let mut extent = Extent { schemas: 1, patterns: 0, levels: 1 };
+    fn schema(
+        &mut self,
+        field: &Field<'a>,
+        position: Position,
+        level: usize,
+    ) -> Result<ExpandedSize, Error> {
+        let mut size = ExpandedSize { schemas: 1, patterns: 0, levels: 1 };
         let Some(schema) = field.value.filter(|value| value.is_object()) else {
-            return Ok(if field.value.is_some() { extent } else { Extent::default() });
+            return Ok(if field.value.is_some() { size } else { ExpandedSize::default() });
         };
-        if place != Place::Parameter && schema.get("secret") == Some(&Value::Bool(true)) {
+        if position != Position::Parameter && schema.get("secret") == Some(&Value::Bool(true)) {
             return Err(misplaced_secret(field));
         }
         // Check before descending, so that the walk itself stays within the limit.
-        Extent { levels: level, ..extent }.check(field)?;
-        no_other_name(field)?;
-        extent.patterns += usize::from(schema.get("pattern").is_some());
-        extent.patterns +=
-            object_of(schema.get("patternProperties").unwrap_or(&Value::Null)).count();
+        ExpandedSize { levels: level, ..size }.check(field)?;
+        reject_renaming_keywords(field)?;
+        size.patterns += usize::from(schema.get("pattern").is_some());
+        size.patterns += object_of(schema.get("patternProperties").unwrap_or(&Value::Null)).count();
         let reference = field.get("$ref");
         if let Some(definition) = referenced(&reference)? {
-            extent.add(self.definition(definition, &reference, level + 1)?);
+            size.add(self.definition(definition, &reference, level + 1)?);
         }
         for keyword in NAMED {
-            let inner = match (place, keyword) {
-                (Place::Root, "properties") => Place::Parameter,
-                _ => Place::Below,
+            let inner = match (position, keyword) {
+                (Position::Root, "properties") => Position::Parameter,
+                _ => Position::Below,
             };
-            let is_definition = place == Place::Root && DEFINITIONS.contains(&keyword);
+            let is_definition = position == Position::Root && DEFINITIONS.contains(&keyword);
             let named = field.get(keyword);
             for (name, _) in object_of(named.value.unwrap_or(&Value::Null)) {
                 let schema = named.get(name);
-                extent.add(if is_definition {
+                size.add(if is_definition {
                     self.definition((keyword, name), &schema, level + 1)?
                 } else {
                     self.schema(&schema, inner, level + 1)?
@@ -180,45 +184,45 @@ impl<'a> Inspection<'a> {
             let inner = field.get(keyword);
             if let Some(Value::Array(_)) = inner.value {
                 for item in inner.items()? {
-                    extent.add(self.schema(&item, Place::Below, level + 1)?);
+                    size.add(self.schema(&item, Position::Below, level + 1)?);
                 }
             } else {
-                extent.add(self.schema(&inner, Place::Below, level + 1)?);
+                size.add(self.schema(&inner, Position::Below, level + 1)?);
             }
         }
-        extent.check(field)
+        size.check(field)
     }
 
-    /// Measures a referenced schema; `from` is the place of one reference.
+    /// Measures a referenced schema; `from` is one reference to it, for messages.
     fn definition(
         &mut self,
-        (place, name): Definition<'a>,
+        (keyword, name): Definition<'a>,
         from: &Field<'_>,
         level: usize,
-    ) -> Result<Extent, Error> {
-        match self.known.get(&(place, name)) {
-            Some(Some(extent)) => return Ok(*extent),
+    ) -> Result<ExpandedSize, Error> {
+        match self.known.get(&(keyword, name)) {
+            Some(Some(size)) => return Ok(*size),
             Some(None) => {
-                let problem = "leads back to itself; use references without a cycle";
+                let problem = "forms a cycle; use references without a cycle";
                 return Err(from.invalid(problem));
             }
             None => {}
         }
-        self.known.insert((place, name), None);
-        let definition = self.root.get(place).get(name);
-        let extent = self.schema(&definition, Place::Below, level)?;
-        self.known.insert((place, name), Some(extent));
-        Ok(extent)
+        self.known.insert((keyword, name), None);
+        let definition = self.root.get(keyword).get(name);
+        let size = self.schema(&definition, Position::Below, level)?;
+        self.known.insert((keyword, name), Some(size));
+        Ok(size)
     }
 }
 
 fn referenced<'a>(reference: &Field<'a>) -> Result<Option<Definition<'a>>, Error> {
     let Some(pointer) = reference.optional_text()? else { return Ok(None) };
-    // Compare literally: a pointer with escapes would be a second spelling of the same place.
+    // Compare literally: escapes would give a target a second spelling.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let parts = pointer.strip_prefix("#/").and_then(|rest| rest.split_once('/'));
     parts
-        .filter(|(place, _)| DEFINITIONS.contains(place))
+        .filter(|(keyword, _)| DEFINITIONS.contains(keyword))
         .filter(|(_, name)| !name.is_empty() && name.chars().all(is_plain))
         .map(Some)
         .ok_or_else(|| {
@@ -229,10 +233,10 @@ fn referenced<'a>(reference: &Field<'a>) -> Result<Option<Definition<'a>>, Error
 
 /// Rejects keywords that rename or rebase the schema, or that resolve dynamically: they would change the
 /// target of a pointer.
-fn no_other_name(field: &Field<'_>) -> Result<(), Error> {
+fn reject_renaming_keywords(field: &Field<'_>) -> Result<(), Error> {
     for keyword in ["$dynamicRef", "$recursiveRef"] {
         if field.get(keyword).value.is_some() {
-            return Err(field.get(keyword).invalid("leads to no fixed place; use $ref"));
+            return Err(field.get(keyword).invalid("resolves dynamically; use $ref"));
         }
     }
     for keyword in ["$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"] {

@@ -6,8 +6,8 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::schema::{Bound, Declared, ListType, Rule, Schema, SizeOf, ValueType};
-use crate::canonical::{self, TWO_POW_53, same};
+use super::schema::{Bound, FieldDeclaration, ListType, Rule, Schema, SizeOf, ValueType};
+use crate::canonical::{self, TWO_POW_53, equal_values};
 use crate::document::MAX_DOCUMENT_BYTES;
 use crate::text::{join, kind_of, list, quoted};
 
@@ -47,16 +47,20 @@ impl fmt::Display for FieldProblem {
 
 pub(super) fn check(schema: &Schema, spec: &Value) -> Vec<FieldProblem> {
     let mut filled = spec.clone();
-    let mut check =
-        Check { problems: Vec::new(), limit: MAX_PROBLEMS, more: false, declared: true };
+    let mut check = Check {
+        problems: Vec::new(),
+        limit: MAX_PROBLEMS,
+        limit_exceeded: false,
+        report_undeclared: true,
+    };
     if !schema.fill_defaults(&mut filled) {
         check.report(&Path::Spec, ProblemKind::Value, || {
-            format!("grows by more than {MAX_DOCUMENT_BYTES} bytes with the XRD's defaults")
+            format!("needs more than {MAX_DOCUMENT_BYTES} bytes for the XRD's defaults")
         });
         return check.problems;
     }
     check.value(schema, &filled, &Path::Spec);
-    if check.more {
+    if check.limit_exceeded {
         let problem = format!("has more than {MAX_PROBLEMS} problems; the others are not named");
         let (path, kind) = (Path::Spec.text(), ProblemKind::Value);
         check.problems.push(FieldProblem { path, kind, problem });
@@ -85,10 +89,10 @@ struct Check {
     /// The maximum number of recorded problems; 0 for a yes-or-no check.
     limit: usize,
     /// Whether a problem exceeded the limit, which ends the walk.
-    more: bool,
+    limit_exceeded: bool,
     /// Whether undeclared fields are problems. Not in the branches of `allOf` and its siblings: they only add
     /// rules to fields that the enclosing structure declares.
-    declared: bool,
+    report_undeclared: bool,
 }
 
 impl Check {
@@ -96,12 +100,12 @@ impl Check {
         if self.problems.len() < self.limit {
             self.problems.push(FieldProblem { path: path.text(), kind, problem: problem() });
         } else {
-            self.more = true;
+            self.limit_exceeded = true;
         }
     }
 
     fn value(&mut self, schema: &Schema, value: &Value, path: &Path<'_>) {
-        if self.more {
+        if self.limit_exceeded {
             return;
         }
         if value.is_null() {
@@ -131,10 +135,10 @@ impl Check {
         for (name, value) in object {
             let path = &Path::Field(path, name);
             match schema.field(name) {
-                Declared::As(schema) => self.value(schema, value, path),
-                Declared::Freely => {}
-                Declared::AsScalar => self.scalars(value, path),
-                Declared::Not => self.undeclared(path),
+                FieldDeclaration::Schema(schema) => self.value(schema, value, path),
+                FieldDeclaration::Unchecked => {}
+                FieldDeclaration::ScalarOnly => self.check_scalar_only(value, path),
+                FieldDeclaration::Undeclared => self.undeclared(path),
             }
         }
         for name in &schema.required {
@@ -152,14 +156,14 @@ impl Check {
             match &schema.items {
                 Some(schema) => self.value(schema, item, path),
                 None if schema.keeps_unknown => {}
-                None => self.scalars(item, path),
+                None => self.check_scalar_only(item, path),
             }
         }
-        self.identities(&schema.list, items, path);
+        self.check_unique_items(&schema.list, items, path);
     }
 
     /// Rejects duplicate items of a set, and items of a map with equal keys.
-    fn identities(&mut self, list_type: &ListType, items: &[Value], path: &Path<'_>) {
+    fn check_unique_items(&mut self, list_type: &ListType, items: &[Value], path: &Path<'_>) {
         let mut seen = BTreeSet::new();
         for (index, item) in items.iter().enumerate() {
             let identity = match list_type {
@@ -178,21 +182,21 @@ impl Check {
                 }
             };
             if !seen.insert(identity) {
-                self.report(path, ProblemKind::Value, || format!("holds item {index} twice"));
+                self.report(path, ProblemKind::Value, || format!("contains item {index} twice"));
                 return;
             }
         }
     }
 
     fn undeclared(&mut self, path: &Path<'_>) {
-        if self.declared {
+        if self.report_undeclared {
             let problem = || "is not declared by the XRD".to_owned();
             self.report(path, ProblemKind::Undeclared, problem);
         }
     }
 
-    /// A place declared without a schema: keeps scalars, drops nested values.
-    fn scalars(&mut self, value: &Value, path: &Path<'_>) {
+    /// Checks a value declared without a schema: the API server keeps scalars and drops nested values.
+    fn check_scalar_only(&mut self, value: &Value, path: &Path<'_>) {
         match value {
             Value::Object(object) => {
                 for name in object.keys() {
@@ -201,7 +205,7 @@ impl Check {
             }
             Value::Array(items) => {
                 for (index, item) in items.iter().enumerate() {
-                    self.scalars(item, &Path::Item(path, index));
+                    self.check_scalar_only(item, &Path::Item(path, index));
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
@@ -210,12 +214,12 @@ impl Check {
 
     fn rule(&mut self, rule: &Rule, value: &Value, path: &Path<'_>) {
         if let Rule::AllOf(branches) = rule {
-            let declared = std::mem::replace(&mut self.declared, false);
+            let outer = std::mem::replace(&mut self.report_undeclared, false);
             for branch in branches {
                 self.value(branch, value, path);
             }
-            self.declared = declared;
-        } else if let Some(problem) = broken(rule, value) {
+            self.report_undeclared = outer;
+        } else if let Some(problem) = violation(rule, value) {
             self.report(path, ProblemKind::Value, || problem);
         }
     }
@@ -236,47 +240,48 @@ fn has_type(schema: &Schema, value: &Value) -> bool {
 }
 
 /// The reason why a value breaks a rule; `None` if it complies or the rule is for another type.
-fn broken(rule: &Rule, value: &Value) -> Option<String> {
+fn violation(rule: &Rule, value: &Value) -> Option<String> {
     match rule {
-        Rule::Enum(allowed) => (!allowed.iter().any(|allowed| same(allowed, value)))
+        Rule::Enum(allowed) => (!allowed.iter().any(|allowed| equal_values(allowed, value)))
             .then(|| format!("is not one of {}", list(allowed.iter().map(canonical::text)))),
         Rule::Minimum(Bound { limit, exclusive }) => {
-            let wanted = if *exclusive { "more than" } else { "at least" };
-            let order = against(value, *limit)?;
+            let comparison = if *exclusive { "more than" } else { "at least" };
+            let order = compare_with(value, *limit)?;
             (order.is_lt() || (*exclusive && order.is_eq()))
-                .then(|| format!("is too small; use {wanted} {limit}"))
+                .then(|| format!("is too small; use {comparison} {limit}"))
         }
         Rule::Maximum(Bound { limit, exclusive }) => {
-            let wanted = if *exclusive { "less than" } else { "at most" };
-            let order = against(value, *limit)?;
+            let comparison = if *exclusive { "less than" } else { "at most" };
+            let order = compare_with(value, *limit)?;
             (order.is_gt() || (*exclusive && order.is_eq()))
-                .then(|| format!("is too large; use {wanted} {limit}"))
+                .then(|| format!("is too large; use {comparison} {limit}"))
         }
         Rule::MultipleOf(factor) => {
-            (!is_multiple(value, *factor)?).then(|| format!("is no multiple of {factor}"))
+            (!is_multiple(value, *factor)?).then(|| format!("is not a multiple of {factor}"))
         }
         Rule::Int32 => i32::try_from(value.as_i64()?)
             .is_err()
             .then(|| format!("does not fit into 32 bits; use {} to {}", i32::MIN, i32::MAX)),
         Rule::Pattern { source, compiled } => (!compiled.is_match(value.as_str()?))
             .then(|| format!("does not match the pattern {}", quoted(source))),
-        Rule::Size { of, at_least, at_most } => wrong_size(*of, *at_least, *at_most, value),
-        Rule::AllOf(_) => None,
-        Rule::AnyOf(branches) => (fitting(branches, value) == 0)
-            .then(|| "fits none of the alternatives of anyOf".to_owned()),
-        Rule::OneOf(branches) => match fitting(branches, value) {
-            1 => None,
-            0 => Some("fits none of the alternatives of oneOf".to_owned()),
-            fitting => Some(format!("fits {fitting} alternatives of oneOf; use one")),
-        },
-        Rule::Not(branch) => {
-            fits(branch, value).then(|| "is what the XRD excludes with not".to_owned())
+        Rule::Size { measure, at_least, at_most } => {
+            wrong_size(*measure, *at_least, *at_most, value)
         }
+        Rule::AllOf(_) => None,
+        Rule::AnyOf(branches) => (matching_branches(branches, value) == 0)
+            .then(|| "matches none of the alternatives of anyOf".to_owned()),
+        Rule::OneOf(branches) => match matching_branches(branches, value) {
+            1 => None,
+            0 => Some("matches none of the alternatives of oneOf".to_owned()),
+            count => Some(format!("matches {count} alternatives of oneOf; use one")),
+        },
+        Rule::Not(branch) => matches_schema(branch, value)
+            .then(|| "matches a schema that the XRD excludes with not".to_owned()),
     }
 }
 
 /// Compares a number with a bound. For integers, the API server truncates the bound.
-fn against(value: &Value, limit: f64) -> Option<Ordering> {
+fn compare_with(value: &Value, limit: f64) -> Option<Ordering> {
     match canonical::number(value.as_number()?).as_i64() {
         Some(integer) => Some(integer.cmp(&truncated(limit))),
         None => value.as_f64()?.partial_cmp(&limit),
@@ -296,23 +301,27 @@ fn is_multiple(value: &Value, factor: f64) -> Option<bool> {
     Some(quotient.abs() < TWO_POW_53 && (quotient.fract() == 0.0 || is_near))
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "it is what the API server does")]
+#[expect(clippy::cast_possible_truncation, reason = "the API server truncates, too")]
 const fn truncated(limit: f64) -> i64 {
     limit as i64
 }
 
 fn wrong_size(
-    of: SizeOf,
+    measure: SizeOf,
     at_least: Option<u64>,
     at_most: Option<u64>,
     value: &Value,
 ) -> Option<String> {
-    let (size, few, many, unit) = match of {
+    let (size, few, many, unit) = match measure {
         SizeOf::Text => {
             (value.as_str()?.chars().count(), "is too short", "is too long", "characters")
         }
-        SizeOf::Array => (value.as_array()?.len(), "holds too few", "holds too many", "items"),
-        SizeOf::Object => (value.as_object()?.len(), "holds too few", "holds too many", "fields"),
+        SizeOf::Array => {
+            (value.as_array()?.len(), "contains too few", "contains too many", "items")
+        }
+        SizeOf::Object => {
+            (value.as_object()?.len(), "contains too few", "contains too many", "fields")
+        }
     };
     let size = size as u64;
     if let Some(limit) = at_least.filter(|limit| size < *limit) {
@@ -322,12 +331,13 @@ fn wrong_size(
     Some(format!("{many}; use at most {limit} {unit}"))
 }
 
-fn fitting(branches: &[Schema], value: &Value) -> usize {
-    branches.iter().filter(|branch| fits(branch, value)).count()
+fn matching_branches(branches: &[Schema], value: &Value) -> usize {
+    branches.iter().filter(|branch| matches_schema(branch, value)).count()
 }
 
-fn fits(branch: &Schema, value: &Value) -> bool {
-    let mut check = Check { problems: Vec::new(), limit: 0, more: false, declared: false };
+fn matches_schema(branch: &Schema, value: &Value) -> bool {
+    let mut check =
+        Check { problems: Vec::new(), limit: 0, limit_exceeded: false, report_undeclared: false };
     check.value(branch, value, &Path::Spec);
-    !check.more
+    !check.limit_exceeded
 }

@@ -20,18 +20,18 @@ const POSIX_CLASSES: [&str; 14] = [
 
 /// Compiles a pattern. The error is a sentence fragment.
 pub(super) fn compile(source: &str) -> Result<Regex, String> {
-    let unknown = || "is not a regular expression of the API server; use RE2 syntax".to_owned();
-    RegexBuilder::new(&from_go(source).ok_or_else(unknown)?)
+    let invalid = || "is not a regular expression of the API server; use RE2 syntax".to_owned();
+    RegexBuilder::new(&from_go(source).ok_or_else(invalid)?)
         .size_limit(MAX_COMPILED_BYTES)
         .dfa_size_limit(MAX_COMPILED_BYTES)
         .build()
         .map_err(|error| {
             if matches!(error, regex::Error::CompiledTooBig(_)) {
                 format!(
-                    "is too large a pattern; use one that compiles to {MAX_COMPILED_BYTES} bytes"
+                    "is too large; use a pattern that compiles to at most {MAX_COMPILED_BYTES} bytes"
                 )
             } else {
-                unknown()
+                invalid()
             }
         })
 }
@@ -39,18 +39,18 @@ pub(super) fn compile(source: &str) -> Result<Regex, String> {
 /// Translates a Go pattern; `None` if Go would reject it.
 fn from_go(source: &str) -> Option<String> {
     let out = String::with_capacity(source.len());
-    let mut rewrite = Rewrite { rest: source, out, in_class: false, repeated: false };
-    while let Some(c) = rewrite.next() {
-        if rewrite.in_class {
-            rewrite.member(c)?;
+    let mut translator = Translator { rest: source, out, in_class: false, repeated: false };
+    while let Some(c) = translator.next_char() {
+        if translator.in_class {
+            translator.class_member(c)?;
         } else {
-            rewrite.outside(c)?;
+            translator.outside_class(c)?;
         }
     }
-    Some(rewrite.out)
+    Some(translator.out)
 }
 
-struct Rewrite<'a> {
+struct Translator<'a> {
     rest: &'a str,
     out: String,
     in_class: bool,
@@ -58,15 +58,15 @@ struct Rewrite<'a> {
     repeated: bool,
 }
 
-impl Rewrite<'_> {
-    fn next(&mut self) -> Option<char> {
+impl Translator<'_> {
+    fn next_char(&mut self) -> Option<char> {
         let mut chars = self.rest.chars();
         let next = chars.next();
         self.rest = chars.as_str();
         next
     }
 
-    fn eat(&mut self, prefix: &str) -> bool {
+    fn skip_prefix(&mut self, prefix: &str) -> bool {
         let rest = self.rest.strip_prefix(prefix);
         self.rest = rest.unwrap_or(self.rest);
         rest.is_some()
@@ -79,10 +79,10 @@ impl Rewrite<'_> {
         self.rest = rest;
     }
 
-    fn outside(&mut self, c: char) -> Option<()> {
+    fn outside_class(&mut self, c: char) -> Option<()> {
         let repeated = std::mem::take(&mut self.repeated);
         match c {
-            '\\' if self.eat("Q") => self.quoted(),
+            '\\' if self.skip_prefix("Q") => self.quoted(),
             '\\' => self.escape()?,
             '[' => self.open_class(),
             '(' if self.rest.starts_with('?') => self.group()?,
@@ -104,7 +104,7 @@ impl Rewrite<'_> {
     }
 
     fn end_repetition(&mut self, repeated: bool) -> Option<()> {
-        if self.eat("?") {
+        if self.skip_prefix("?") {
             self.out.push('?');
         }
         self.repeated = true;
@@ -114,16 +114,16 @@ impl Rewrite<'_> {
     fn open_class(&mut self) {
         self.in_class = true;
         self.out.push('[');
-        if self.eat("^") {
+        if self.skip_prefix("^") {
             self.out.push('^');
         }
         // A bracket in first position is a member of the class.
-        if self.eat("]") {
+        if self.skip_prefix("]") {
             self.out.push_str("\\]");
         }
     }
 
-    fn member(&mut self, c: char) -> Option<()> {
+    fn class_member(&mut self, c: char) -> Option<()> {
         match c {
             '\\' => self.escape()?,
             '[' => match self.rest.strip_prefix(':').and_then(|rest| rest.split_once(":]")) {
@@ -140,7 +140,7 @@ impl Rewrite<'_> {
                 self.out.push(']');
             }
             '&' | '~' => self.out.extend(['\\', c]),
-            // Doubled, it would subtract; single, it is a range or a member, as in Go.
+            // `--` would be a set difference; a single `-` has Go's meaning.
             '-' if self.rest.starts_with('-') => self.out.push_str("\\-"),
             _ => self.out.push(c),
         }
@@ -162,7 +162,7 @@ impl Rewrite<'_> {
     }
 
     fn escape(&mut self) -> Option<()> {
-        let escaped = self.next()?;
+        let escaped = self.next_char()?;
         match escaped {
             'd' => self.out.push_str("[0-9]"),
             'D' => self.out.push_str("[^0-9]"),
@@ -221,14 +221,14 @@ mod tests {
             ("a digit is an ASCII digit", r"^\d$", "٣", false),
             ("a digit is an ASCII digit", r"^\d$", "3", true),
             ("a word character is ASCII", r"^\w+$", "naïve", false),
-            ("inside of a class too", r"^[\w.-]+$", "a_1.b-c", true),
-            ("inside of a class too", r"^[\w.-]+$", "ä", false),
-            ("negated", r"^\D\W\S$", "a-b", true),
+            ("a class in brackets is ASCII", r"^[\w.-]+$", "a_1.b-c", true),
+            ("a class in brackets is ASCII", r"^[\w.-]+$", "ä", false),
+            ("negated classes are ASCII", r"^\D\W\S$", "a-b", true),
             ("a word boundary is ASCII", r"\bb", "äb", true),
             ("a bracket in a class is itself", "^[[]$", "[", true),
             ("a bracket in a class is itself", "^[a[b]$", "[", true),
             ("a closing bracket first is itself", "^[]a]+$", "]a", true),
-            ("negated, too", "^[^]a]$", "b", true),
+            ("a closing bracket first is itself, negated", "^[^]a]$", "b", true),
             ("no intersection", "^[a&&b]+$", "&ab", true),
             ("no difference", "^[a--]+$", "-a", true),
             ("no symmetric difference", "^[a~~b]+$", "~ab", true),
@@ -236,10 +236,10 @@ mod tests {
             ("quoted", r"^\Qa.b\E$", "a.b", true),
             ("quoted", r"^\Qa.b\E$", "axb", false),
             ("no boundary of a word", r"^\<a\>$", "<a>", true),
-            ("in a class neither", r"^[\<]$", "<", true),
+            ("no boundary of a word in a class", r"^[\<]$", "<", true),
             ("a brace that repeats nothing", "^a{,2}$", "a{,2}", true),
             ("a brace that repeats nothing", "^{a}{$", "{a}{", true),
-            ("a leading zero is no count", "^a{01}$", "a{01}", true),
+            ("a leading zero is not a count", "^a{01}$", "a{01}", true),
             ("a code point", r"^\x{41}\x42$", "AB", true),
             ("a category", r"^\p{Lu}\PL$", "A1", true),
             ("repeated", "^a{2,3}?b{2,}(?:c)*$", "aabb", true),
@@ -257,11 +257,11 @@ mod tests {
 
     #[test]
     fn pattern_that_go_rejects_is_rejected() {
-        let refused = r"( a{2,1} (?=a) \1 [z-a] \ a{1001} a{2,1001} a{99999999999}
+        let invalid = r"( a{2,1} (?=a) \1 [z-a] \ a{1001} a{2,1001} a{99999999999}
             (?x)a (?u:a) (?R)a \u0041 \U00000041 [[:letter:]] a** a{2}{3}";
-        for pattern in refused.split_whitespace() {
+        for pattern in invalid.split_whitespace() {
             assert!(compile(pattern).is_err(), "{pattern}");
         }
-        assert!(compile("(.{1,100}){1,100}").unwrap_err().starts_with("is too large"), "bounded");
+        assert!(compile("(.{1,100}){1,100}").unwrap_err().starts_with("is too large"));
     }
 }

@@ -22,7 +22,7 @@ const MAX_PATTERNS: usize = 256;
 pub(crate) struct Schema {
     pub(super) value_type: Option<ValueType>,
     pub(super) properties: BTreeMap<String, Self>,
-    pub(super) additional: Additional,
+    pub(super) additional: AdditionalFields,
     pub(super) items: Option<Box<Self>>,
     pub(super) list: ListType,
     map: MapType,
@@ -46,14 +46,14 @@ pub(crate) enum ValueType {
     IntegerOrString,
 }
 
-/// The schema of fields that are not named.
+/// The declaration of fields that are not named.
 #[derive(Debug, Default)]
-pub(super) enum Additional {
+pub(super) enum AdditionalFields {
     #[default]
-    No,
+    Undeclared,
     /// `additionalProperties: true`: any scalar. The API server drops nested values.
     Scalars,
-    Like(Box<Schema>),
+    Schema(Box<Schema>),
 }
 
 /// The identity of the items of an array.
@@ -80,7 +80,7 @@ pub(super) enum Rule {
     Maximum(Bound),
     MultipleOf(f64),
     Int32,
-    Size { of: SizeOf, at_least: Option<u64>, at_most: Option<u64> },
+    Size { measure: SizeOf, at_least: Option<u64>, at_most: Option<u64> },
     Pattern { source: String, compiled: Regex },
     AllOf(Vec<Schema>),
     AnyOf(Vec<Schema>),
@@ -102,15 +102,15 @@ pub(super) struct Bound {
 }
 
 /// The declaration of one field of an object.
-pub(crate) enum Declared<'a> {
+pub(crate) enum FieldDeclaration<'a> {
     /// Declared with this schema.
-    As(&'a Schema),
+    Schema(&'a Schema),
     /// Kept unchecked.
-    Freely,
+    Unchecked,
     /// Kept if a scalar; content of an object or array is dropped.
-    AsScalar,
+    ScalarOnly,
     /// Not declared.
-    Not,
+    Undeclared,
 }
 
 impl ValueType {
@@ -135,8 +135,8 @@ impl ValueType {
 }
 
 impl Schema {
-    /// Compiles the schema of a composite resource's `spec`. Crossplane takes over these five keywords from
-    /// the XRD and no others.
+    /// Compiles the schema of a composite resource's `spec`. Crossplane takes over only these keywords from
+    /// the XRD.
     pub(super) fn of_composite_spec(openapi: &Field<'_>) -> Result<Self, Error> {
         let spec = openapi.get("properties").get("spec");
         let kept = ["properties", "required", "oneOf", "x-kubernetes-preserve-unknown-fields"];
@@ -183,18 +183,18 @@ impl Schema {
     }
 
     /// The declaration of one field of an object.
-    pub(crate) fn field(&self, name: &str) -> Declared<'_> {
+    pub(crate) fn field(&self, name: &str) -> FieldDeclaration<'_> {
         if let Some(schema) = self.properties.get(name) {
-            return Declared::As(schema);
+            return FieldDeclaration::Schema(schema);
         }
         if self.embedded_resource && ["apiVersion", "kind", "metadata"].contains(&name) {
-            return Declared::Freely;
+            return FieldDeclaration::Unchecked;
         }
         match &self.additional {
-            Additional::Like(schema) => Declared::As(schema),
-            Additional::Scalars => Declared::AsScalar,
-            Additional::No if self.keeps_unknown => Declared::Freely,
-            Additional::No => Declared::Not,
+            AdditionalFields::Schema(schema) => FieldDeclaration::Schema(schema),
+            AdditionalFields::Scalars => FieldDeclaration::ScalarOnly,
+            AdditionalFields::Undeclared if self.keeps_unknown => FieldDeclaration::Unchecked,
+            AdditionalFields::Undeclared => FieldDeclaration::Undeclared,
         }
     }
 
@@ -205,9 +205,9 @@ impl Schema {
 
     /// The fields that a sender must fill.
     pub(crate) fn required_fields(&self) -> impl Iterator<Item = &str> {
-        let filled =
+        let has_default =
             |name: &str| self.properties.get(name).is_some_and(|schema| schema.default.is_some());
-        self.required.iter().map(String::as_str).filter(move |name| !filled(name))
+        self.required.iter().map(String::as_str).filter(move |name| !has_default(name))
     }
 
     pub(crate) const fn value_type(&self) -> Option<ValueType> {
@@ -215,7 +215,7 @@ impl Schema {
     }
 
     /// Fills in defaults, as the API server does before validation. Returns whether all of them fit into the
-    /// size limit of a document; skips those that do not.
+    /// size limit of a document.
     pub(super) fn fill_defaults(&self, value: &mut Value) -> bool {
         self.fill_within(value, &mut Growth::within(MAX_DOCUMENT_BYTES))
     }
@@ -234,8 +234,10 @@ impl Schema {
                     }
                 }
                 object.iter_mut().all(|(name, value)| match self.field(name) {
-                    Declared::As(schema) => schema.fill_within(value, growth),
-                    Declared::Freely | Declared::AsScalar | Declared::Not => true,
+                    FieldDeclaration::Schema(schema) => schema.fill_within(value, growth),
+                    FieldDeclaration::Unchecked
+                    | FieldDeclaration::ScalarOnly
+                    | FieldDeclaration::Undeclared => true,
                 })
             }
             Value::Array(items) => self
@@ -261,7 +263,7 @@ impl Schema {
             }
             Value::Object(object) => {
                 for (name, value) in object {
-                    if let Declared::As(schema) = self.field(name) {
+                    if let FieldDeclaration::Schema(schema) = self.field(name) {
                         schema.fill_atomic_within(value, growth);
                     }
                 }
@@ -290,13 +292,12 @@ fn value_type(field: &Field<'_>) -> Result<Option<ValueType>, Error> {
     })
 }
 
-fn additional(field: &Field<'_>, patterns: &mut usize) -> Result<Additional, Error> {
+fn additional(field: &Field<'_>, patterns: &mut usize) -> Result<AdditionalFields, Error> {
     match field.value {
-        None | Some(Value::Bool(false)) => Ok(Additional::No),
-        Some(Value::Bool(true)) => Ok(Additional::Scalars),
-        Some(_) => {
-            Schema::compile(field, patterns).map(|schema| Additional::Like(Box::new(schema)))
-        }
+        None | Some(Value::Bool(false)) => Ok(AdditionalFields::Undeclared),
+        Some(Value::Bool(true)) => Ok(AdditionalFields::Scalars),
+        Some(_) => Schema::compile(field, patterns)
+            .map(|schema| AdditionalFields::Schema(Box::new(schema))),
     }
 }
 
@@ -344,14 +345,15 @@ fn rules(field: &Field<'_>, patterns: &mut usize) -> Result<Vec<Rule>, Error> {
     if field.get("format").optional_text()? == Some("int32") {
         rules.push(Rule::Int32);
     }
-    for (of, least, most) in [
+    for (measure, min_keyword, max_keyword) in [
         (SizeOf::Text, "minLength", "maxLength"),
         (SizeOf::Array, "minItems", "maxItems"),
         (SizeOf::Object, "minProperties", "maxProperties"),
     ] {
-        let (at_least, at_most) = (field.get(least).count()?, field.get(most).count()?);
+        let (at_least, at_most) =
+            (field.get(min_keyword).count()?, field.get(max_keyword).count()?);
         if at_least.or(at_most).is_some() {
-            rules.push(Rule::Size { of, at_least, at_most });
+            rules.push(Rule::Size { measure, at_least, at_most });
         }
     }
     rules.extend(pattern_rule(&field.get("pattern"), patterns)?);
@@ -368,7 +370,7 @@ fn rules(field: &Field<'_>, patterns: &mut usize) -> Result<Vec<Rule>, Error> {
 fn factor(field: &Field<'_>) -> Result<Option<f64>, Error> {
     let factor = field.number()?;
     if factor.is_some_and(|factor| factor <= 0.0) {
-        return Err(field.invalid("is not positive; nothing is a multiple of it"));
+        return Err(field.invalid("is not positive; use a factor above 0"));
     }
     Ok(factor)
 }
@@ -389,7 +391,9 @@ fn pattern_rule(field: &Field<'_>, patterns: &mut usize) -> Result<Option<Rule>,
     let Some(source) = field.optional_text()? else { return Ok(None) };
     *patterns += 1;
     if *patterns > MAX_PATTERNS {
-        return Err(field.invalid(format!("is one pattern too many; use at most {MAX_PATTERNS}")));
+        return Err(
+            field.invalid(format!("exceeds the number of patterns; use at most {MAX_PATTERNS}"))
+        );
     }
     let compiled = pattern::compile(source).map_err(|problem| field.invalid(problem))?;
     Ok(Some(Rule::Pattern { source: source.to_owned(), compiled }))

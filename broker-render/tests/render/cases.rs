@@ -10,7 +10,8 @@ use broker_render::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    Given, Injected, cases, check, draft, identity, labels, read_data, text, xrd_for,
+    InjectionFixture, RenderFixture, cases, check, draft, identity, labels, read_data, text,
+    xrd_for,
 };
 
 fn message_of<T>(result: Result<T, Error>) -> Option<String> {
@@ -22,40 +23,40 @@ fn message_of<T>(result: Result<T, Error>) -> Option<String> {
 }
 
 #[test]
-fn xrds() {
+fn invalid_xrd_returns_its_message() {
     let at = ".spec.versions[0].schema.openAPIV3Schema.properties.spec.properties";
     for case in cases("xrds") {
         let xrd = draft(&case["change"])["xrd"].to_string();
-        let expected = format!("xrd{}", text(&case["says"]).replace("{at}", at));
+        let expected = format!("xrd{}", text(&case["message"]).replace("{at}", at));
         assert_eq!(message_of(Xrd::parse(xrd.as_bytes())), Some(expected));
     }
 }
 
 #[test]
-fn documents() {
+fn unreadable_document_returns_its_message() {
     for case in cases("documents") {
         for document in case["texts"].as_array().unwrap() {
-            let expected = match text(&case["says"]) {
+            let expected = match text(&case["message"]) {
                 "no apiVersion" => "xrd.apiVersion: is missing; use a non-empty string".to_owned(),
-                says => format!("xrd: {says}"),
+                message => format!("xrd: {message}"),
             };
-            let says = message_of(Xrd::parse(text(document).as_bytes()));
-            assert_eq!(says, Some(expected), "{document}");
+            let message = message_of(Xrd::parse(text(document).as_bytes()));
+            assert_eq!(message, Some(expected), "{document}");
         }
     }
 }
 
 #[test]
-fn parameter_schemas() {
+fn invalid_parameter_schema_returns_its_message() {
     for case in cases("parameter_schemas") {
-        let expected = format!("parameterSchema{}", text(&case["says"]));
-        let says = message_of(ParameterSchema::from_value(&case["schema"]));
-        assert_eq!(says, Some(expected), "{}", case["schema"]);
+        let expected = format!("parameterSchema{}", text(&case["message"]));
+        let message = message_of(ParameterSchema::from_value(&case["schema"]));
+        assert_eq!(message, Some(expected), "{}", case["schema"]);
     }
 }
 
 #[test]
-fn parameter_values() {
+fn parameter_values_are_accepted_or_return_a_message() {
     for case in cases("parameter_values") {
         let schema = ParameterSchema::from_value(&case["schema"]).unwrap();
         for row in case["values"].as_array().unwrap() {
@@ -69,18 +70,18 @@ fn parameter_values() {
 }
 
 #[test]
-fn composite_resources() {
+fn undeclared_spec_is_rejected_with_its_message() {
     for case in cases("composites") {
-        let given = Given::node(InjectionStrategy::CloudInitUserData)
+        let fixture = RenderFixture::node(InjectionStrategy::CloudInitUserData)
             .with_xrd(xrd_for(&case["schema"]))
             .with_parameters(&case["parameters"].to_string());
-        assert_eq!(message_of(xr(&given.input())).as_deref(), case["says"].as_str());
+        assert_eq!(message_of(xr(&fixture.input())).as_deref(), case["message"].as_str());
     }
 }
 
-/// The same table is also tried on a real API server.
+/// Another test sends the table to a real API server.
 #[test]
-fn check_matches_the_schema_pairs() {
+fn check_agrees_with_the_schema_pairs() {
     for pair in read_data("schema_pairs.yaml").as_array().unwrap() {
         let problems = xrd_for(&pair["schema"]).check(&pair["spec"]);
         let named: Vec<_> = problems.iter().map(|problem| problem.path.as_str()).collect();
@@ -89,9 +90,9 @@ fn check_matches_the_schema_pairs() {
     }
 }
 
-fn parsed(what: &str, text: &str) -> Option<String> {
+fn parse_error(kind: &str, text: &str) -> Option<String> {
     let profile = ProviderProfile::of(&Provider::new("aws").unwrap());
-    match what {
+    match kind {
         "provider" => message_of(Provider::new(text)),
         "group" => message_of(profile.with_group(text)),
         "version" => message_of(profile.with_version(text)),
@@ -110,34 +111,38 @@ fn parsed(what: &str, text: &str) -> Option<String> {
             secret_name: "cloud-credentials-0",
         })),
         _ => {
-            let given = Given::node(InjectionStrategy::ProviderSecret);
-            let rendered = xr(&given.input()).unwrap();
-            message_of(inject_bootstrap(&rendered, &Injected::token(text).bootstrap()))
+            let fixture = RenderFixture::node(InjectionStrategy::ProviderSecret);
+            let rendered = xr(&fixture.input()).unwrap();
+            message_of(inject_bootstrap(&rendered, &InjectionFixture::token(text).bootstrap()))
         }
     }
 }
 
 #[test]
-fn texts() {
+fn parsed_text_is_accepted_or_returns_a_message() {
     for case in cases("texts") {
-        for given in case["texts"].as_array().unwrap() {
-            let expected = case["says"].as_str().map(|says| says.replace("{}", &given.to_string()));
-            assert_eq!(parsed(text(&case["what"]), text(given)), expected, "{given}");
+        for input in case["texts"].as_array().unwrap() {
+            let expected =
+                case["message"].as_str().map(|message| message.replace("{}", &input.to_string()));
+            assert_eq!(parse_error(text(&case["what"]), text(input)), expected, "{input}");
         }
     }
-    let long = parsed("url", &format!("https://host/{}", "a".repeat(2048))).unwrap();
+    let long = parse_error("url", &format!("https://host/{}", "a".repeat(2048))).unwrap();
     assert!(long.starts_with("api_url: is longer than 2048 bytes; "), "{long}");
-    assert_eq!(parsed("token", &"x".repeat(513)), parsed("token", ""));
+    assert_eq!(parse_error("token", &"x".repeat(513)), parse_error("token", ""));
 }
 
 #[test]
-fn token_for_a_standalone_blueprint_is_refused() {
-    let given =
-        Given { mesh_role: MeshRole::Standalone, ..Given::node(InjectionStrategy::HelmValues) };
-    let rendered = xr(&given.input()).unwrap();
+fn token_for_a_standalone_blueprint_is_rejected() {
+    let fixture = RenderFixture {
+        mesh_role: MeshRole::Standalone,
+        ..RenderFixture::node(InjectionStrategy::HelmValues)
+    };
+    let rendered = xr(&fixture.input()).unwrap();
     assert_eq!(
-        message_of(inject_bootstrap(&rendered, &Injected::token("token").bootstrap())).as_deref(),
-        Some("bootstrap_token: is given for a standalone blueprint; nothing is injected there")
+        message_of(inject_bootstrap(&rendered, &InjectionFixture::token("token").bootstrap()))
+            .as_deref(),
+        Some("bootstrap_token: is given for a standalone blueprint; only a node has a token")
     );
 }
 
@@ -165,12 +170,12 @@ fn label_that_breaks_a_rule_is_skipped_with_the_reason() {
 }
 
 #[test]
-fn every_blueprint_problem_is_one_line() {
+fn blueprint_problems_equal_the_expected_lines() {
     for case in cases("blueprints") {
         let (blueprint, problems) = check(&draft(&case["change"]));
-        assert_eq!(json!(problems), case["says"], "{}", case["why"]);
+        assert_eq!(json!(problems), case["message"], "{}", case["why"]);
         let broken = problems.iter().any(|line| line.starts_with("error"));
-        assert_eq!(blueprint.is_none(), broken, "{}: only an error refuses", case["why"]);
+        assert_eq!(blueprint.is_none(), broken, "{}: only an error rejects", case["why"]);
     }
     let files = Files { metadata: b"{}", xrd: b"{}", composition: b"{}" };
     let error = catalog::read("vm", files).unwrap_err();

@@ -6,11 +6,11 @@ use broker_render::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{Given, Injected, cases, read_yaml, text, value};
+use crate::support::{InjectionFixture, RenderFixture, cases, read_yaml, text, value};
 
-fn document(injected: &Injected) -> String {
-    let given = Given::node(InjectionStrategy::CloudInitUserData);
-    let rendered = xr(&given.input()).unwrap();
+fn document(injected: &InjectionFixture) -> String {
+    let fixture = RenderFixture::node(InjectionStrategy::CloudInitUserData);
+    let rendered = xr(&fixture.input()).unwrap();
     let sealed = inject_bootstrap(&rendered, &injected.bootstrap()).unwrap();
     text(&value(&sealed.expose_for_apply())["spec"]["userData"]).to_owned()
 }
@@ -37,7 +37,8 @@ fn input_cannot_break_out_of_the_document() {
         for (source, arguments) in sources() {
             let agent = Agent::default().with_source(source);
             let api_url = ApiUrl::new("https://api.example/x?y='z'&w=\u{24}(reboot)").unwrap();
-            let document = document(&Injected { api_url, agent, ..Injected::token(token) });
+            let document =
+                document(&InjectionFixture { api_url, agent, ..InjectionFixture::token(token) });
             assert!(document.len() <= MAX_USER_DATA_BYTES, "{} bytes", document.len());
             assert!(document.starts_with("#cloud-config\n"));
             let read = read_yaml(&document);
@@ -62,13 +63,13 @@ fn input_cannot_break_out_of_the_document() {
     }
 }
 
-/// Scripts contain no variable value: they are the same for every input.
+/// Invariant: scripts contain no value of the input.
 #[test]
 fn scripts_and_units_are_constant() {
     for (source, _) in sources() {
         let scripts = |token: &str| {
             let agent = Agent::default().with_source(source.clone());
-            let document = document(&Injected { agent, ..Injected::token(token) });
+            let document = document(&InjectionFixture { agent, ..InjectionFixture::token(token) });
             let files = read_yaml(&document)["write_files"].as_array().unwrap().clone();
             let script = |file: &&Value| {
                 let path = text(&file["path"]);

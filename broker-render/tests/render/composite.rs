@@ -6,7 +6,9 @@ use broker_render::{
 };
 use serde_json::json;
 
-use crate::support::{Given, Injected, labels, token_id, value, xrd_document, xrd_for};
+use crate::support::{
+    InjectionFixture, RenderFixture, labels, token_id, value, xrd_document, xrd_for,
+};
 
 #[test]
 fn served_and_referenceable_version_is_selected() {
@@ -48,10 +50,14 @@ fn default_scope_depends_on_the_api_version() {
 /// The goldens pin the manifests; this test pins what is parsed back from them.
 #[test]
 fn armed_annotation_is_parsed_back() {
-    let given = Given::node(InjectionStrategy::ProviderSecret);
-    let rendered = xr(&given.input()).unwrap();
+    let fixture = RenderFixture::node(InjectionStrategy::ProviderSecret);
+    let rendered = xr(&fixture.input()).unwrap();
     assert_eq!(armed(&value(&rendered.shell(41).to_bytes())), None);
-    assert_ne!(rendered.shell(41).to_bytes(), rendered.shell(42).to_bytes(), "a touch changes it");
+    assert_ne!(
+        rendered.shell(41).to_bytes(),
+        rendered.shell(42).to_bytes(),
+        "the epoch changes the shell"
+    );
     for arming in [Armed::Token(token_id()), Armed::Standalone] {
         let live = value(&rendered.armed(&arming).to_bytes());
         assert_eq!(armed(&live), Some(arming.to_string().as_str()));
@@ -59,45 +65,46 @@ fn armed_annotation_is_parsed_back() {
 }
 
 #[test]
-fn every_apply_is_conditional() {
-    let given = Given::node(InjectionStrategy::HelmValues);
-    let rendered = xr(&given.input()).unwrap();
+fn precondition_is_sent_in_the_metadata() {
+    let fixture = RenderFixture::node(InjectionStrategy::HelmValues);
+    let rendered = xr(&fixture.input()).unwrap();
     let first = value(&rendered.shell(1).with_precondition(&Precondition::Absent).to_bytes());
     assert_eq!(first["metadata"]["resourceVersion"], "1");
     assert_eq!(first["metadata"].get("uid"), None);
-    let seen = Precondition::Unchanged { uid: "u-1".to_owned(), resource_version: "77".to_owned() };
-    let injected = Injected::token("token");
+    let unchanged =
+        Precondition::Unchanged { uid: "u-1".to_owned(), resource_version: "77".to_owned() };
+    let injected = InjectionFixture::token("token");
     let sealed =
-        inject_bootstrap(&rendered, &injected.bootstrap()).unwrap().with_precondition(&seen);
-    let again = value(&sealed.expose_for_apply());
-    assert_eq!(again["metadata"]["resourceVersion"], "77");
-    assert_eq!(again["metadata"]["uid"], "u-1");
+        inject_bootstrap(&rendered, &injected.bootstrap()).unwrap().with_precondition(&unchanged);
+    let reapplied = value(&sealed.expose_for_apply());
+    assert_eq!(reapplied["metadata"]["resourceVersion"], "77");
+    assert_eq!(reapplied["metadata"]["uid"], "u-1");
 }
 
-/// A re-apply copies only the injection, so that fields of other writers stay theirs.
+/// Fields of other writers must stay theirs.
 #[test]
 fn reapply_copies_only_the_injection() {
-    let given = Given::node(InjectionStrategy::HelmValues);
-    let rendered = xr(&given.input()).unwrap();
-    let ours = json!({"bootstrapToken": "token", "apiUrl": "u", "plexdImage": "i"});
+    let fixture = RenderFixture::node(InjectionStrategy::HelmValues);
+    let rendered = xr(&fixture.input()).unwrap();
+    let injection = json!({"bootstrapToken": "token", "apiUrl": "u", "plexdImage": "i"});
     let mut live = value(&rendered.armed(&Armed::Token(token_id())).to_bytes());
     live["spec"]["userData"] = json!("foreign");
-    live["spec"]["parameters"]["helmValues"] = ours.clone();
+    live["spec"]["parameters"]["helmValues"] = injection.clone();
     live["spec"]["parameters"]["helmValues"]["replicas"] = json!(3);
     let sealed = preserve_injection(&live, &rendered, token_id()).unwrap();
-    let again = value(&sealed.expose_for_apply());
-    assert_eq!(again["spec"]["parameters"]["helmValues"], ours);
-    assert_eq!(again["spec"].get("userData"), None);
-    assert_eq!(sealed.scrub("it said token"), "it said █");
+    let reapplied = value(&sealed.expose_for_apply());
+    assert_eq!(reapplied["spec"]["parameters"]["helmValues"], injection);
+    assert_eq!(reapplied["spec"].get("userData"), None);
+    assert_eq!(sealed.scrub("invalid: token"), "invalid: █");
 }
 
 /// Invariant: an object that claims an injected token contains one.
 #[test]
 fn reapply_without_injection_is_rejected() {
     for strategy in InjectionStrategy::ALL {
-        let given = Given::node(strategy);
-        let rendered = xr(&given.input()).unwrap();
-        let injected = Injected::token("token");
+        let fixture = RenderFixture::node(strategy);
+        let rendered = xr(&fixture.input()).unwrap();
+        let injected = InjectionFixture::token("token");
         let armed = inject_bootstrap(&rendered, &injected.bootstrap()).unwrap();
         let live = value(&armed.expose_for_apply());
         assert!(preserve_injection(&live, &rendered, token_id()).is_ok(), "{strategy}");
@@ -142,10 +149,10 @@ fn defaults_are_sent_only_in_atomic_values() {
     }});
     let text =
         r#"{"granular":{"a":"x"},"keyed":[{"a":"x"}],"plain":[{"a":"x"}],"whole":{"a":"x"}}"#;
-    let given = Given::node(InjectionStrategy::CloudInitUserData)
+    let fixture = RenderFixture::node(InjectionStrategy::CloudInitUserData)
         .with_xrd(xrd_for(&schema))
         .with_parameters(text);
-    let rendered = xr(&given.input()).unwrap();
+    let rendered = xr(&fixture.input()).unwrap();
     let (bare, filled) = (json!({"a": "x"}), json!({"a": "x", "b": "d"}));
     assert_eq!(
         value(&rendered.shell(1).to_bytes())["spec"]["parameters"],
@@ -158,8 +165,8 @@ fn undeclared_tags_become_skip_records() {
     let string = json!({"type": "string"});
     let one = json!({"type": "object", "properties": {"plexsphere-tier": string}});
     let any = json!({"type": "object", "additionalProperties": string});
-    let by_provider = r#"label "team" is no cloud tag: value_invalid"#;
-    let by_xrd = |key: &str| format!("label \"plexsphere-{key}\" is no cloud tag: undeclared");
+    let by_provider = r#"label "team" is not a cloud tag: value_invalid"#;
+    let by_xrd = |key: &str| format!("label \"plexsphere-{key}\" is not a cloud tag: undeclared");
     for (cloud_tags_schema, sent, skipped) in [
         (None, None, vec![by_xrd("tier"), by_xrd("zone")]),
         (Some(one), Some(json!({"plexsphere-tier": "1"})), vec![by_xrd("zone")]),
@@ -171,15 +178,15 @@ fn undeclared_tags_become_skip_records() {
         if let Some(cloud_tags) = cloud_tags_schema {
             schema["properties"]["cloudTags"] = cloud_tags;
         }
-        let mut given =
-            Given::node(InjectionStrategy::CloudInitUserData).with_xrd(xrd_for(&schema));
-        let given_labels = labels(&[("team", "Blue"), ("tier", "1"), ("zone", "a")]);
-        given.tags = cloud_tags(&Provider::new("gcp").unwrap(), &given_labels);
-        let rendered = xr(&given.input()).unwrap();
+        let mut fixture =
+            RenderFixture::node(InjectionStrategy::CloudInitUserData).with_xrd(xrd_for(&schema));
+        let labels_of_resource = labels(&[("team", "Blue"), ("tier", "1"), ("zone", "a")]);
+        fixture.tags = cloud_tags(&Provider::new("gcp").unwrap(), &labels_of_resource);
+        let rendered = xr(&fixture.input()).unwrap();
         let armed = value(&rendered.armed(&Armed::Standalone).to_bytes());
         assert_eq!(armed["spec"].get("cloudTags"), sent.as_ref());
-        let told: Vec<_> = rendered.skipped_tags().iter().map(ToString::to_string).collect();
-        assert_eq!(told, [vec![by_provider.to_owned()], skipped].concat());
+        let records: Vec<_> = rendered.skipped_tags().iter().map(ToString::to_string).collect();
+        assert_eq!(records, [vec![by_provider.to_owned()], skipped].concat());
     }
 }
 
@@ -195,8 +202,8 @@ fn composition_is_pinned_per_scope_and_kept_on_reapply() {
         document["apiVersion"] = json!(format!("apiextensions.crossplane.io/{api}"));
         document["spec"]["scope"] = json!(scope);
         let xrd = Xrd::parse(document.to_string().as_bytes()).unwrap();
-        let given = Given::node(InjectionStrategy::CloudInitUserData).with_xrd(xrd);
-        let rendered = xr(&given.input()).unwrap();
+        let fixture = RenderFixture::node(InjectionStrategy::CloudInitUserData).with_xrd(xrd);
+        let rendered = xr(&fixture.input()).unwrap();
         let armed = rendered.armed(&Armed::Standalone);
         let pinned = json!({"name": "sample-machine"});
         for sent in [rendered.shell(1), armed.clone()] {
@@ -204,11 +211,11 @@ fn composition_is_pinned_per_scope_and_kept_on_reapply() {
         }
         let mut live = value(&armed.to_bytes());
         *live.pointer_mut(path).unwrap() = json!({"name": "another"});
-        let kept = rendered.kept(&live, &Armed::Standalone);
+        let kept = rendered.reapply(&live, &Armed::Standalone);
         assert_eq!(value(&kept.to_bytes()), live, "{scope}");
-        assert_eq!(kept.digest(), armed.digest(), "{scope}: it is no drift");
+        assert_eq!(kept.digest(), armed.digest(), "{scope}: not a drift");
         live["spec"] = json!({});
-        let kept = value(&rendered.kept(&live, &Armed::Standalone).to_bytes());
+        let kept = value(&rendered.reapply(&live, &Armed::Standalone).to_bytes());
         assert_eq!(kept.pointer(path), None, "{scope}");
     }
 }

@@ -11,8 +11,8 @@ fn blueprint(slug: &str, changes: &Value) -> Blueprint {
     blueprint
 }
 
-/// The problems that a catalog reports for two blueprints, the second of them changed.
-fn together(slug: &str, changes: &Value) -> Vec<String> {
+/// The problems that a catalog reports for a second, changed blueprint.
+fn problems_with_second(slug: &str, changes: &Value) -> Vec<String> {
     let mut definitions = Definitions::default();
     assert_eq!(definitions.add(&blueprint("vm", &json!({}))), []);
     definitions.add(&blueprint(slug, changes)).iter().map(ToString::to_string).collect()
@@ -22,7 +22,12 @@ fn together(slug: &str, changes: &Value) -> Vec<String> {
 fn blueprints_of_one_kind_must_agree() {
     for case in cases("two_blueprints") {
         let slug = case.get("slug").map_or("db", text);
-        assert_eq!(json!(together(slug, &case["change"])), case["says"], "{}", case["why"]);
+        assert_eq!(
+            json!(problems_with_second(slug, &case["change"])),
+            case["message"],
+            "{}",
+            case["why"]
+        );
     }
 }
 
@@ -38,15 +43,15 @@ fn unserved_xrd_versions_are_compared_too() {
         "/metadata/version": "v2",
         "/xrd/spec/versions": [kept, served],
     });
-    assert_eq!(together("db", &changes), [""; 0]);
-    let mut drifted = changes;
+    assert_eq!(problems_with_second("db", &changes), [""; 0]);
+    let mut changed_schema = changes;
     let schema = "/xrd/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/zone";
-    drifted[schema] = json!({"type": "string"});
-    assert_eq!(together("db", &drifted).len(), 1);
+    changed_schema[schema] = json!({"type": "string"});
+    assert_eq!(problems_with_second("db", &changed_schema).len(), 1);
 }
 
 /// The problems when one blueprint composes another's composite resource; must not depend on their order.
-fn nested(listed: &Value) -> Vec<String> {
+fn problems_of_nested(listed: &Value) -> Vec<String> {
     let outer = blueprint(
         "estate",
         &json!({
@@ -60,14 +65,14 @@ fn nested(listed: &Value) -> Vec<String> {
     let server = json!({"apiVersion": "cloud.example.org/v1", "kind": "Server"});
     let composed = json!([server, {"apiVersion": "v1", "kind": "Secret"}]);
     let inner = blueprint("vm", &json!({"/metadata/composedKinds": composed}));
-    let told = |order: [&Blueprint; 2]| -> Vec<String> {
+    let unlisted = |order: [&Blueprint; 2]| -> Vec<String> {
         let mut definitions = Definitions::default();
-        assert!(order.iter().all(|one| definitions.add(one).is_empty()));
+        assert!(order.iter().all(|blueprint| definitions.add(blueprint).is_empty()));
         definitions.unlisted().iter().map(ToString::to_string).collect()
     };
-    let one = told([&outer, &inner]);
-    assert_eq!(one, told([&inner, &outer]), "the order makes a difference");
-    one
+    let problems = unlisted([&outer, &inner]);
+    assert_eq!(problems, unlisted([&inner, &outer]), "the order does not matter");
+    problems
 }
 
 #[test]
@@ -75,9 +80,17 @@ fn nested_composite_kind_must_be_listed() {
     let machine = json!({"apiVersion": "example.org/v1", "kind": "Machine"});
     let server = |version: &str| json!({"apiVersion": format!("cloud.example.org/{version}"), "kind": "Server"});
     let missing = "error: estate/metadata.json: composedKinds: lists Machine (example.org/v1), which \
-                   composes Server (cloud.example.org/v1); list that, too";
-    assert_eq!(nested(&json!([machine])), [missing]);
-    assert_eq!(nested(&json!([machine, server("v1")])), [""; 0]);
-    assert_eq!(nested(&json!([machine, server("v2")])), [""; 0], "its objects are the same");
-    assert_eq!(nested(&json!([server("v1")])), [""; 0], "it composes no composite resource");
+                   composes Server (cloud.example.org/v1); list that kind, too";
+    assert_eq!(problems_of_nested(&json!([machine])), [missing]);
+    assert_eq!(problems_of_nested(&json!([machine, server("v1")])), [""; 0]);
+    assert_eq!(
+        problems_of_nested(&json!([machine, server("v2")])),
+        [""; 0],
+        "the version does not matter"
+    );
+    assert_eq!(
+        problems_of_nested(&json!([server("v1")])),
+        [""; 0],
+        "it composes no other composite resource"
+    );
 }

@@ -18,7 +18,7 @@ const METADATA_FILES: usize = 40_000;
 const COMPOSITIONS: usize = 10_000;
 
 /// XRDs with every schema of the pairs file, written by `write`.
-fn xrds(write: impl Fn(&Value) -> String) -> Vec<String> {
+fn xrd_seeds(write: impl Fn(&Value) -> String) -> Vec<String> {
     let pairs = read_data("schema_pairs.yaml");
     let pairs = pairs.as_array().unwrap().iter();
     pairs.map(|pair| write(&xrd_document(&pair["schema"]))).collect()
@@ -50,7 +50,7 @@ impl Random {
 fn mutate(random: &mut Random, seeds: &[String], pieces: &[Value]) -> Vec<u8> {
     let mut bytes = seeds[random.below(seeds.len())].as_bytes().to_vec();
     if random.below(20) == 0 {
-        // Occasionally, pure noise.
+        // One input of twenty is random bytes.
         bytes = (0..random.below(64)).map(|_| random.next().to_le_bytes()[0]).collect();
     }
     for _ in 0..=random.below(3) {
@@ -96,8 +96,8 @@ fn fuzz(rounds: usize, seeds: &[String], parse: impl Fn(&[u8]) -> Result<(), Str
 }
 
 #[test]
-fn xrds_in_yaml() {
-    let mut seeds = xrds(write_yaml);
+fn xrd_parser_never_panics_on_mutated_yaml() {
+    let mut seeds = xrd_seeds(write_yaml);
     let document = write_yaml(&xrd_document(&json!({"type": "object"})));
     seeds.push(format!("a: &a {{type: string}}\nb: *a\nc: {{<<: *a}}\n{document}"));
     fuzz(XRDS_IN_YAML, &seeds, |bytes| {
@@ -106,8 +106,8 @@ fn xrds_in_yaml() {
 }
 
 #[test]
-fn xrds_in_json() {
-    fuzz(XRDS_IN_JSON, &xrds(Value::to_string), |bytes| {
+fn xrd_parser_never_panics_on_mutated_json() {
+    fuzz(XRDS_IN_JSON, &xrd_seeds(Value::to_string), |bytes| {
         let xrd = Xrd::parse(bytes).map_err(|error| error.to_string())?;
         // An accepted document must be usable.
         drop(xrd.check(&json!({"a": 3, "b": "x", "c": [null]})));
@@ -116,7 +116,7 @@ fn xrds_in_json() {
 }
 
 #[test]
-fn parameter_schemas() {
+fn parameter_schema_parser_never_panics() {
     let values =
         [r#"{"size":"small","replicas":2}"#, r#"{"net":{"cidr":"1"},"a":[1],"password":"x"}"#];
     let known = cases("parameter_values");
@@ -131,7 +131,7 @@ fn parameter_schemas() {
 }
 
 #[test]
-fn metadata() {
+fn metadata_parser_never_panics() {
     let draft = draft(&json!({
         "/schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
         "/metadata/parameterSchema": {"parameters": [{"name": "size", "type": "string"}]},
@@ -144,7 +144,7 @@ fn metadata() {
 }
 
 #[test]
-fn compositions() {
+fn composition_parser_never_panics() {
     let draft = draft(&json!({}));
     let composition = &draft["composition"];
     fuzz(COMPOSITIONS, &[composition.to_string(), write_yaml(composition)], |bytes| {
@@ -152,7 +152,7 @@ fn compositions() {
     });
 }
 
-/// Runs the catalog check; files that are not under test use fast input.
+/// Runs the catalog check on a draft with the given metadata and Composition.
 fn check(draft: &Value, metadata: &[u8], composition: &[u8]) -> Result<(), String> {
     let xrd = draft["xrd"].to_string();
     let files = Files { metadata, xrd: xrd.as_bytes(), composition };

@@ -13,21 +13,24 @@ use broker_render::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{Given, Injected, data, identity, labels, read_yaml, value, write_yaml};
+use crate::support::{
+    InjectionFixture, RenderFixture, data, identity, labels, read_yaml, value, write_yaml,
+};
 
 #[test]
-fn every_strategy_in_every_scope() {
+fn manifests_of_every_strategy_and_scope_equal_their_golden_file() {
     for strategy in InjectionStrategy::ALL {
         for scope in XrdScope::ALL {
-            compare(&format!("{strategy}.{}", scope.as_str().to_lowercase()), |xrd| {
-                let mut given = Given::node(strategy).with_xrd(xrd);
+            compare_with_golden(&format!("{strategy}.{}", scope.as_str().to_lowercase()), |xrd| {
+                let mut fixture = RenderFixture::node(strategy).with_xrd(xrd);
                 let mut documents = Vec::new();
                 for (provider, profile, agent) in profiles() {
                     documents.push(value(&config(&profile).to_bytes()));
-                    let injected = Injected { agent, ..Injected::token("golden-token") };
+                    let injected =
+                        InjectionFixture { agent, ..InjectionFixture::token("golden-token") };
                     for content in contents(&provider) {
-                        (given.parameters, given.tags) = content;
-                        let rendered = xr(&given.input()).unwrap();
+                        (fixture.parameters, fixture.tags) = content;
+                        let rendered = xr(&fixture.input()).unwrap();
                         assert_eq!(rendered.skipped_tags(), []);
                         let sealed = inject_bootstrap(&rendered, &injected.bootstrap()).unwrap();
                         documents.push(value(&sealed.expose_for_apply()));
@@ -40,25 +43,25 @@ fn every_strategy_in_every_scope() {
 }
 
 #[test]
-fn shells_of_xrds_that_require_the_injection_site() {
+fn shell_with_required_site_equals_its_golden_file() {
     for strategy in InjectionStrategy::ALL {
-        compare(&format!("shell.{strategy}"), |xrd| {
-            let given = Given::node(strategy).with_xrd(xrd).with_parameters("{}");
-            vec![value(&xr(&given.input()).unwrap().shell(7).to_bytes())]
+        compare_with_golden(&format!("shell.{strategy}"), |xrd| {
+            let fixture = RenderFixture::node(strategy).with_xrd(xrd).with_parameters("{}");
+            vec![value(&xr(&fixture.input()).unwrap().shell(7).to_bytes())]
         });
     }
 }
 
 #[test]
-fn shell_without_site_and_standalone_resource() {
-    compare("standalone", |xrd| {
-        let given = Given {
+fn standalone_manifests_equal_their_golden_file() {
+    compare_with_golden("standalone", |xrd| {
+        let fixture = RenderFixture {
             xrd,
             mesh_role: MeshRole::Standalone,
             parameters: valid_parameters(),
-            ..Given::node(InjectionStrategy::CloudInitUserData)
+            ..RenderFixture::node(InjectionStrategy::CloudInitUserData)
         };
-        let rendered = xr(&given.input()).unwrap();
+        let rendered = xr(&fixture.input()).unwrap();
         [rendered.shell(1), rendered.armed(&Armed::Standalone)]
             .map(|manifest| value(&manifest.to_bytes()))
             .to_vec()
@@ -135,7 +138,7 @@ fn config(profile: &ProviderProfile) -> Manifest {
 }
 
 /// Compares a file with the manifests rendered from the XRD at its beginning.
-fn compare(name: &str, make: impl FnOnce(Xrd) -> Vec<Value>) {
+fn compare_with_golden(name: &str, make: impl FnOnce(Xrd) -> Vec<Value>) {
     let path = data("goldens").join(format!("{name}.yaml"));
     let golden = std::fs::read_to_string(&path).unwrap();
     let xrd = golden.split("---\n").nth(1).unwrap();
@@ -146,8 +149,8 @@ fn compare(name: &str, make: impl FnOnce(Xrd) -> Vec<Value>) {
         .fold(format!("---\n{xrd}"), |text, document| text + "---\n" + &document);
     // The YAML must parse back to exactly the rendered objects.
     let read: Vec<_> = text.split("---\n").skip(2).map(read_yaml).collect();
-    assert_eq!(read, documents, "{name} does not survive its own spelling");
-    #[expect(clippy::disallowed_methods, reason = "the one switch of this test")]
+    assert_eq!(read, documents, "{name} does not parse back");
+    #[expect(clippy::disallowed_methods, reason = "the switch to update golden files")]
     if std::env::var_os("UPDATE_GOLDENS").is_some() {
         std::fs::write(&path, text).unwrap();
         return;

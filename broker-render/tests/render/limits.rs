@@ -8,11 +8,11 @@ use broker_render::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::support::{Given, xrd_document, xrd_for};
+use crate::support::{RenderFixture, xrd_document, xrd_for};
 
-const READ: &str = "xrd.apiVersion: is missing; use a non-empty string";
+const WITHIN_LIMITS: &str = "xrd.apiVersion: is missing; use a non-empty string";
 
-fn xrd_says(bytes: impl AsRef<[u8]>) -> String {
+fn xrd_error(bytes: impl AsRef<[u8]>) -> String {
     let message = Xrd::parse(bytes.as_ref()).unwrap_err().to_string();
     message.strip_prefix("xrd: ").map_or(message.clone(), str::to_owned)
 }
@@ -22,47 +22,51 @@ fn nested_json(depth: usize) -> String {
 }
 
 #[test]
-fn document_beyond_a_limit_is_refused_in_either_format() {
+fn document_beyond_a_limit_is_rejected_in_both_formats() {
     let padded = |bytes: usize| format!("{{}}{}", " ".repeat(bytes - 2));
     let nested_yaml = |depth| {
         let lines = (0..depth).map(|level| format!("{}a:\n", " ".repeat(level)));
         lines.collect::<String>()
     };
     let items = "1,".repeat(100_000);
-    let mut laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    let mut nested_aliases = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for level in 1..10 {
         let aliases = vec![format!("*a{}", level - 1); 10].join(", ");
-        laughs.extend([format!("a{level}: &a{level} [{aliases}]\n")]);
+        nested_aliases.extend([format!("a{level}: &a{level} [{aliases}]\n")]);
     }
     let keys = (0..200).map(|n| format!("k{n}: v")).collect::<Vec<_>>().join(", ");
-    let merges = format!("a: &a {{{keys}}}\nb: [{}]\n", "{<<: *a}, ".repeat(200));
+    let merged_aliases = format!("a: &a {{{keys}}}\nb: [{}]\n", "{<<: *a}, ".repeat(200));
     let long = format!("{{\"{0}\": 1, \"{0}\": 2}}", "k".repeat(1000));
-    let cut = format!("holds the key \"{}…\" twice in one object", "k".repeat(64));
+    let cut = format!("contains the key \"{}…\" twice in one object", "k".repeat(64));
     let too_deep = "is nested deeper than 64 levels";
-    let bomb = "repeats more than 10000 values through YAML aliases";
+    let too_many_aliases = "repeats more than 10000 values through YAML aliases";
     let rows = [
-        ("the last byte", padded(MAX_DOCUMENT_BYTES), READ),
-        ("a byte", padded(MAX_DOCUMENT_BYTES + 1), "is 1048577 bytes; at most 1048576 are read"),
-        ("the last level", nested_json(MAX_DEPTH), READ),
-        ("a level", nested_json(MAX_DEPTH + 1), too_deep),
-        ("the last level", nested_yaml(MAX_DEPTH), READ),
-        ("a level", nested_yaml(MAX_DEPTH + 1), too_deep),
-        ("levels in a row", format!("a: {}{}", "[".repeat(64), "]".repeat(64)), too_deep),
-        ("more levels than a stack has", format!("a: {}", "[".repeat(100_000)), too_deep),
-        ("more levels than a stack has", "{\"a\":".repeat(100_000), too_deep),
-        ("values", format!("{{\"a\":[{items}1]}}"), "holds more than 100000 values"),
-        ("values", format!("a: [{items}1]"), "holds more than 100000 values"),
-        ("aliases of aliases", laughs, bomb),
-        ("merged aliases", merges, bomb),
+        ("the maximum size", padded(MAX_DOCUMENT_BYTES), WITHIN_LIMITS),
+        (
+            "one byte too many",
+            padded(MAX_DOCUMENT_BYTES + 1),
+            "is 1048577 bytes long; use at most 1048576",
+        ),
+        ("the maximum depth", nested_json(MAX_DEPTH), WITHIN_LIMITS),
+        ("one level too many", nested_json(MAX_DEPTH + 1), too_deep),
+        ("the maximum depth", nested_yaml(MAX_DEPTH), WITHIN_LIMITS),
+        ("one level too many", nested_yaml(MAX_DEPTH + 1), too_deep),
+        ("nested arrays", format!("a: {}{}", "[".repeat(64), "]".repeat(64)), too_deep),
+        ("more levels than fit on the stack", format!("a: {}", "[".repeat(100_000)), too_deep),
+        ("more levels than fit on the stack", "{\"a\":".repeat(100_000), too_deep),
+        ("one value too many", format!("{{\"a\":[{items}1]}}"), "contains more than 100000 values"),
+        ("one value too many", format!("a: [{items}1]"), "contains more than 100000 values"),
+        ("aliases of aliases", nested_aliases, too_many_aliases),
+        ("merged aliases", merged_aliases, too_many_aliases),
         ("a long key in a message", long, &cut),
     ];
-    for (why, document, says) in rows {
-        assert_eq!(xrd_says(document), says, "{why}");
+    for (why, document, message) in rows {
+        assert_eq!(xrd_error(document), message, "{why}");
     }
-    assert_eq!(xrd_says(b"a: \xff\xfe"), "is not UTF-8 at byte 3");
-    assert_eq!(xrd_says(b"{\"a\": \"\xc3\x28\"}"), "is not UTF-8 at byte 7");
-    assert!(xrd_says("{} {}").starts_with("is not JSON: trailing characters"));
-    assert!(xrd_says("a: b: c").starts_with("is not YAML: "));
+    assert_eq!(xrd_error(b"a: \xff\xfe"), "is not UTF-8 at byte 3");
+    assert_eq!(xrd_error(b"{\"a\": \"\xc3\x28\"}"), "is not UTF-8 at byte 7");
+    assert!(xrd_error("{} {}").starts_with("is not JSON: trailing characters"));
+    assert!(xrd_error("a: b: c").starts_with("is not YAML: "));
 }
 
 #[test]
@@ -72,7 +76,7 @@ fn every_reader_applies_the_limits() {
     let schema = ParameterSchema::parse(deep.as_bytes()).unwrap_err().to_string();
     assert_eq!(schema, format!("parameterSchema: {expected}"));
     let open = ParameterSchema::parse(br#"{"type": "object"}"#).unwrap();
-    assert_eq!(values_refusal(&open, &deep), expected);
+    assert_eq!(values_error(&open, &deep), expected);
     let files =
         Files { metadata: deep.as_bytes(), xrd: deep.as_bytes(), composition: deep.as_bytes() };
     let lines: Vec<_> = catalog::check("vm", files).1.iter().map(ToString::to_string).collect();
@@ -84,7 +88,7 @@ fn schema(value: &Value) -> Result<ParameterSchema, Error> {
     ParameterSchema::from_value(value)
 }
 
-fn values_refusal(schema: &ParameterSchema, text: &str) -> String {
+fn values_error(schema: &ParameterSchema, text: &str) -> String {
     let message = schema.validate(text).unwrap_err().to_string();
     message.strip_prefix("parameter values are invalid: ").unwrap_or(&message).to_owned()
 }
@@ -121,28 +125,31 @@ fn expanded_references_are_bounded() {
     measured["properties"] = Value::Object(numbered(100, reference));
     let too_many = ": expands to more than 4096 schemas through $ref";
     let too_deep = ": is nested deeper than 64 levels through $ref";
-    let fine = json!({"type": "object"});
+    let plain = json!({"type": "object"});
     let rows = [
         ("schemas", wide(2047, text.clone()), wide(2048, text), too_many),
-        ("doubled", fine.clone(), json!({"type": "object", "$defs": doubling}), too_many),
+        ("doubled", plain.clone(), json!({"type": "object", "$defs": doubling}), too_many),
         ("levels", chain(63), chain(64), too_deep),
-        ("many levels", fine.clone(), chain(20_000), too_deep),
-        ("levels that are known", fine, measured, too_deep),
+        ("many levels", plain.clone(), chain(20_000), too_deep),
+        ("levels of measured definitions", plain, measured, too_deep),
         (
             "patterns",
             wide(255, pattern.clone()),
             wide(256, pattern),
-            ": holds more than 256 patterns",
+            ": contains more than 256 patterns",
         ),
     ];
-    for (why, most, more, says) in rows {
-        assert!(schema(&most).is_ok(), "{why}");
-        let message = schema(&more).unwrap_err().to_string();
-        assert!(message.ends_with(says), "{why}: {message}");
+    for (why, allowed, rejected, message_end) in rows {
+        assert!(schema(&allowed).is_ok(), "{why}");
+        let message = schema(&rejected).unwrap_err().to_string();
+        assert!(message.ends_with(message_end), "{why}: {message}");
     }
     let patterns = json!({"properties": numbered(257, |_| json!({"pattern": "a"}))});
-    let says = xrd_says(xrd_document(&patterns).to_string());
-    assert!(says.ends_with("p00256.pattern: is one pattern too many; use at most 256"), "{says}");
+    let message = xrd_error(xrd_document(&patterns).to_string());
+    assert!(
+        message.ends_with("p00256.pattern: exceeds the number of patterns; use at most 256"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -156,17 +163,17 @@ fn parameter_values_are_bounded_with_and_without_defaults() {
     let bytes = MAX_PARAMETERS_BYTES;
     assert_eq!(open.validate(&padded(bytes)).unwrap().as_json().len(), bytes);
     assert!(open.validate(&items(4096)).is_ok());
-    for (schema, values, says) in [
-        (&open, padded(bytes + 1), "is 65537 bytes; at most 65536 are read"),
+    for (schema, values, message) in [
+        (&open, padded(bytes + 1), "is 65537 bytes long; use at most 65536"),
         (
             &filling,
             padded(bytes),
-            "with defaults filled in, is 65544 bytes; at most 65536 are read",
+            "with defaults filled in, is 65544 bytes long; use at most 65536",
         ),
-        (&open, items(4097), "holds more than 4096 values"),
-        (&filling, items(4096), "with defaults filled in, holds more than 4096 values"),
+        (&open, items(4097), "contains more than 4096 values"),
+        (&filling, items(4096), "with defaults filled in, contains more than 4096 values"),
     ] {
-        assert_eq!(values_refusal(schema, &values), says);
+        assert_eq!(values_error(schema, &values), message);
     }
 }
 
@@ -175,20 +182,20 @@ fn growing_list() -> Value {
     json!({"type": "array", "items": {"type": "object", "properties": {"note": note}}})
 }
 
-fn list(count: usize) -> Value {
+fn list_of(count: usize) -> Value {
     json!({"list": vec![json!({}); count]})
 }
 
 #[test]
 fn parameter_defaults_are_bounded() {
-    let overgrown = "grows beyond 65536 bytes with defaults filled in";
+    let too_large = "is longer than 65536 bytes with defaults filled in";
     let mut items = json!({"type": "object", "properties": {"list": growing_list()}});
     let schema_of_items = schema(&items).unwrap();
-    assert!(schema_of_items.validate(&list(60).to_string()).is_ok());
-    assert_eq!(values_refusal(&schema_of_items, &list(4000).to_string()), overgrown);
-    items["properties"]["list"]["default"] = list(4000)["list"].take();
-    let own = schema(&items).unwrap_err().to_string();
-    assert_eq!(own, format!("parameterSchema: {overgrown}"));
+    assert!(schema_of_items.validate(&list_of(60).to_string()).is_ok());
+    assert_eq!(values_error(&schema_of_items, &list_of(4000).to_string()), too_large);
+    items["properties"]["list"]["default"] = list_of(4000)["list"].take();
+    let message = schema(&items).unwrap_err().to_string();
+    assert_eq!(message, format!("parameterSchema: {too_large}"));
 }
 
 #[test]
@@ -197,17 +204,17 @@ fn xrd_defaults_are_bounded() {
         "userData": {"type": "string"},
         "parameters": {"type": "object", "properties": {"list": growing_list()}},
     }}));
-    assert_eq!(xrd.check(&json!({"parameters": list(1000)})), []);
-    let given = Given::node(InjectionStrategy::CloudInitUserData)
+    assert_eq!(xrd.check(&json!({"parameters": list_of(1000)})), []);
+    let fixture = RenderFixture::node(InjectionStrategy::CloudInitUserData)
         .with_xrd(xrd)
-        .with_parameters(&list(2000).to_string());
+        .with_parameters(&list_of(2000).to_string());
     assert_eq!(
-        xr(&given.input()).unwrap_err().to_string(),
-        "spec: grows by more than 1048576 bytes with the XRD's defaults"
+        xr(&fixture.input()).unwrap_err().to_string(),
+        "spec: needs more than 1048576 bytes for the XRD's defaults"
     );
-    let mut spec = json!({"parameters": list(100_000)});
-    given.xrd.fill_defaults(&mut spec);
-    assert!(spec.to_string().len() < 2 * 1024 * 1024, "it stops");
+    let mut spec = json!({"parameters": list_of(100_000)});
+    fixture.xrd.fill_defaults(&mut spec);
+    assert!(spec.to_string().len() < 2 * 1024 * 1024, "the defaults stay bounded");
 }
 
 #[test]
@@ -215,14 +222,14 @@ fn error_message_stays_short() {
     let parameters: Vec<_> =
         (0..500).map(|n| json!({"name": format!("p{n:03}"), "type": "string"})).collect();
     let named = schema(&json!({"parameters": parameters})).unwrap();
-    let message = values_refusal(&named, &Value::Object(numbered(4000, |_| json!(1))).to_string());
+    let message = values_error(&named, &Value::Object(numbered(4000, |_| json!(1))).to_string());
     assert!(message.contains("p014, p015 and 484 more; "), "{message}");
     assert!(message.ends_with("; and 3968 more"), "{message}");
     let options: Vec<_> = (0..5000).map(|n| format!("option {n:04}")).collect();
     let choice = schema(&json!({"type": "object", "properties": {
         "a": {"enum": options}, "b": {"const": "z".repeat(100_000)},
     }}));
-    let message = values_refusal(&choice.unwrap(), r#"{"a":"","b":""}"#);
+    let message = values_error(&choice.unwrap(), r#"{"a":"","b":""}"#);
     let end = format!("\"option 0015\" and 4984 more; b: is not \"{}…", "z".repeat(63));
     assert!(message.ends_with(&end), "{message}");
     let xrd = xrd_for(&json!({"type": "object", "properties": {"list": {
@@ -247,5 +254,5 @@ fn long_list_keys_are_distinguished() {
     let item = |end: &str| json!({"name": "n".repeat(1000) + end});
     assert_eq!(xrd.check(&json!({"list": [item("a"), item("b")]})), []);
     let twice = xrd.check(&json!({"list": [item("a"), item("a")]}));
-    assert_eq!(twice[0].to_string(), "spec.list: holds item 1 twice");
+    assert_eq!(twice[0].to_string(), "spec.list: contains item 1 twice");
 }

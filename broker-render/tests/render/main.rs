@@ -1,6 +1,6 @@
 //! Tests of the render crate's public API: valid input, invalid input, and arbitrary input.
 
-#![expect(clippy::unwrap_used, reason = "a helper of a test that cannot go on ends the test")]
+#![expect(clippy::unwrap_used, reason = "a failing helper fails its test")]
 
 mod cases;
 mod cloud_init;

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use crate::support::{Given, Injected, token_id, value};
+use crate::support::{InjectionFixture, RenderFixture, token_id, value};
 
 fn any_value() -> impl Strategy<Value = Value> {
     let scalar = prop_oneof![
@@ -54,10 +54,10 @@ fn validated(text: &str) -> Parameters {
     ParameterSchema::parse(br#"{"type": "object"}"#).unwrap().validate(text).unwrap().into()
 }
 
-fn given(parameters: &BTreeMap<String, Value>) -> Given {
-    let mut given = Given::node(InjectionStrategy::CloudInitUserData);
-    given.parameters = validated(&json!(parameters).to_string());
-    given
+fn fixture_with(parameters: &BTreeMap<String, Value>) -> RenderFixture {
+    let mut fixture = RenderFixture::node(InjectionStrategy::CloudInitUserData);
+    fixture.parameters = validated(&json!(parameters).to_string());
+    fixture
 }
 
 fn manifest_value(manifest: &Manifest) -> Value {
@@ -86,12 +86,12 @@ fn field_set(value: &Value) -> Value {
 }
 
 /// The paths of all sent fields, down to scalars and arrays.
-fn leaves(value: &Value, path: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
+fn collect_paths(value: &Value, path: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
     match value.as_object().filter(|object| !object.is_empty()) {
         Some(object) => {
             for (key, value) in object {
                 path.push(key.clone());
-                leaves(value, path, found);
+                collect_paths(value, path, found);
                 path.pop();
             }
         }
@@ -99,7 +99,7 @@ fn leaves(value: &Value, path: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
     }
 }
 
-fn at<'a>(value: &'a mut Value, path: &[String]) -> &'a mut Value {
+fn value_at<'a>(value: &'a mut Value, path: &[String]) -> &'a mut Value {
     path.iter().fold(value, |value, key| &mut value[key.as_str()])
 }
 
@@ -115,17 +115,17 @@ fn disown(tree: &mut Value, path: &[String]) {
 }
 
 /// Adds foreign fields to a live object at every level.
-fn grow(object: &mut Value) {
+fn add_foreign_fields(object: &mut Value) {
     if let Value::Object(fields) = object {
-        fields.values_mut().for_each(grow);
+        fields.values_mut().for_each(add_foreign_fields);
         fields.insert("added-by-others".to_owned(), json!({"a": [1, 2]}));
     }
 }
 
-fn grown(mut object: Value) -> Value {
+fn with_foreign_fields(mut object: Value) -> Value {
     let managed =
         object["metadata"].as_object_mut().and_then(|metadata| metadata.remove("managedFields"));
-    grow(&mut object);
+    add_foreign_fields(&mut object);
     object["status"] = json!({"conditions": [{"type": "Ready", "status": "True"}]});
     object["spec"]["crossplane"]["resourceRefs"] = json!([]);
     object["metadata"]["generation"] = json!(4);
@@ -140,7 +140,7 @@ fn escaped(text: &str) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-fn as_go(escaped: &str) -> String {
+fn go_escaped(escaped: &str) -> String {
     escaped.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 
@@ -153,9 +153,9 @@ proptest! {
         let one = validated(&format!("{{{}}}", forward.join(", ")));
         let other = validated(&format!("{{ {} }}", backward.join(" , ")));
         prop_assert_eq!(one.as_json(), other.as_json());
-        let again = validated(one.as_json());
-        prop_assert_eq!(again.as_json(), one.as_json(), "canonical text stays");
-        let (one, other) = (given(&parameters), given(&parameters));
+        let revalidated = validated(one.as_json());
+        prop_assert_eq!(revalidated.as_json(), one.as_json(), "canonical text is stable");
+        let (one, other) = (fixture_with(&parameters), fixture_with(&parameters));
         let (one, other) = (xr(&one.input()).unwrap(), xr(&other.input()).unwrap());
         prop_assert_eq!(one.shell(3).to_bytes(), other.shell(3).to_bytes());
         prop_assert_eq!(one.shell(3).digest(), other.shell(3).digest());
@@ -164,9 +164,9 @@ proptest! {
     /// Invariant: values of a caller appear only below `spec.parameters`.
     #[test]
     fn caller_values_stay_below_parameters(parameters in any_parameters()) {
-        let (with, without) = (given(&parameters), given(&BTreeMap::new()));
-        let armed = |given: &Given| {
-            let mut armed = manifest_value(&xr(&given.input()).unwrap().armed(&Armed::Standalone));
+        let (with, without) = (fixture_with(&parameters), fixture_with(&BTreeMap::new()));
+        let armed = |fixture: &RenderFixture| {
+            let mut armed = manifest_value(&xr(&fixture.input()).unwrap().armed(&Armed::Standalone));
             // The digest depends on the values but contains none.
             let annotations = armed["metadata"]["annotations"].as_object_mut().unwrap();
             annotations.remove(APPLIED_DIGEST_ANNOTATION).unwrap();
@@ -177,25 +177,25 @@ proptest! {
         prop_assert_eq!(&with, &without);
         let pinned = json!({"compositionRef": {"name": "sample-machine"}});
         prop_assert_eq!(&with["spec"]["crossplane"], &pinned);
-        let expected: Value = serde_json::from_str(given(&parameters).parameters.as_json()).unwrap();
+        let expected: Value = serde_json::from_str(fixture_with(&parameters).parameters.as_json()).unwrap();
         prop_assert_eq!(sent, expected);
     }
 
     #[test]
-    fn foreign_additions_are_no_drift(parameters in any_parameters()) {
-        let given = given(&parameters);
-        let desired = xr(&given.input()).unwrap().armed(&Armed::Token(token_id()));
+    fn foreign_additions_are_not_drift(parameters in any_parameters()) {
+        let fixture = fixture_with(&parameters);
+        let desired = xr(&fixture.input()).unwrap().armed(&Armed::Token(token_id()));
         let conditional = desired.clone().with_precondition(&Precondition::Absent);
         prop_assert_eq!(conditional.digest(), desired.digest());
         let applied = with_managed_fields(manifest_value(&desired));
         for (live, owned) in [
             (manifest_value(&desired), false),
             (applied.clone(), true),
-            (grown(manifest_value(&desired)), false),
-            (grown(applied), true),
+            (with_foreign_fields(manifest_value(&desired)), false),
+            (with_foreign_fields(applied), true),
         ] {
             prop_assert!(is_applied(&live, &desired));
-            prop_assert!(is_applied(&live, &conditional), "a precondition is no field");
+            prop_assert!(is_applied(&live, &conditional), "a precondition is not a field");
             if owned {
                 prop_assert_eq!(owned_digest(&live), Some(desired.digest()));
                 prop_assert!(!is_drifted(&live, owned_digest(&live)));
@@ -209,20 +209,20 @@ proptest! {
         pick in any::<prop::sample::Index>(),
         replacement in any_value(),
     ) {
-        let given = given(&parameters);
-        let desired = xr(&given.input()).unwrap().armed(&Armed::Token(token_id()));
+        let fixture = fixture_with(&parameters);
+        let desired = xr(&fixture.input()).unwrap().armed(&Armed::Token(token_id()));
         let applied = manifest_value(&desired);
         let mut paths = Vec::new();
-        leaves(&applied, &mut Vec::new(), &mut paths);
+        collect_paths(&applied, &mut Vec::new(), &mut paths);
         // An empty spec has no field to change. A re-apply keeps the Composition, and the digest covers the
         // other fields.
         let pinned = ["spec", "crossplane"];
-        let is_digest = |path: &Vec<String>| path.last().is_some_and(|it| it == APPLIED_DIGEST_ANNOTATION);
+        let is_digest = |path: &Vec<String>| path.last().is_some_and(|key| key == APPLIED_DIGEST_ANNOTATION);
         paths.retain(|path| path != &["spec"] && path[..path.len().min(2)] != pinned && !is_digest(path));
         let path = pick.get(&paths);
 
         let mut changed = applied.clone();
-        let field = at(&mut changed, path);
+        let field = value_at(&mut changed, path);
         let same_number = field.as_f64().is_some() && field.as_f64() == replacement.as_f64();
         // An object that replaces an empty one counts as an addition by another writer.
         let added = field.is_object() && replacement.is_object();
@@ -232,7 +232,7 @@ proptest! {
 
         let mut removed = applied.clone();
         let (last, parent) = path.split_last().unwrap();
-        at(&mut removed, parent).as_object_mut().unwrap().remove(last);
+        value_at(&mut removed, parent).as_object_mut().unwrap().remove(last);
         prop_assert!(!is_applied(&removed, &desired), "removed {path:?}");
         let before = owned_digest(&with_managed_fields(applied));
         if ["spec", "metadata"].contains(&path[0].as_str()) && path.len() > 2 {
@@ -246,15 +246,15 @@ proptest! {
 
     /// Another writer that restores a field owns it, but nothing has drifted.
     #[test]
-    fn restored_field_is_no_drift(
+    fn restored_field_is_not_drift(
         parameters in any_parameters(),
         pick in any::<prop::sample::Index>(),
     ) {
-        let given = given(&parameters);
-        let desired = xr(&given.input()).unwrap().armed(&Armed::Token(token_id()));
+        let fixture = fixture_with(&parameters);
+        let desired = xr(&fixture.input()).unwrap().armed(&Armed::Token(token_id()));
         let mut live = with_managed_fields(manifest_value(&desired));
         let mut paths = Vec::new();
-        leaves(&live["spec"]["parameters"], &mut Vec::new(), &mut paths);
+        collect_paths(&live["spec"]["parameters"], &mut Vec::new(), &mut paths);
         prop_assume!(paths.iter().all(|path| !path.is_empty()));
         let path: Vec<_> = ["spec", "parameters"].map(str::to_owned).into_iter().chain(pick.get(&paths).clone()).collect();
         let fields = path.iter().map(|key| format!("f:{key}")).collect::<Vec<_>>();
@@ -265,38 +265,38 @@ proptest! {
         let owned = owned_digest(&live);
         prop_assert_ne!(owned, Some(desired.digest()));
         prop_assert!(!is_drifted(&live, owned), "{path:?}");
-        *at(&mut live, &path) = json!("another value");
+        *value_at(&mut live, &path) = json!("another value");
         prop_assert!(is_drifted(&live, owned_digest(&live)), "{path:?}");
     }
 
     /// A field that the broker applied earlier and no longer sends must be removed.
     #[test]
     fn stale_own_field_is_drift(parameters in any_parameters()) {
-        let given = given(&parameters);
-        let desired = xr(&given.input()).unwrap().armed(&Armed::Token(token_id()));
+        let fixture = fixture_with(&parameters);
+        let desired = xr(&fixture.input()).unwrap().armed(&Armed::Token(token_id()));
         let mut live = manifest_value(&desired);
         live["spec"]["cloudTags"] = json!({"plexsphere:gone": "x"});
-        prop_assert!(is_applied(&live, &desired), "a foreign field");
+        prop_assert!(is_applied(&live, &desired), "a foreign field does not count");
         let live = with_managed_fields(live);
-        prop_assert!(!is_applied(&live, &desired), "ours");
+        prop_assert!(!is_applied(&live, &desired), "a field of the broker counts");
         prop_assert_ne!(owned_digest(&live), Some(desired.digest()));
     }
 
     #[test]
-    fn preserved_injection_is_no_drift(
+    fn preserved_injection_is_not_drift(
         parameters in any_parameters(),
         token in "[ -~]{1,64}",
         strategy in prop::sample::select(&InjectionStrategy::ALL[..]),
     ) {
-        let mut given = given(&parameters);
-        given.strategy = strategy;
-        let rendered = xr(&given.input()).unwrap();
-        let injected = Injected::token(&token);
+        let mut fixture = fixture_with(&parameters);
+        fixture.strategy = strategy;
+        let rendered = xr(&fixture.input()).unwrap();
+        let injected = InjectionFixture::token(&token);
         let armed = inject_bootstrap(&rendered, &injected.bootstrap()).unwrap();
         let live = value(&armed.expose_for_apply());
-        let live = grown(with_managed_fields(live));
-        let again = preserve_injection(&live, &rendered, token_id()).unwrap();
-        prop_assert_eq!(again.expose_for_apply(), armed.expose_for_apply());
+        let live = with_foreign_fields(with_managed_fields(live));
+        let reapplied = preserve_injection(&live, &rendered, token_id()).unwrap();
+        prop_assert_eq!(reapplied.expose_for_apply(), armed.expose_for_apply());
         let desired = rendered.armed(&Armed::Token(token_id()));
         prop_assert!(is_applied(&live, &desired));
         prop_assert_eq!(owned_digest(&live), Some(desired.digest()));
@@ -345,7 +345,7 @@ proptest! {
     ) {
         let written = (0..layers).fold(token.clone(), |text, layer| {
             let escaped = escaped(&text);
-            if by_go[layer] { as_go(&escaped) } else { escaped }
+            if by_go[layer] { go_escaped(&escaped) } else { escaped }
         });
         let whole = scrub(&format!("before{written}after"), &[&token]);
         prop_assert_eq!(&whole, "before█after");
@@ -369,7 +369,7 @@ proptest! {
 }
 
 /// The providers' published rules: prefix, number of tags, and pattern and length of key and value.
-fn published(provider: &str) -> (&'static str, usize, [(&'static str, usize); 2]) {
+fn published_rules(provider: &str) -> (&'static str, usize, [(&'static str, usize); 2]) {
     let aws = r"^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$";
     let hcloud_key = r"^[a-z0-9.-]+/[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$";
     let hcloud_value = r"^(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$";
@@ -390,7 +390,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn tags_comply_and_no_label_is_lost(
+    fn tags_comply_and_every_label_is_accounted_for(
         labels in prop::collection::btree_map(
             "[a-zA-Z0-9:/._ ä<-]{0,80}|[a-z]{1,200}|[-_.]|\\PC{1,6}|[a-zA-Z0-9._-]{1,66}",
             "[a-z0-9-]{0,70}|.{0,20}|[é-ü]{250,260}|[-_.]|[a-zA-Z0-9._-]{0,66}",
@@ -399,16 +399,16 @@ proptest! {
         provider in prop::sample::select(&["aws", "azure", "gcp", "hcloud", "openstack", "other"][..]),
     ) {
         let CloudTags { tags, skipped, .. } = cloud_tags(&Provider::new(provider).unwrap(), &labels);
-        let (prefix, count, rules) = published(provider);
+        let (prefix, count, rules) = published_rules(provider);
         let rules = rules.map(|(rule, longest)| (Regex::new(rule).unwrap(), longest));
-        let keep = |key: &str, value: &str| {
+        let complies = |key: &str, value: &str| {
             rules.iter().zip([key, value]).all(|((rule, longest), text)| {
                 rule.is_match(text) && text.chars().count() <= *longest
             })
         };
         prop_assert!(tags.len() <= count);
         for (key, value) in &tags {
-            prop_assert!(keep(key, value), "{key:?} {value:?}");
+            prop_assert!(complies(key, value), "{key:?} {value:?}");
             let label = key.strip_prefix(prefix).unwrap();
             prop_assert_eq!(labels.get(label), Some(value), "nothing is rewritten");
         }
@@ -418,7 +418,7 @@ proptest! {
         }
         for skip in skipped.iter().filter(|skip| skip.reason != TagSkip::TooMany) {
             // These are exactly Hetzner's rules: every label that complies is sent.
-            let kept = keep(&format!("{prefix}{}", skip.key), &labels[&skip.key]);
+            let kept = complies(&format!("{prefix}{}", skip.key), &labels[&skip.key]);
             prop_assert!(provider != "hcloud" || !kept, "{:?}", skip);
         }
         let sent = tags.keys().map(|key| key.strip_prefix(prefix).unwrap().to_owned());
@@ -456,8 +456,8 @@ fn foreign_list_items_keep_the_digest() {
 /// An object whose owners are recorded without the broker must be applied again.
 #[test]
 fn unowned_object_is_not_applied() {
-    let given = given(&BTreeMap::new());
-    let desired = xr(&given.input()).unwrap().armed(&Armed::Standalone);
+    let fixture = fixture_with(&BTreeMap::new());
+    let desired = xr(&fixture.input()).unwrap().armed(&Armed::Standalone);
     let mut live = manifest_value(&desired);
     assert!(is_applied(&live, &desired), "without a record of owners, values count");
     live["metadata"]["managedFields"] =

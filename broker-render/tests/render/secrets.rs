@@ -5,7 +5,7 @@ use broker_render::{
 };
 use serde_json::json;
 
-use crate::support::{Given, Injected, token_id, value, xrd_for};
+use crate::support::{InjectionFixture, RenderFixture, token_id, value, xrd_for};
 
 const CANARY: &str = "canary-7f3a9b";
 
@@ -13,7 +13,7 @@ const CANARY: &str = "canary-7f3a9b";
 fn token_appears_in_no_error() {
     for strategy in InjectionStrategy::ALL {
         // Schemas that reject the injected values, each for another reason.
-        let refusals = [
+        let rejecting_schemas = [
             json!({"type": "string", "maxLength": 1}),
             json!({"type": "string", "enum": ["", "x"]}),
             json!({"type": "string", "pattern": "^$"}),
@@ -22,19 +22,20 @@ fn token_appears_in_no_error() {
             json!({"type": "string", "oneOf": [{"maxLength": 1}, {"maxLength": 2}]}),
             json!({"type": "string", "allOf": [{"maxLength": 1}]}),
         ];
-        for refusal in refusals {
-            let site = json!({"type": "object", "additionalProperties": refusal});
-            let given = Given::node(strategy).with_parameters("{}").with_xrd(xrd_for(&json!({
-                "type": "object",
-                "properties": {
-                    "userData": refusal,
-                    "parameters": {"type": "object", "properties": {
-                        "helmValues": site, "providerSecret": site,
-                    }},
-                },
-            })));
-            let rendered = xr(&given.input()).unwrap();
-            let injected = Injected::token(CANARY);
+        for schema in rejecting_schemas {
+            let site = json!({"type": "object", "additionalProperties": schema});
+            let fixture =
+                RenderFixture::node(strategy).with_parameters("{}").with_xrd(xrd_for(&json!({
+                    "type": "object",
+                    "properties": {
+                        "userData": schema,
+                        "parameters": {"type": "object", "properties": {
+                            "helmValues": site, "providerSecret": site,
+                        }},
+                    },
+                })));
+            let rendered = xr(&fixture.input()).unwrap();
+            let injected = InjectionFixture::token(CANARY);
             let error = inject_bootstrap(&rendered, &injected.bootstrap()).err().unwrap();
             let shown = format!("{error} {error:?} {error:#?} {}", error.reason());
             assert!(!shown.contains(CANARY), "{error}");
@@ -45,9 +46,9 @@ fn token_appears_in_no_error() {
 #[test]
 fn token_appears_only_in_apply_bytes() {
     for strategy in InjectionStrategy::ALL {
-        let given = Given::node(strategy);
-        let rendered = xr(&given.input()).unwrap();
-        let injected = Injected::token(CANARY);
+        let fixture = RenderFixture::node(strategy);
+        let rendered = xr(&fixture.input()).unwrap();
+        let injected = InjectionFixture::token(CANARY);
         let sealed = inject_bootstrap(&rendered, &injected.bootstrap())
             .unwrap()
             .with_precondition(&Precondition::Absent);
@@ -58,10 +59,11 @@ fn token_appears_only_in_apply_bytes() {
             assert!(!shown.contains(CANARY), "{strategy}");
         }
         // An API server's error that repeats the whole object.
-        let refusal = format!("Machine is invalid: {bytes}");
-        assert!(!sealed.scrub(&refusal).contains(CANARY), "{strategy}");
-        let again = preserve_injection(&value(bytes.as_bytes()), &rendered, token_id()).unwrap();
-        assert!(!again.scrub(&refusal).contains(CANARY), "{strategy}, preserved");
+        let response = format!("Machine is invalid: {bytes}");
+        assert!(!sealed.scrub(&response).contains(CANARY), "{strategy}");
+        let reapplied =
+            preserve_injection(&value(bytes.as_bytes()), &rendered, token_id()).unwrap();
+        assert!(!reapplied.scrub(&response).contains(CANARY), "{strategy}, preserved");
     }
 }
 
@@ -70,7 +72,7 @@ fn message_is_cut_after_scrubbing() {
     let message = format!("{}{CANARY}{CANARY}", "x".repeat(1020));
     let scrubbed = scrub(&message, &[CANARY]);
     assert!(scrubbed.len() <= 1024, "{}", scrubbed.len());
-    assert!(!scrubbed.contains("canary"), "no beginning of it is left at the cut: {scrubbed}");
+    assert!(!scrubbed.contains("canary"), "no prefix of the token is left at the cut: {scrubbed}");
     let cut_by_others = format!("Invalid value: {}", &CANARY[..10]);
     assert_eq!(scrub(&cut_by_others, &[CANARY]), "Invalid value: █");
     assert_eq!(scrub("nothing to see", &[CANARY, ""]), "nothing to see");

@@ -1,4 +1,4 @@
-//! Shared helpers: ids, an XRD, inputs, a YAML reader and a YAML writer.
+//! Shared helpers: fixtures, ids, and a YAML reader and writer.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -59,11 +59,13 @@ pub(crate) fn draft(changes: &Value) -> Value {
         "composition": file("composition.yaml"),
     });
     for (pointer, value) in changes.as_object().into_iter().flatten() {
-        let (short, long) =
-            SHORT.into_iter().find(|(short, _)| pointer.starts_with(short)).unwrap_or_default();
+        let (short, long) = ABBREVIATIONS
+            .into_iter()
+            .find(|(short, _)| pointer.starts_with(short))
+            .unwrap_or_default();
         let pointer = pointer.replacen(short, long, 1);
         let (parent, key) = pointer.rsplit_once('/').unwrap();
-        let parent = draft.pointer_mut(parent).unwrap_or_else(|| panic!("{pointer} leads nowhere"));
+        let parent = draft.pointer_mut(parent).unwrap_or_else(|| panic!("{pointer} has no parent"));
         if let Some(items) = parent.as_array_mut() {
             items[key.parse::<usize>().unwrap()] = value.clone();
         } else if value.is_null() {
@@ -76,7 +78,7 @@ pub(crate) fn draft(changes: &Value) -> Value {
 }
 
 /// Abbreviations at the beginning of a pointer into a blueprint.
-const SHORT: [(&str, &str); 2] = [
+const ABBREVIATIONS: [(&str, &str); 2] = [
     ("/schema", "/xrd/spec/versions/0/schema/openAPIV3Schema/properties/spec"),
     ("/input", "/composition/spec/pipeline/0/input"),
 ];
@@ -112,7 +114,7 @@ fn composition() -> CompositionName {
     CompositionName::new("sample-machine").unwrap()
 }
 
-pub(crate) struct Given {
+pub(crate) struct RenderFixture {
     pub(crate) xrd: Xrd,
     pub(crate) strategy: InjectionStrategy,
     pub(crate) mesh_role: MeshRole,
@@ -120,7 +122,7 @@ pub(crate) struct Given {
     pub(crate) tags: CloudTags,
 }
 
-impl Given {
+impl RenderFixture {
     pub(crate) fn node(strategy: InjectionStrategy) -> Self {
         Self {
             xrd: lenient_xrd(),
@@ -154,13 +156,13 @@ impl Given {
     }
 }
 
-pub(crate) struct Injected {
+pub(crate) struct InjectionFixture {
     pub(crate) token: SecretString,
     pub(crate) api_url: ApiUrl,
     pub(crate) agent: Agent,
 }
 
-impl Injected {
+impl InjectionFixture {
     pub(crate) fn token(token: &str) -> Self {
         Self {
             token: SecretString::from(token),

@@ -1,4 +1,4 @@
-//! A wrapper that changes one method: it counts the tokens that the issuer behind it hands out.
+//! A wrapper that changes one method: it counts the tokens of another issuer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,14 +7,14 @@ use async_trait::async_trait;
 use broker_embed::TokenIssuer;
 use broker_embed::ports::{Issue, IssueRequest, PortError, TokenIssuerWrapper};
 
-/// Counts issued tokens. The count is shared, so that its owner can read it.
-pub struct Counted {
+/// Counts issued tokens. The caller shares the count and can read it.
+pub struct CountingIssuer {
     pub inner: Arc<dyn TokenIssuer>,
     pub count: Arc<AtomicUsize>,
 }
 
 #[async_trait]
-impl TokenIssuerWrapper for Counted {
+impl TokenIssuerWrapper for CountingIssuer {
     fn inner(&self) -> &dyn TokenIssuer {
         &*self.inner
     }

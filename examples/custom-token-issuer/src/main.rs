@@ -1,4 +1,4 @@
-//! Brings a machine to Ready in memory, and counts the bootstrap tokens that this took.
+//! Brings a machine to Ready in memory, and counts the issued bootstrap tokens.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use broker_embed::memory::MemoryPlatform;
 use broker_embed::{ApiUrl, Broker, Phase, RequestContext, WaitOutcome};
-use custom_token_issuer::counted::Counted;
+use custom_token_issuer::counted::CountingIssuer;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -14,7 +14,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let count = Arc::new(AtomicUsize::new(0));
     let broker = Broker::builder(ApiUrl::new("https://mesh.example.org")?)
         .ports(platform.living_ports())
-        .token_issuer(|inner| Counted { inner, count: Arc::clone(&count) })
+        .token_issuer(|inner| CountingIssuer { inner, count: Arc::clone(&count) })
         .build()
         .await?;
 

@@ -1,4 +1,4 @@
-//! An issuer from scratch. Its books are one value behind one mutex, so that each call happens as a whole.
+//! An issuer from scratch. One mutex protects its state, so each call is atomic.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,17 +20,17 @@ const WINDOW: TtlWindow = TtlWindow::new(Duration::from_secs(60), Duration::from
 /// Issues random tokens and remembers their digests. Tokens do not survive the process.
 pub struct OwnTokens {
     clock: Arc<dyn Clock>,
-    /// `None` stands for books that cannot be reached.
-    books: Mutex<Option<Books>>,
+    /// `None` simulates an unreachable store.
+    state: Mutex<Option<State>>,
 }
 
 #[derive(Default)]
-struct Books {
+struct State {
     ledgers: BTreeMap<ProvisionedResourceId, Ledger>,
     tokens: BTreeMap<BootstrapTokenId, Token>,
 }
 
-/// What is known of a resource, whatever became of its tokens.
+/// The rules for the next token of a resource.
 #[derive(Default)]
 struct Ledger {
     closed: bool,
@@ -47,30 +47,30 @@ struct Token {
 
 impl OwnTokens {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, books: Mutex::new(Some(Books::default())) }
+        Self { clock, state: Mutex::new(Some(State::default())) }
     }
 
-    /// What your enrolment endpoint does: whether an agent with this plaintext is let in, which consumes the token.
+    /// The call of your enrolment endpoint: consumes a live token, and returns whether the agent may enrol.
     pub fn consume(&self, plaintext: &str) -> Result<bool, PortError> {
         let (now, digest) = (self.clock.now(), digest(plaintext));
-        self.with_books(|books| {
-            let token = books.tokens.values_mut().find(|token| token.digest == digest);
-            let live = token.filter(|it| matches!(it.state_at(now), TokenState::Live { .. }));
+        self.with_state(|state| {
+            let token = state.tokens.values_mut().find(|token| token.digest == digest);
+            let live = token.filter(|token| matches!(token.state_at(now), TokenState::Live { .. }));
             Ok(live.map(|token| token.state = TokenState::Consumed { at: now }).is_some())
         })
     }
 
-    /// Loses the books, as a store does that cannot be reached.
+    /// Makes every later call fail, as an unreachable store does.
     pub fn cut_off(&self) {
-        *self.books.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    fn with_books<T>(
+    fn with_state<T>(
         &self,
-        work: impl FnOnce(&mut Books) -> Result<T, PortError>,
+        work: impl FnOnce(&mut State) -> Result<T, PortError>,
     ) -> Result<T, PortError> {
-        let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
-        work(books.as_mut().ok_or_else(|| PortError::transient("the tokens cannot be reached"))?)
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        work(state.as_mut().ok_or_else(|| PortError::transient("the tokens are unavailable"))?)
     }
 }
 
@@ -78,20 +78,20 @@ impl OwnTokens {
 impl TokenIssuer for OwnTokens {
     async fn issue(&self, request: &IssueRequest) -> Result<Issue, PortError> {
         let now = self.clock.now();
-        self.with_books(|books| books.issue(request, now))
+        self.with_state(|state| state.issue(request, now))
     }
 
     async fn close(&self, resource: ProvisionedResourceId) -> Result<(), PortError> {
-        self.with_books(|books| {
-            books.ledgers.entry(resource).or_default().closed = true;
-            books.invalidate(resource);
+        self.with_state(|state| {
+            state.ledgers.entry(resource).or_default().closed = true;
+            state.invalidate(resource);
             Ok(())
         })
     }
 
     async fn state(&self, token: BootstrapTokenId) -> Result<Option<TokenState>, PortError> {
         let now = self.clock.now();
-        self.with_books(|books| Ok(books.tokens.get(&token).map(|it| it.state_at(now))))
+        self.with_state(|state| Ok(state.tokens.get(&token).map(|token| token.state_at(now))))
     }
 
     async fn ttl_window(&self) -> Result<TtlWindow, PortError> {
@@ -99,7 +99,7 @@ impl TokenIssuer for OwnTokens {
     }
 }
 
-impl Books {
+impl State {
     fn issue(&mut self, request: &IssueRequest, now: OffsetDateTime) -> Result<Issue, PortError> {
         let IssueRequest { resource, ordinal, epoch, ttl, .. } = *request;
         if !WINDOW.allows(ttl) {
@@ -113,8 +113,9 @@ impl Books {
             return Err(PortError::rejected("another replica holds the lease of this resource"));
         }
         ledger.highest_epoch = Some(epoch);
-        let same = self.tokens.iter().find(|(_, it)| it.is_consumed_as(resource, ordinal));
-        if let Some((id, _)) = same {
+        let consumed =
+            self.tokens.iter().find(|(_, token)| token.is_consumed_as(resource, ordinal));
+        if let Some((id, _)) = consumed {
             return Ok(Issue::Consumed { id: *id });
         }
         self.invalidate(resource);
@@ -128,7 +129,7 @@ impl Books {
     }
 
     fn invalidate(&mut self, resource: ProvisionedResourceId) {
-        for token in self.tokens.values_mut().filter(|it| it.resource == resource) {
+        for token in self.tokens.values_mut().filter(|token| token.resource == resource) {
             if matches!(token.state, TokenState::Live { .. }) {
                 token.state = TokenState::Invalidated;
             }
@@ -137,7 +138,7 @@ impl Books {
 }
 
 impl Token {
-    /// Expiry is not stored: it follows from the time of the question.
+    /// The state at a time: expiry is computed, not stored.
     fn state_at(&self, now: OffsetDateTime) -> TokenState {
         match self.state {
             TokenState::Live { expires_at } if expires_at <= now => {

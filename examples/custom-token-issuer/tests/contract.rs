@@ -1,4 +1,4 @@
-//! The issuer keeps the contract of its port, and the program counts the tokens of another one.
+//! The issuer passes the contract suite of its port, and the program counts the tokens of another issuer.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use secrecy::ExposeSecret;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-/// The issuer, and what the suite needs beside it. Each case runs in a world of its own.
+/// The issuer and its clock. Each case runs in a new world.
 struct World {
     clock: ManualClock,
     tokens: OwnTokens,
 }
 
 impl World {
-    fn fresh() -> Self {
+    fn new() -> Self {
         let clock = ManualClock::at(OffsetDateTime::UNIX_EPOCH);
         Self { tokens: OwnTokens::new(Arc::new(clock.clone())), clock }
     }
@@ -55,7 +55,7 @@ impl TokenIssuerUnderTest for World {
 
 #[tokio::test]
 async fn own_issuer_passes_the_contract_suite() {
-    token_issuer::suite().run(async || World::fresh()).await.assert_passed();
+    token_issuer::suite().run(async || World::new()).await.assert_passed();
 }
 
 #[test]

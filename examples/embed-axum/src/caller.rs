@@ -1,4 +1,4 @@
-//! Who asks, for which request: from headers to the broker's [`RequestContext`].
+//! The caller of a request: converts headers to the broker's [`RequestContext`].
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -9,7 +9,7 @@ use crate::problem::Problem;
 /// A customer. A real service authenticates here: the broker does not authorise.
 pub(crate) struct Caller {
     pub(crate) customer: String,
-    /// With an id, the same request makes one order, however often it comes.
+    /// The idempotency key: a repeated request returns the first order.
     pub(crate) request_id: Option<String>,
     traceparent: Option<TraceParent>,
 }
@@ -22,14 +22,14 @@ impl<S: Sync> FromRequestParts<S> for Caller {
         Ok(Self {
             customer: header("x-customer").ok_or(Problem::Unauthenticated)?,
             request_id: header("x-request-id"),
-            // W3C Trace Context: a header that is malformed is ignored.
-            traceparent: header("traceparent").and_then(|it| TraceParent::new(it).ok()),
+            // W3C Trace Context requires that a malformed header is ignored.
+            traceparent: header("traceparent").and_then(|text| TraceParent::new(text).ok()),
         })
     }
 }
 
 impl Caller {
-    /// The context of a call of the broker, which sees one Project and nothing else.
+    /// The context for a call to the broker, limited to one Project.
     pub(crate) fn context(&self, project: ProjectId) -> Result<RequestContext, Error> {
         let actor = format!("customer:{}", self.customer);
         let request_id = self.request_id.as_deref().unwrap_or("unnamed");

@@ -16,20 +16,20 @@ use tokio::sync::watch;
 
 pub use status::OrderStatus;
 
-/// Where agents enrol.
+/// The URL at which agents enrol.
 const API_URL: &str = "https://mesh.example.org";
 
-/// How long to wait before the broker is started again.
+/// The pause before the next start of the broker.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
-/// The advisory lock under which replicas create the table. Any number that nothing else in this database uses.
+/// The advisory lock for the creation of the table: any number that is unique in this database.
 const MIGRATION_LOCK: i64 = 0x6f72_6465_7273;
 
-/// Creates the service's own table, unless it exists. Replicas may call it at the same time.
+/// Creates the table of the service, unless it exists. Replicas may call it concurrently.
 ///
 /// # Errors
 ///
-/// When the database refuses.
+/// The database rejects a statement.
 pub async fn migrate(pool: &PgPool) -> Result<(), sqlx::Error> {
     let mut transaction = pool.begin().await?;
     let lock = "SELECT pg_advisory_xact_lock($1)";
@@ -43,11 +43,11 @@ pub async fn migrate(pool: &PgPool) -> Result<(), sqlx::Error> {
     transaction.commit().await
 }
 
-/// Ready on Ctrl-C, and on SIGTERM, which ends a Pod. The handlers are installed before this returns.
+/// Installs the handlers and returns a future that resolves at Ctrl-C or SIGTERM, which ends a Pod.
 ///
 /// # Errors
 ///
-/// When a handler cannot be installed.
+/// A handler cannot be installed.
 pub fn shutdown_signal() -> io::Result<impl Future<Output = ()> + Send + 'static> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -59,14 +59,14 @@ pub fn shutdown_signal() -> io::Result<impl Future<Output = ()> + Send + 'static
     })
 }
 
-/// Serves HTTP and runs the broker until `shutdown` is ready.
+/// Serves HTTP and runs the broker until `shutdown` resolves.
 ///
-/// HTTP ends first: requests under way may still declare. The broker then finishes its passes. A broker that cannot start
-/// is started again after a pause, and HTTP goes on meanwhile: orders that the store takes are provisioned later.
+/// HTTP ends first, because running requests may still declare. The broker then finishes its passes. A failed start of the
+/// broker is retried. HTTP continues meanwhile, and stored orders are provisioned later.
 ///
 /// # Errors
 ///
-/// When HTTP cannot be served.
+/// HTTP cannot be served.
 pub async fn serve(
     pool: PgPool,
     client: kube::Client,
@@ -100,7 +100,7 @@ async fn run_broker(broker: Broker, http_ended: watch::Receiver<()>) {
     }
 }
 
-/// Ready when the sender is gone.
+/// Resolves when the sender is dropped.
 async fn ended(mut sender: watch::Receiver<()>) {
     while sender.changed().await.is_ok() {}
 }

@@ -12,7 +12,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (Some(dsn), Some(listen)) = (arguments.next(), arguments.next()) else {
         return Err("give a DSN and an address to listen at".into());
     };
-    // Those of the broker, and ten for the orders.
+    // The connections of the broker, and ten for the orders.
     let connections = BrokerConfig::default().connections() + 10;
     let pool = PgPoolOptions::new().max_connections(connections);
     let pool = resilient(pool).connect(&dsn).await?;

@@ -1,4 +1,4 @@
-//! The HTTP side: orders are placed, looked at and cancelled.
+//! The HTTP handlers: place, read and cancel orders.
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -17,14 +17,14 @@ use uuid::Uuid;
 use crate::caller::Caller;
 use crate::problem::Problem;
 
-/// What every handler has: its own pool, and the broker for its callers.
+/// The shared state of the handlers.
 #[derive(Clone)]
-struct Shop {
+struct AppState {
     pool: PgPool,
     broker: Service,
 }
 
-/// What a customer orders. The machine is the broker's to make.
+/// The body of a new order.
 #[derive(Deserialize)]
 struct Order {
     project: String,
@@ -33,46 +33,46 @@ struct Order {
     cloud_credential: String,
 }
 
-/// What a customer is told.
+/// The response for an order.
 #[derive(Serialize)]
-struct Placed {
+struct OrderResponse {
     id: Uuid,
     machine: Uuid,
     status: String,
 }
 
-impl From<(Uuid, Uuid, String)> for Placed {
+impl From<(Uuid, Uuid, String)> for OrderResponse {
     fn from((id, machine, status): (Uuid, Uuid, String)) -> Self {
         Self { id, machine, status }
     }
 }
 
-type Answer<T> = Result<T, Problem>;
+type HandlerResult<T> = Result<T, Problem>;
 
 pub(crate) fn routes(pool: PgPool, broker: Service) -> Router {
     Router::new()
-        .route("/orders", post(place))
-        .route("/orders/{id}", get(look).delete(cancel))
-        .route("/orders/{id}/machine", get(machine))
-        .with_state(Shop { pool, broker })
+        .route("/orders", post(place_order))
+        .route("/orders/{id}", get(read_order).delete(cancel_order))
+        .route("/orders/{id}/machine", get(machine_status))
+        .with_state(AppState { pool, broker })
 }
 
 /// Stores the order and declares its machine in one transaction: either both exist afterwards, or neither does.
-async fn place(
-    State(shop): State<Shop>,
+async fn place_order(
+    State(app): State<AppState>,
     caller: Caller,
     Json(order): Json<Order>,
-) -> Answer<(StatusCode, Json<Placed>)> {
+) -> HandlerResult<(StatusCode, Json<OrderResponse>)> {
     let declaration = order.declaration(&caller)?;
     let context = caller.context(declaration.project_id)?;
-    // Resolves and validates, and writes nothing: a refusal costs no transaction.
-    let admitted = shop.broker.admit(&context, &declaration).await?;
+    // Resolves and validates without a write, so a rejection needs no transaction.
+    let admitted = app.broker.admit(&context, &declaration).await?;
 
-    let mut transaction = shop.pool.begin().await?;
+    let mut transaction = app.pool.begin().await?;
     let machine = match create_in(&mut transaction, &admitted).await? {
         Created::Stored => admitted.change().resource().id(),
-        // The same request came before, and so did its order.
-        Created::Replayed(first) => return shop.order_of(&caller, first.id()).await,
+        // A repeated request: return the first order.
+        Created::Replayed(first) => return app.order_of(&caller, first.id()).await,
         Created::Conflict => return Err(conflict(&declaration)),
     };
     let insert = "INSERT INTO public.orders (customer, project, machine, status)
@@ -83,51 +83,51 @@ async fn place(
         .bind(machine.as_uuid())
         .fetch_one(&mut *transaction)
         .await?;
-    // This commit wakes the runner, in whichever replica.
+    // The commit wakes the runner of a replica.
     transaction.commit().await?;
     Ok((StatusCode::ACCEPTED, Json(placed.into())))
 }
 
-/// The order as its row says. The event sink keeps the row up to date.
-async fn look(
-    State(shop): State<Shop>,
+/// Returns the order's row, which the event sink keeps up to date.
+async fn read_order(
+    State(app): State<AppState>,
     caller: Caller,
     Path(id): Path<Uuid>,
-) -> Answer<Json<Placed>> {
+) -> HandlerResult<Json<OrderResponse>> {
     let select = "SELECT id, machine, status FROM public.orders WHERE id = $1 AND customer = $2";
     let found = sqlx::query_as(select).bind(id).bind(&caller.customer);
-    let row: Option<(Uuid, Uuid, String)> = found.fetch_optional(&shop.pool).await?;
+    let row: Option<(Uuid, Uuid, String)> = found.fetch_optional(&app.pool).await?;
     row.map(|row| Json(row.into())).ok_or(Problem::NoSuchOrder)
 }
 
-/// Where the machine is, and what holds it up. It costs one read of the store, so a customer may poll it.
-async fn machine(
-    State(shop): State<Shop>,
+/// The machine's phase and what blocks it. Costs one read of the store, so a customer may poll it.
+async fn machine_status(
+    State(app): State<AppState>,
     caller: Caller,
     Path(id): Path<Uuid>,
-) -> Answer<impl IntoResponse> {
-    let (context, machine) = shop.machine_of(&caller, id).await?;
-    Ok(Json(shop.broker.status(&context, machine).await?.to_json()))
+) -> HandlerResult<impl IntoResponse> {
+    let (context, machine) = app.machine_of(&caller, id).await?;
+    Ok(Json(app.broker.status(&context, machine).await?.to_json()))
 }
 
-/// Asks the broker to take the machine down. The row stays: the events say how far it is.
-async fn cancel(
-    State(shop): State<Shop>,
+/// Requests the machine's teardown. The row remains, and events update its status.
+async fn cancel_order(
+    State(app): State<AppState>,
     caller: Caller,
     Path(id): Path<Uuid>,
-) -> Answer<StatusCode> {
-    let (context, machine) = shop.machine_of(&caller, id).await?;
-    shop.broker.deprovision(&context, machine).await?;
+) -> HandlerResult<StatusCode> {
+    let (context, machine) = app.machine_of(&caller, id).await?;
+    app.broker.deprovision(&context, machine).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
-impl Shop {
-    /// The machine of a customer's order, and the context of a call about it.
+impl AppState {
+    /// The machine of a customer's order, and the context for a call to the broker.
     async fn machine_of(
         &self,
         caller: &Caller,
         order: Uuid,
-    ) -> Answer<(RequestContext, ProvisionedResourceId)> {
+    ) -> HandlerResult<(RequestContext, ProvisionedResourceId)> {
         let select = "SELECT project, machine FROM public.orders WHERE id = $1 AND customer = $2";
         let found = sqlx::query_as(select).bind(order).bind(&caller.customer);
         let (project, machine): (Uuid, Uuid) =
@@ -139,7 +139,7 @@ impl Shop {
         &self,
         caller: &Caller,
         machine: ProvisionedResourceId,
-    ) -> Answer<(StatusCode, Json<Placed>)> {
+    ) -> HandlerResult<(StatusCode, Json<OrderResponse>)> {
         let select =
             "SELECT id, machine, status FROM public.orders WHERE machine = $1 AND customer = $2";
         let found = sqlx::query_as(select).bind(machine.as_uuid()).bind(&caller.customer);
@@ -169,7 +169,7 @@ fn conflict(declaration: &Declaration) -> Problem {
         Some(request) => {
             domain::Error::IdempotencyConflict { project: declaration.project_id, request }.into()
         }
-        // A store finds no conflict where there is no request id.
+        // Unreachable: a declaration without a request id cannot conflict.
         None => domain::Error::invalid("x-request-id", "is missing").into(),
     }
 }

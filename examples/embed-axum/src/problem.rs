@@ -1,4 +1,4 @@
-//! Why a request was not served: an HTTP status, and a line that is for the customer's eyes.
+//! The error of a request: an HTTP status and a message for the customer.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -7,9 +7,9 @@ use broker_embed::{Error, domain, one_line};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Problem {
-    #[error("say who you are in the header x-customer")]
+    #[error("the header x-customer is missing")]
     Unauthenticated,
-    #[error("there is no such order")]
+    #[error("the order does not exist")]
     NoSuchOrder,
     #[error(transparent)]
     Broker(#[from] Error),
@@ -18,12 +18,12 @@ pub(crate) enum Problem {
 }
 
 impl From<domain::Error> for Problem {
-    fn from(refusal: domain::Error) -> Self {
-        Self::Broker(refusal.into())
+    fn from(error: domain::Error) -> Self {
+        Self::Broker(error.into())
     }
 }
 
-/// What [`create_in`](broker_embed::postgres::create_in) answers, as the service would.
+/// Converts an error of [`create_in`](broker_embed::postgres::create_in) as the service does.
 impl From<PortError> for Problem {
     fn from(source: PortError) -> Self {
         Self::Broker(Error::Port { port: PortName::Repository, source })

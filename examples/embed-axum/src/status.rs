@@ -1,4 +1,4 @@
-//! The events of the broker, as the status of an order.
+//! Writes the broker's events as the status of an order.
 
 use async_trait::async_trait;
 use broker_embed::EventSink;
@@ -6,7 +6,7 @@ use broker_embed::domain::EventType;
 use broker_embed::ports::{Envelope, PortError};
 use sqlx::PgPool;
 
-/// Writes what an event says into the order of its machine.
+/// An event sink that updates the order of the machine.
 pub struct OrderStatus {
     pool: PgPool,
 }
@@ -31,12 +31,12 @@ impl EventSink for OrderStatus {
             .bind(envelope.resource.as_uuid())
             .execute(&self.pool)
             .await
-            .map_err(|error| PortError::unknown("no status was written").with_source(error))?;
+            .map_err(|error| PortError::unknown("cannot write the status").with_source(error))?;
         Ok(())
     }
 }
 
-/// What the customer reads.
+/// The status that the customer reads.
 const fn status(event: EventType) -> &'static str {
     match event {
         EventType::Requested => "Pending",

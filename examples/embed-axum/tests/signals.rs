@@ -1,4 +1,4 @@
-//! The service ends on the signal that ends a Pod. This test has a process of its own: the signal goes to all of it.
+//! The service ends on SIGTERM, which ends a Pod. This test has a separate process, because the whole process receives it.
 
 use std::process::Command;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! docs/embedding.md shows this very crate. That it works is tried on real servers, by the workspace's tests.
+//! docs/embedding.md shows this crate. The workspace's tests run it on real servers.
 
 const PAGE: &str = include_str!("../../../docs/embedding.md");
 

@@ -47,7 +47,7 @@ SET lease_owner = NULL, lease_until = NULL, due_at = NULL WHERE provisioned_reso
 pub(super) async fn run(options: BenchOptions) {
     let fixture = Fixture::new().await;
     let count = options.size(500);
-    fixture.world.furnish_rows(count).await;
+    fixture.world.create_machine_rows(count).await;
     let connect = resilient(PgPoolOptions::new());
     let connect = connect.max_connections(CONNECTIONS).min_connections(CONNECTIONS);
     let pool = connect.connect_with(fixture.world.database().options()).await.unwrap();

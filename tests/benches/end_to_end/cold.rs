@@ -25,7 +25,7 @@ pub(super) async fn run(options: BenchOptions) {
 async fn on_real_servers(options: BenchOptions, name: &str, count: usize) {
     let fixture = Fixture::new().await;
     let world = &fixture.world;
-    let machines = world.furnish(count).await;
+    let machines = world.create_machines(count).await;
     let composites = composites(&fixture);
     let client = world.cluster.identity(&world.user).await;
     let case = options.case(&fixture, name, count);

@@ -9,7 +9,7 @@ use broker_embed::{Broker, Parts};
 use broker_kube::cache::Cache;
 use broker_ports::{EventSink, PageSize, Ports};
 use broker_tests::TestCluster;
-use broker_tests::cluster::Mark;
+use broker_tests::cluster::LogPosition;
 use broker_tests::real::{RealWorld, config};
 use futures::StreamExt as _;
 use kube::api::{DynamicObject, ListParams, WatchEvent, WatchParams};
@@ -33,7 +33,7 @@ pub(super) struct Fixture {
 
 /// The start of a count of requests and writes.
 pub(super) struct CountStart {
-    requests: Mark,
+    requests: LogPosition,
     transactions: i64,
 }
 
@@ -84,7 +84,7 @@ impl Fixture {
     /// A world with exclusive kinds.
     pub(super) async fn new() -> Self {
         let cluster = TestCluster::shared().await;
-        let world = Arc::new(RealWorld::alone(&cluster).await);
+        let world = Arc::new(RealWorld::with_exclusive_kinds(&cluster).await);
         let bare_user = format!("bare-{}", world.project);
         let bare_client =
             cluster.identity_in(&bare_user, broker_test_servers::servers::MASTERS).await;

@@ -24,7 +24,7 @@ pub(super) async fn run(options: BenchOptions) {
         let fixture = Fixture::new().await;
         let count = options.size(50);
         let _running = run_replicas(&fixture, replicas).await;
-        let _world = fixture.world.keep_turning();
+        let _world = fixture.world.keep_simulating();
         let case =
             |step: &str| options.case(&fixture, format!("{name}, 50 machines {step}"), count);
         let creation = case("become Ready");
@@ -46,7 +46,7 @@ async fn run_replicas(fixture: &Fixture, replicas: usize) -> Vec<JoinSet<()>> {
     let mut running = Vec::new();
     for number in 0..replicas {
         let client = world.cluster.identity(&world.user).await;
-        let pool = world.database().trusting_pool();
+        let pool = world.database().pool_like_binary();
         let (parts, _) = wire(&pool, client, TIMEOUT);
         running.push(run_replica(&format!("replica-{number}"), &parts.ports));
     }

@@ -117,7 +117,7 @@ fn cached(target: &XrTarget) -> CachedXr {
     status.ready_generation = Some(4);
     let armed = Arming::Armed(Armed::Token(token_of(target.resource)));
     let version = ObjectVersion::new(uid_of(target.resource), "1000000");
-    CachedXr::seen(version, status, armed, Digest::new([3; 32]), references())
+    CachedXr::present(version, status, armed, Digest::new([3; 32]), references())
 }
 
 fn unsupported<T>() -> Result<T, PortError> {

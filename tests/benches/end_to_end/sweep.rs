@@ -46,7 +46,7 @@ pub(super) async fn run(options: BenchOptions) {
 async fn on_real_servers(options: BenchOptions, name: &str, count: usize) {
     let fixture = Fixture::new().await;
     let world = &fixture.world;
-    let machines = world.furnish(count).await;
+    let machines = world.create_machines(count).await;
     let _running = world.run_cache();
     warm(&world.sweeper, &world.cache).await;
     let composites = composites(&fixture);
@@ -61,7 +61,7 @@ async fn on_real_servers(options: BenchOptions, name: &str, count: usize) {
 async fn with_cluster_in_memory(options: BenchOptions, name: &str, count: usize) {
     let fixture = Fixture::new().await;
     let world = &fixture.world;
-    let machines = world.furnish_rows(count).await;
+    let machines = world.create_machine_rows(count).await;
     let requests = Arc::new(AtomicUsize::new(0));
     let client = fake_api_server::client(world, machines, Arc::clone(&requests)).await;
     let (Parts { sweeper, .. }, cache) = wire(world.pool(), client, TIMEOUT);

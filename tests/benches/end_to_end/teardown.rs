@@ -60,11 +60,11 @@ pub(super) async fn run(options: BenchOptions) {
         let (bare_case, ours_case) =
             (options.case(&bare, name.as_str(), count), options.case(&ours, name.as_str(), count));
         for (bare_round, ours_round) in bare_case.rounds().zip(ours_case.rounds()) {
-            let machines = bare.world.furnish(count).await;
+            let machines = bare.world.create_machines(count).await;
             bare_round.measure(Way::Baseline, delete(&bare, machines, &deleted)).await;
-            let machines = ours.world.furnish(count).await;
+            let machines = ours.world.create_machines(count).await;
             ours_round.measure(Way::Ours, deprovision(&ours, machines)).await;
-            let machines = bare.world.furnish(count).await;
+            let machines = bare.world.create_machines(count).await;
             bare_round.measure(Way::Naive, one_by_one(&bare, machines)).await;
         }
     }
@@ -72,7 +72,7 @@ pub(super) async fn run(options: BenchOptions) {
 
 /// Waits until the garbage collector has discovered the new kinds: before, it ends no foreground deletion.
 async fn wait_for_collector(fixture: &Fixture) {
-    for machine in fixture.world.furnish(1).await {
+    for machine in fixture.world.create_machines(1).await {
         for kind in paths(fixture) {
             delete_and_poll(&fixture.bare_client, &path_of(&kind, machine)).await;
         }

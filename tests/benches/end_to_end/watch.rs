@@ -43,7 +43,7 @@ pub(super) async fn run(options: BenchOptions) {
     let (bare, ours) = (Fixture::new().await, Fixture::new().await);
     let bare = LatencyRuns::new(options, Way::Baseline, &bare, count);
     let ours = LatencyRuns::new(options, Way::Ours, &ours, count);
-    let machines = bare.fixture.world.furnish(count * bare.rounds()).await;
+    let machines = bare.fixture.world.create_machines(count * bare.rounds()).await;
     let machines: Vec<_> = machines.into_iter().map(|Machine { id, .. }| id).collect();
     let waiting = waiting(&ours.fixture.world, count * ours.rounds()).await;
     let _following = commit_changes(bare.fixture);
@@ -132,7 +132,7 @@ fn commit_changes(fixture: &Fixture) -> JoinSet<()> {
 
 /// Resources without a Node, composed and not ready yet.
 async fn waiting(world: &Arc<RealWorld>, count: usize) -> Vec<ProvisionedResourceId> {
-    world.crossplane.play_only(world.kinds.of(STANDALONE).0);
+    world.crossplane.handle_only(world.kinds.of(STANDALONE).0);
     let mut ids = Vec::new();
     for _ in 0..count {
         let id = world.declare(&world.declaration(STANDALONE)).await.unwrap().id();

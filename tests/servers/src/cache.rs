@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail};
 use rustix::process::geteuid;
 
 use crate::failure::{cannot, cannot_run};
-use crate::progress::say;
+use crate::progress::report_progress;
 use crate::tools::check_others_can_run;
 
 /// The log lines that fit on a screen with the error.
@@ -34,7 +34,7 @@ impl Cache {
             .or_else(|| geteuid().is_root().then(|| Path::new("/var/cache").join(NAME)))
             .or_else(|| Some(variable("XDG_CACHE_HOME")?.join(NAME)))
             .or_else(|| Some(variable("HOME")?.join(".cache").join(NAME)))
-            .context("no place for the cache: set BROKER_CACHE_DIR, XDG_CACHE_HOME or HOME")?;
+            .context("the cache has no directory: set BROKER_CACHE_DIR, XDG_CACHE_HOME or HOME")?;
         // A child process may have another working directory.
         let root = std::path::absolute(&root).with_context(cannot("resolve", &root))?;
         Ok(Self { root })
@@ -108,7 +108,7 @@ impl Cache {
 pub(crate) fn lock_file(path: &Path, waiting: &str) -> Result<File> {
     let file = File::create(path).with_context(cannot("create", path))?;
     if file.try_lock().is_err() {
-        say(waiting);
+        report_progress(waiting);
         file.lock().with_context(cannot("lock", path))?;
     }
     Ok(file)
@@ -120,18 +120,18 @@ fn create_open_directory(path: &Path) -> Result<()> {
         return Ok(());
     }
     fs::create_dir_all(path).with_context(cannot("create", path))?;
-    open_to_all(path)
+    make_accessible(path)
 }
 
 /// Lets every user read and execute the file, or enter the directory: root starts its servers as another user.
-pub(crate) fn open_to_all(path: &Path) -> Result<()> {
+pub(crate) fn make_accessible(path: &Path) -> Result<()> {
     fs::set_permissions(path, Permissions::from_mode(0o755))
-        .with_context(cannot("open to all users", path))
+        .with_context(cannot("make accessible", path))
 }
 
 /// Runs the command as the step `what` and appends its output to `log`. The error contains the end of the log.
 pub(crate) fn run_logged(what: &str, command: &mut Command, log: &Path) -> Result<()> {
-    say(what);
+    report_progress(what);
     let output = File::options().create(true).append(true).open(log);
     let output = output.with_context(cannot("open", log))?;
     command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
@@ -141,7 +141,7 @@ pub(crate) fn run_logged(what: &str, command: &mut Command, log: &Path) -> Resul
     }
     let text = String::from_utf8_lossy(&fs::read(log).unwrap_or_default()).into_owned();
     let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(TAIL_LINES)..].iter().for_each(|line| say(line));
+    lines[lines.len().saturating_sub(TAIL_LINES)..].iter().for_each(|line| report_progress(line));
     bail!("{what} failed ({status}); the whole output is in {}", log.display())
 }
 
@@ -154,7 +154,7 @@ mod tests {
         const KEY: &str = "thing-1.0";
         let directory = tempfile::tempdir().unwrap();
         // Temporary directories are private; root's cache must be readable.
-        open_to_all(directory.path()).unwrap();
+        make_accessible(directory.path()).unwrap();
         let cache = Cache { root: directory.path().join("cache") };
         let complete = |artifact: &Path| artifact.join("thing").is_file();
         let failed = cache.provide(KEY, complete, |partial| {
@@ -162,7 +162,8 @@ mod tests {
             bail!("no compiler")
         });
         assert_eq!(failed.unwrap_err().to_string(), "no compiler");
-        let names = fs::read_dir(cache.artifact("")).unwrap().map(|it| it.unwrap().file_name());
+        let names =
+            fs::read_dir(cache.artifact("")).unwrap().map(|entry| entry.unwrap().file_name());
         assert_eq!(names.collect::<Vec<_>>(), ["thing-1.0.lock"]);
 
         let leftover = cache.artifact("thing-1.0.partial-1");

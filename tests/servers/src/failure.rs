@@ -5,10 +5,10 @@ use std::process::Command;
 
 /// For `with_context` on a file operation.
 pub fn cannot<'a>(
-    doing: &'a str,
+    operation: &'a str,
     path: &'a (impl AsRef<Path> + ?Sized),
 ) -> impl FnOnce() -> String + 'a {
-    move || format!("cannot {doing} {}", path.as_ref().display())
+    move || format!("cannot {operation} {}", path.as_ref().display())
 }
 
 /// For `with_context` on the start of a program.

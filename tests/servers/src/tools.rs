@@ -57,8 +57,8 @@ pub struct Tools {
 /// What happens to a missing binary.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Missing {
-    IsMade,
-    IsAnError,
+    Build,
+    Fail,
 }
 
 impl Tools {
@@ -68,7 +68,7 @@ impl Tools {
     ///
     /// A binary is missing and cannot be provided; the message names the remedy.
     pub fn find_or_build() -> Result<Self> {
-        Self::provide(Missing::IsMade)
+        Self::provide(Missing::Build)
     }
 
     /// Finds every binary; builds and unpacks nothing.
@@ -77,7 +77,7 @@ impl Tools {
     ///
     /// A binary is missing.
     pub fn find() -> Result<Self> {
-        Self::provide(Missing::IsAnError)
+        Self::provide(Missing::Fail)
     }
 
     fn provide(missing: Missing) -> Result<Self> {
@@ -93,7 +93,9 @@ impl Tools {
 /// The first executable file `name` in the search path.
 fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).map(|it| it.join(name)).find(|file| is_executable(file))
+    std::env::split_paths(&path)
+        .map(|directory| directory.join(name))
+        .find(|file| is_executable(file))
 }
 
 fn is_executable(path: &Path) -> bool {
@@ -102,12 +104,12 @@ fn is_executable(path: &Path) -> bool {
 
 /// Root starts servers as another user, which must be able to reach a program or its directory.
 pub(crate) fn check_others_can_run(path: &Path) -> Result<()> {
-    let real = path.canonicalize()?;
+    let canonical = path.canonicalize()?;
     let is_open = |part: &Path| {
         part.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o001 != 0)
     };
     ensure!(
-        !geteuid().is_root() || real.ancestors().all(is_open),
+        !geteuid().is_root() || canonical.ancestors().all(is_open),
         "{} is closed to other users, and root starts servers as another user: open it and the \
          directories above it, or move it",
         path.display()

@@ -4,7 +4,7 @@
 //! up ──── one at a time per checkout; builds the broker, prepares the platform, prints the exports
 //!  ├ keeper ── a process that starts the servers and keeps them after `up` has exited
 //!  ├ agents ── simulated agents of the machines that Crossplane composes; run in the keeper
-//!  ├ place ─── the checkout's record of its running servers
+//!  ├ record ── the checkout's record of its running servers
 //!  ├ platform  objects of the neighbouring parts: kinds, a namespace, a Project with a cloud
 //!  └ broker ── objects of the broker: tables and blueprints, by its own command line
 //! ```
@@ -15,7 +15,7 @@
 mod agents;
 mod broker;
 pub mod keeper;
-mod place;
+mod record;
 mod platform;
 
 use std::fs;
@@ -26,14 +26,14 @@ use anyhow::{Context as _, Result};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::failure::cannot;
-use crate::progress::say;
+use crate::progress::report_progress;
 use crate::servers::{ControlPlaneAccess, Description, MASTERS, Run};
 use crate::tools::{CrossplaneTools, Tools};
 
 use keeper::Keeper;
-use place::{Place, RunningServers};
+use record::{RunningServers, UpRecord};
 
-/// The control plane URL for agents. It has no listener: no machine boots here, and simulated agents do not call it.
+/// The URL at which agents would enrol. It has no listener, because simulated agents do not call it.
 const API_URL: &str = "http://127.0.0.1:8080";
 
 /// The broker's user on the API server, with the generated roles only.
@@ -46,7 +46,7 @@ pub struct Checkout<'a> {
     /// The blueprints to install.
     pub catalog: &'a Path,
     /// Whether to install them on servers that already run.
-    pub again: bool,
+    pub reinstall: bool,
     /// Builds the broker's binary.
     pub build: &'a (dyn Fn() -> Result<()> + Sync),
     /// Creates a command that runs it.
@@ -59,24 +59,27 @@ pub struct Checkout<'a> {
 ///
 /// A tool is missing, a server does not start, or it rejects the platform's objects. No process is left then.
 pub fn up(checkout: &Checkout<'_>, crossplane: bool) -> Result<()> {
-    let place = Place::of(checkout.target);
-    let _one_at_a_time = place.lock()?;
-    if let Some(servers) = place.running()? {
-        let shown = servers.directory.display();
-        say(&format!("the servers are already up, in {shown}; `cargo xtask down` stops them"));
-        let servers = if checkout.again { extend(checkout, &place, servers)? } else { servers };
-        print!("{}", shell(&servers.exports));
+    let record = UpRecord::in_target(checkout.target);
+    let _lock = record.lock()?;
+    if let Some(servers) = record.running()? {
+        let directory = servers.directory.display();
+        report_progress(&format!(
+            "the servers already run in {directory}; `cargo xtask down` stops them"
+        ));
+        let servers =
+            if checkout.reinstall { reinstall(checkout, &record, servers)? } else { servers };
+        print!("{}", shell_exports(&servers.exports));
         return Ok(());
     }
-    // Before the servers start, so that a missing tool or a broken build fails at once.
+    // Before the servers start: a missing tool or a broken build must fail at once.
     let tools = Tools::find_or_build()?;
     if crossplane {
         CrossplaneTools::find_or_build()?;
     }
     (checkout.build)()?;
-    say("starting the servers");
+    report_progress("starting the servers");
     let keeper = Keeper::start(crossplane)?;
-    say("preparing the platform");
+    report_progress("preparing the platform");
     let exports = prepare(checkout, &tools, &keeper, crossplane)?;
     let servers = RunningServers {
         directory: keeper.directory().to_owned(),
@@ -84,10 +87,10 @@ pub fn up(checkout: &Checkout<'_>, crossplane: bool) -> Result<()> {
         crossplane,
         exports,
     };
-    place.remember(&servers)?;
+    record.save(&servers)?;
     keeper.keep()?;
-    say("the servers are up; `eval \"$(cargo xtask up)\"` exports their addresses");
-    print!("{}", shell(&servers.exports));
+    report_progress("the servers are up; `eval \"$(cargo xtask up)\"` exports their addresses");
+    print!("{}", shell_exports(&servers.exports));
     Ok(())
 }
 
@@ -108,7 +111,7 @@ fn prepare(
         Ok::<_, anyhow::Error>(path.display().to_string())
     };
 
-    let dsn = platform::database(tools, &postgres)?;
+    let dsn = platform::create_database(tools, &postgres)?;
     let mut exports = vec![
         ("PLEXSPHERE_DSN".to_owned(), dsn),
         ("KUBECONFIG".to_owned(), kubeconfig(BROKER, None)?),
@@ -117,10 +120,10 @@ fn prepare(
         ("PLEXSPHERE_PROVISIONING_BROKER_LISTEN".to_owned(), platform::free_address()?),
     ];
     checkout.migrate(&exports)?;
-    platform::project(tools, &postgres)?;
-    platform::namespace(&control_plane)?;
+    platform::insert_project(tools, &postgres)?;
+    platform::create_namespace(&control_plane)?;
     let published = install(checkout, &control_plane, crossplane, &exports)?;
-    exports.extend(platform::ids());
+    exports.extend(platform::sample_ids());
     exports.extend(published);
     Ok(exports)
 }
@@ -134,32 +137,32 @@ fn install(
     exports: &[(String, String)],
 ) -> Result<Vec<(String, String)>> {
     if crossplane {
-        platform::blueprints(control_plane, checkout.catalog)?;
+        platform::install_blueprints(control_plane, checkout.catalog)?;
     } else {
-        platform::kinds(control_plane, checkout.catalog)?;
+        platform::define_kinds(control_plane, checkout.catalog)?;
     }
-    platform::roles(control_plane, &checkout.roles()?, BROKER)?;
+    platform::grant_roles(control_plane, &checkout.roles()?, BROKER)?;
     checkout.publish(exports)
 }
 
 /// Installs the catalog on running servers and adds its blueprints to their record.
-fn extend(
+fn reinstall(
     checkout: &Checkout<'_>,
-    place: &Place,
+    record: &UpRecord,
     mut servers: RunningServers,
 ) -> Result<RunningServers> {
     (checkout.build)()?;
-    say(&format!("installing {}", checkout.catalog.display()));
+    report_progress(&format!("installing {}", checkout.catalog.display()));
     let Description { control_plane, .. } = Description::read(&servers.directory)?;
     let published = install(checkout, &control_plane, servers.crossplane, &servers.exports)?;
     servers.exports.retain(|(name, _)| published.iter().all(|(new, _)| new != name));
     servers.exports.extend(published);
-    place.remember(&servers)?;
+    record.save(&servers)?;
     Ok(servers)
 }
 
 /// Export statements with quoted values.
-fn shell(exports: &[(String, String)]) -> String {
+fn shell_exports(exports: &[(String, String)]) -> String {
     let export = |(name, value): &(String, String)| {
         format!("export {name}='{}'\n", value.replace('\'', r"'\''"))
     };
@@ -172,21 +175,21 @@ fn shell(exports: &[(String, String)]) -> String {
 ///
 /// The keeper cannot be signalled, or the record cannot be read.
 pub fn down(target: &Path) -> Result<()> {
-    let place = Place::of(target);
-    let _one_at_a_time = place.lock()?;
-    let Some(servers) = place.running()? else {
-        println!("nothing is up");
+    let record = UpRecord::in_target(target);
+    let _lock = record.lock()?;
+    let Some(servers) = record.running()? else {
+        println!("no servers are running");
         return Ok(());
     };
-    say("stopping the servers");
-    if servers.has_its_keeper() {
+    report_progress("stopping the servers");
+    if servers.keeper_is_alive() {
         let keeper = i32::try_from(servers.keeper).ok().and_then(Pid::from_raw);
         let sent = keeper.map_or(Ok(()), |keeper| kill_process(keeper, Signal::TERM));
         sent.with_context(|| format!("cannot signal process {}", servers.keeper))?;
     }
     // The reaper stops the servers, as after a crash.
     Run::wait_for_end(&servers.directory);
-    place.forget()?;
-    println!("ended the servers in {} and deleted their data", servers.directory.display());
+    record.delete()?;
+    println!("stopped the servers in {} and deleted their data", servers.directory.display());
     Ok(())
 }

@@ -18,7 +18,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use sqlx::postgres::PgPoolOptions;
 
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+type AnyResult<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// The timeout of every port call. The lease, which is shorter, bounds a pass.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -40,11 +40,11 @@ struct Arguments {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let outcome = match arguments() {
+    let result = match arguments() {
         Ok(arguments) => run(arguments).await,
         Err(error) => Err(error),
     };
-    match outcome {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{}", broker_app::one_line(&*error));
@@ -53,16 +53,16 @@ async fn main() -> ExitCode {
     }
 }
 
-fn arguments() -> Outcome<Arguments> {
-    let given: Vec<_> = std::env::args().skip(1).collect();
-    let [name, dsn, kubeconfig, sweep, poll, lease] = <[String; 6]>::try_from(given)
-        .map_err(|given| format!("{} arguments were given; give six", given.len()))?;
-    let time = |text: &str| text.parse().map(Duration::from_millis);
-    let (sweep, poll, lease) = (time(&sweep)?, time(&poll)?, time(&lease)?);
+fn arguments() -> AnyResult<Arguments> {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let [name, dsn, kubeconfig, sweep, poll, lease] = <[String; 6]>::try_from(arguments)
+        .map_err(|arguments| format!("expected six arguments, got {}", arguments.len()))?;
+    let parse = |milliseconds: &str| milliseconds.parse().map(Duration::from_millis);
+    let (sweep, poll, lease) = (parse(&sweep)?, parse(&poll)?, parse(&lease)?);
     Ok(Arguments { name, dsn, kubeconfig, sweep, poll, lease })
 }
 
-async fn run(arguments: Arguments) -> Outcome<()> {
+async fn run(arguments: Arguments) -> AnyResult<()> {
     let Arguments { name, dsn, kubeconfig, sweep, poll, lease } = arguments;
     let options = PgPoolOptions::new().max_connections(CONNECTIONS).test_before_acquire(false);
     let pool = options.connect(&dsn).await?;
@@ -75,7 +75,7 @@ async fn run(arguments: Arguments) -> Outcome<()> {
         .kubernetes(client)
         .configure(|config| {
             config.worker = worker;
-            // The pool has a connection for each of their passes, and four more.
+            // Two lanes of two workers: one connection per pass, and four more.
             config.workers_per_lane = WORKERS;
             config.lease = lease;
             config.lease_margin = lease / 10;
@@ -83,9 +83,9 @@ async fn run(arguments: Arguments) -> Outcome<()> {
             config.event_claim = 3 * TIMEOUT;
             config.sweep_interval = sweep;
             config.poll_interval = poll;
-            // Replicas that a test kills lose objects again and again.
-            config.allowance.least = 1_000;
-            config.allowance.most = 1_000;
+            // The deletions of a test must not set the brake.
+            config.allowance.min_permits = 1_000;
+            config.allowance.max_permits = 1_000;
         })
         .build()
         .await?;
@@ -94,9 +94,9 @@ async fn run(arguments: Arguments) -> Outcome<()> {
     Ok(())
 }
 
-/// The parent process has closed the input or is gone.
+/// Waits until the parent process closes the input or exits.
 async fn end_of_input() {
-    let drained = tokio::task::spawn_blocking(|| io::copy(&mut io::stdin(), &mut io::sink()));
-    // The parent may be gone: nothing reads the result.
-    let _ = drained.await;
+    let end = tokio::task::spawn_blocking(|| io::copy(&mut io::stdin(), &mut io::sink()));
+    // A failed read also means that the parent has exited.
+    let _ = end.await;
 }

@@ -1,8 +1,8 @@
-//! A process that tests kill: it does one thing with the servers and reports when that is done.
+//! A process that tests kill: it starts or uses servers, and prints a line when it is ready.
 //!
 //! ```text
 //! victim servers                        starts shared servers and keeps them
-//! victim attach                         uses the servers of another run, and stays
+//! victim attach                         uses the servers of another run until it is killed
 //! ```
 
 use std::{future::pending, io, process::ExitCode};
@@ -35,7 +35,7 @@ fn servers() -> Outcome {
     for (_, directory) in servers.env() {
         println!("{directory}");
     }
-    // A run that ends regularly closes the input.
+    // A run that ends normally closes the input.
     io::copy(&mut io::stdin(), &mut io::sink())?;
     Ok(())
 }

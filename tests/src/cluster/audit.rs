@@ -1,8 +1,8 @@
 //! The requests that the API server received, from its own audit log.
 //!
-//! The server writes one line when a request arrives, before it does anything, and another one when it has
-//! answered, possibly after the client has the answer. The reader therefore waits until every request that
-//! has arrived is answered too: then it has missed no request whose client got an answer.
+//! The server writes one line when a request arrives and another one after its response, which the client
+//! may already have. The reader therefore waits until every request has its second line: then it has missed
+//! no request whose client got a response.
 
 use std::{
     collections::HashMap,
@@ -24,9 +24,9 @@ pub struct AuditLog {
 
 /// A position in the log.
 #[derive(Debug, Clone, Copy)]
-pub struct Mark(u64);
+pub struct LogPosition(u64);
 
-/// One answered request. A watch counts as answered when it begins.
+/// One request with its response. The response of a watch is its beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditedRequest {
     /// The user.
@@ -44,7 +44,7 @@ pub struct AuditedRequest {
     pub name: Option<String>,
     /// Path and query.
     pub uri: String,
-    /// The HTTP status of the answer. An apply that created is a `patch` with 201.
+    /// The HTTP status of the response. An apply that created an object is a `patch` with 201.
     pub code: u16,
     /// The arrival time, by the API server's clock.
     pub at: OffsetDateTime,
@@ -64,24 +64,24 @@ impl AuditLog {
     }
 
     /// The beginning of the log.
-    pub fn start(&self) -> Mark {
-        Mark(0)
+    pub fn start(&self) -> LogPosition {
+        LogPosition(0)
     }
 
     /// The current end of the log.
-    pub fn mark(&self) -> Mark {
-        Mark(self.path.metadata().or_fail("the audit log cannot be read").len())
+    pub fn mark(&self) -> LogPosition {
+        LogPosition(self.path.metadata().or_fail("the audit log cannot be read").len())
     }
 
-    /// All requests by `user` since the mark that were answered, in order of arrival.
-    pub async fn since(&self, mark: Mark, user: &str) -> Vec<AuditedRequest> {
-        until(format_args!("answers to all requests of {user}"), || async {
-            answered(&self.read(mark), user)
+    /// All requests by `user` since the position, in order of arrival. Waits until each has a response.
+    pub async fn since(&self, mark: LogPosition, user: &str) -> Vec<AuditedRequest> {
+        until(format_args!("the responses to all requests of {user}"), || async {
+            with_responses(&self.read(mark), user)
         })
         .await
     }
 
-    fn read(&self, Mark(start): Mark) -> String {
+    fn read(&self, LogPosition(start): LogPosition) -> String {
         let read = || {
             let mut file = File::open(&self.path)?;
             file.seek(SeekFrom::Start(start.saturating_sub(1)))?;
@@ -93,15 +93,15 @@ impl AuditLog {
         if start == 0 {
             return text;
         }
-        // The mark may lie within a line; that line belongs to the part before it.
-        text.split_once('\n').map_or_else(String::new, |(_, since)| since.to_owned())
+        // A position within a line excludes that line.
+        text.split_once('\n').map_or_else(String::new, |(_, tail)| tail.to_owned())
     }
 }
 
-/// The user's requests, or `None` while one is unanswered.
-fn answered(log: &str, user: &str) -> Option<Vec<AuditedRequest>> {
+/// The user's requests, or `None` while one has no response.
+fn with_responses(log: &str, user: &str) -> Option<Vec<AuditedRequest>> {
     let mut order = Vec::new();
-    let mut answers = HashMap::new();
+    let mut responses = HashMap::new();
     // The last line may be incomplete.
     let complete = log.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     // Skips other users' lines without parsing them.
@@ -113,11 +113,11 @@ fn answered(log: &str, user: &str) -> Option<Vec<AuditedRequest>> {
         if event.stage == "RequestReceived" {
             order.push(event.audit_id);
         } else {
-            // The end of a watch follows its beginning; the first answer counts.
-            answers.entry(event.audit_id.clone()).or_insert_with(|| event.into_request());
+            // A watch has a second response when it ends; the first one counts.
+            responses.entry(event.audit_id.clone()).or_insert_with(|| event.into_request());
         }
     }
-    order.into_iter().map(|id| answers.remove(&id)).collect()
+    order.into_iter().map(|id| responses.remove(&id)).collect()
 }
 
 #[derive(Deserialize)]
@@ -176,7 +176,7 @@ impl Event {
             uri: self.request_uri,
             code: self.response_status.code,
             at: OffsetDateTime::parse(&self.request_received_timestamp, &Rfc3339)
-                .or_fail("a time of the audit log"),
+                .or_fail("an audit line has an invalid time"),
         }
     }
 }
@@ -200,24 +200,24 @@ mod tests {
     }
 
     #[test]
-    fn request_counts_after_its_answer() {
+    fn request_counts_after_its_response() {
         let received = line("1", "RequestReceived", "ann", 0);
-        assert_eq!(answered(&received, "ann"), None, "not answered yet");
-        assert_eq!(answered(&received, "bob"), Some(Vec::new()), "a line of another user");
+        assert_eq!(with_responses(&received, "ann"), None, "no response yet");
+        assert_eq!(with_responses(&received, "bob"), Some(Vec::new()), "a line of another user");
 
         let log = received + &line("1", "ResponseComplete", "ann", 200);
-        let requests = answered(&log, "ann").unwrap();
+        let requests = with_responses(&log, "ann").unwrap();
         assert_eq!(requests.len(), 1);
         assert_eq!((requests[0].resource.as_str(), requests[0].code), ("pods/status", 200));
     }
 
     #[test]
-    fn watch_counts_once_when_it_begins() {
+    fn watch_counts_once_at_its_beginning() {
         let mut log =
             line("1", "RequestReceived", "ann", 0) + &line("1", "ResponseStarted", "ann", 200);
-        assert_eq!(answered(&log, "ann").unwrap().len(), 1);
+        assert_eq!(with_responses(&log, "ann").unwrap().len(), 1);
         log += &line("1", "ResponseComplete", "ann", 200);
-        assert_eq!(answered(&log, "ann").unwrap().len(), 1);
+        assert_eq!(with_responses(&log, "ann").unwrap().len(), 1);
     }
 
     #[test]
@@ -231,7 +231,7 @@ mod tests {
         ]
         .concat();
         let codes: Vec<_> =
-            answered(&log, "ann").unwrap().iter().map(|request| request.code).collect();
+            with_responses(&log, "ann").unwrap().iter().map(|request| request.code).collect();
         assert_eq!(codes, [409, 201]);
     }
 }

@@ -9,8 +9,8 @@ use kube::{
 use super::TestCluster;
 use crate::failure::OrFail;
 
-/// A namespace. It is not deleted before the run ends: the namespace controller lists every kind twice per
-/// deletion, which made two thirds of all requests.
+/// A namespace, which exists until the run ends. Per deletion, the namespace controller would list every
+/// kind twice, which made two thirds of all requests.
 #[derive(Debug)]
 pub struct TestNamespace {
     name: String,

@@ -13,45 +13,45 @@ use tokio::task::JoinSet;
 use super::blueprint::{Objects, condition};
 use crate::real::written_token;
 
-/// The interval at which machines poll whether they run.
-const TURN: Duration = Duration::from_millis(200);
+/// The interval at which the agents look for running machines.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Boots every machine among these objects until the returned value is dropped.
-pub(super) fn boot(machines: Vec<Objects>, mesh: PgMesh) -> JoinSet<()> {
+pub(super) fn boot_agents(machines: Vec<Objects>, mesh: PgMesh) -> JoinSet<()> {
     let mut agents = JoinSet::new();
     agents.spawn(async move {
-        let mut spent = BTreeSet::new();
+        let mut used_tokens = BTreeSet::new();
         loop {
             for objects in &machines {
-                // A server that is away comes back: try again.
+                // The API server may be restarting: retry.
                 let Ok(found) = objects.list(&ListParams::default()).await else { continue };
-                for machine in found.items.iter().filter(|machine| runs(machine)) {
+                for machine in found.items.iter().filter(|machine| is_running(machine)) {
                     if let Some(token) = token(machine) {
-                        enrol(&mesh, &token, &mut spent).await;
+                        enrol(&mesh, &token, &mut used_tokens).await;
                     }
                 }
             }
-            tokio::time::sleep(TURN).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     });
     agents
 }
 
-async fn enrol(mesh: &PgMesh, token: &SecretString, spent: &mut BTreeSet<String>) {
-    if spent.contains(token.expose_secret()) {
+async fn enrol(mesh: &PgMesh, token: &SecretString, used_tokens: &mut BTreeSet<String>) {
+    if used_tokens.contains(token.expose_secret()) {
         return;
     }
     match mesh.enrol(token).await {
         // The mesh refuses a Node that was deregistered meanwhile.
         Ok(node) => drop(mesh.join(node).await),
         Err(EnrolError::Store(_)) => return,
-        // The machine of another world, or an invalidated token.
+        // The machine of another installation, or an invalidated token.
         Err(_) => {}
     }
-    spent.insert(token.expose_secret().to_owned());
+    used_tokens.insert(token.expose_secret().to_owned());
 }
 
-fn runs(machine: &DynamicObject) -> bool {
+fn is_running(machine: &DynamicObject) -> bool {
     machine.metadata.deletion_timestamp.is_none()
         && condition(machine, "Ready").is_some_and(|ready| ready["status"] == "True")
 }
@@ -60,7 +60,7 @@ fn runs(machine: &DynamicObject) -> bool {
 fn token(machine: &DynamicObject) -> Option<SecretString> {
     let fields = machine.data.pointer("/spec/forProvider/fields")?;
     let text = |path: &str| fields.pointer(path).and_then(Value::as_str);
-    let bare = text("/values/bootstrapToken").or_else(|| text("/bootstrapToken"));
-    let bare = bare.filter(|token| !token.is_empty()).map(SecretString::from);
-    bare.or_else(|| written_token(text("/userData")?))
+    let token = text("/values/bootstrapToken").or_else(|| text("/bootstrapToken"));
+    let token = token.filter(|token| !token.is_empty()).map(SecretString::from);
+    token.or_else(|| written_token(text("/userData")?))
 }

@@ -1,4 +1,4 @@
-//! Blueprints on disk, and the platform's part: installing the XRD and the Composition.
+//! Blueprints on disk, and their installation by the platform.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::{PROVIDER, own_blueprints, samples};
+use super::{PROVIDER, sample_blueprints, test_blueprints};
 use crate::failure::OrFail;
 use crate::wait::until;
 
@@ -21,7 +21,7 @@ const PLATFORM: &str = "platform";
 /// A blueprint in its directory.
 #[derive(Debug, Clone)]
 pub struct Blueprint {
-    /// Its name: the name of its directory.
+    /// The name, which is also that of its directory.
     pub slug: String,
     directory: PathBuf,
     metadata: Value,
@@ -36,14 +36,14 @@ impl Blueprint {
     /// The directories of blueprints, each a catalog.
     #[must_use]
     pub fn catalogs() -> [PathBuf; 2] {
-        [samples(), own_blueprints()]
+        [sample_blueprints(), test_blueprints()]
     }
 
     /// Every blueprint of every catalog.
     #[must_use]
     pub fn all() -> Vec<Self> {
         let mut all: Vec<_> =
-            Self::catalogs().iter().flat_map(|catalog| in_catalog(catalog)).collect();
+            Self::catalogs().iter().flat_map(|catalog| blueprints_in(catalog)).collect();
         all.sort_by(|one, other| one.slug.cmp(&other.slug));
         all
     }
@@ -51,7 +51,7 @@ impl Blueprint {
     /// The public samples.
     #[must_use]
     pub fn samples() -> Vec<Self> {
-        let mut samples: Vec<_> = in_catalog(&samples()).collect();
+        let mut samples: Vec<_> = blueprints_in(&sample_blueprints()).collect();
         samples.sort_by(|one, other| one.slug.cmp(&other.slug));
         samples
     }
@@ -60,7 +60,7 @@ impl Blueprint {
     #[must_use]
     pub fn named(slug: &str) -> Self {
         let found = Self::all().into_iter().find(|blueprint| blueprint.slug == slug);
-        found.unwrap_or_else(|| panic!("there is no blueprint {slug}"))
+        found.unwrap_or_else(|| panic!("no blueprint has the slug {slug}"))
     }
 
     fn read(directory: PathBuf) -> Self {
@@ -85,7 +85,7 @@ impl Blueprint {
     ///
     /// When `catalog check` finds that it cannot be used.
     #[must_use]
-    pub fn checked(&self) -> catalog::Blueprint {
+    pub fn catalog_blueprint(&self) -> catalog::Blueprint {
         let read = |name: &str| {
             let path = self.directory.join(name);
             fs::read(&path).or_fail(path.display())
@@ -93,12 +93,12 @@ impl Blueprint {
         let (metadata, xrd) = (read("metadata.json"), read("xrd.yaml"));
         let composition = read("composition.yaml");
         let files = Files { metadata: &metadata, xrd: &xrd, composition: &composition };
-        let (checked, problems) = catalog::check(&self.slug, files);
+        let (blueprint, problems) = catalog::check(&self.slug, files);
         let problems: Vec<_> = problems.into_iter().map(|problem| problem.message).collect();
-        checked.unwrap_or_else(|| panic!("{}: {problems:?}", self.slug))
+        blueprint.unwrap_or_else(|| panic!("{}: {problems:?}", self.slug))
     }
 
-    /// Whether it provisions a Node.
+    /// Whether its resources are Nodes.
     #[must_use]
     pub fn is_node(&self) -> bool {
         self.metadata["meshRole"] != "standalone"
@@ -107,13 +107,14 @@ impl Blueprint {
     /// Whether it composes Secrets or ConfigMaps.
     #[must_use]
     pub fn composes_plain_data(&self) -> bool {
-        let plain = |it: &ComposedKind| PLAIN_DATA.contains(&(&*it.api_version, &*it.kind));
-        self.checked().composed_kinds.iter().any(plain)
+        let is_plain =
+            |kind: &ComposedKind| PLAIN_DATA.contains(&(&*kind.api_version, &*kind.kind));
+        self.catalog_blueprint().composed_kinds.iter().any(is_plain)
     }
 
     /// The smallest parameters that it accepts, as canonical JSON.
     #[must_use]
-    pub fn least_parameters(&self) -> &'static str {
+    pub fn minimal_parameters(&self) -> &'static str {
         match self.slug.as_str() {
             "sample-machine" => r#"{"size":"small"}"#,
             "sample-database" => r#"{"engine":"postgres","storage":{"gib":1}}"#,
@@ -137,14 +138,14 @@ impl Blueprint {
     #[must_use]
     pub fn composites(&self, admin: &Client, namespace: &str) -> Objects {
         if self.xrd["spec"]["scope"] == "Cluster" {
-            self.everywhere(admin)
+            self.all_composites(admin)
         } else {
             Api::namespaced_with(admin.clone(), namespace, &self.kind())
         }
     }
 
     /// Every composite resource in any namespace.
-    fn everywhere(&self, admin: &Client) -> Objects {
+    fn all_composites(&self, admin: &Client) -> Objects {
         Api::all_with(admin.clone(), &self.kind())
     }
 
@@ -157,7 +158,7 @@ impl Blueprint {
         ApiResource::from_gvk_with_plural(&kind, &text(&spec["names"]["plural"]))
     }
 
-    /// Its composed objects in that namespace, or anywhere for a cluster-scoped kind.
+    /// The composed objects in a Project's namespace, or of the cluster for a cluster-scoped kind.
     #[must_use]
     pub fn composed(&self, admin: &Client, namespace: &str) -> Objects {
         if self.xrd["spec"]["scope"] == "Cluster" {
@@ -186,48 +187,49 @@ impl Blueprint {
     /// Deletes the XRD without waiting.
     pub async fn delete_xrd(&self, admin: &Client) {
         let background = DeleteParams::background();
-        xrds(admin).delete(&self.xrd_name(), &background).await.or_fail("an XRD stays");
+        xrds(admin).delete(&self.xrd_name(), &background).await.or_fail("cannot delete an XRD");
     }
 
-    /// Waits until Crossplane has begun to withdraw the kind.
-    pub async fn wait_until_withdrawing(&self, admin: &Client) {
-        until(format!("{} to be withdrawn", self.xrd_name()), || async {
-            let xrd = xrds(admin).get(&self.xrd_name()).await.or_fail("an XRD");
+    /// Waits until Crossplane has begun to remove the kind.
+    pub async fn wait_until_xrd_terminating(&self, admin: &Client) {
+        until(format!("{} to be terminating", self.xrd_name()), || async {
+            let xrd = xrds(admin).get(&self.xrd_name()).await.or_fail("cannot read an XRD");
             let reason = condition(&xrd, "Established")?["reason"].clone();
             (reason == "TerminatingCompositeResource").then_some(())
         })
         .await;
     }
 
-    /// Whether the XRD is there.
+    /// Whether the XRD exists.
     pub async fn is_defined(&self, admin: &Client) -> bool {
-        xrds(admin).get_opt(&self.xrd_name()).await.or_fail("an XRD").is_some()
+        xrds(admin).get_opt(&self.xrd_name()).await.or_fail("cannot read an XRD").is_some()
     }
 
-    /// Waits until the XRD is gone. Crossplane polls for remaining objects with a back-off up to one
-    /// minute, and reconciles at once when the XRD changes. So this writes the number of remaining objects
-    /// onto the XRD.
-    pub async fn wait_until_withdrawn(&self, admin: &Client) {
-        until(format!("{} to be gone", self.xrd_name()), || async {
+    /// Waits until the XRD is deleted. Crossplane polls for remaining objects with a back-off up to one
+    /// minute, and reconciles at once when the XRD changes. Therefore each poll annotates the XRD with the
+    /// number of remaining objects.
+    pub async fn wait_until_xrd_deleted(&self, admin: &Client) {
+        until(format!("{} to be deleted", self.xrd_name()), || async {
             if !self.is_defined(admin).await {
                 return Some(());
             }
-            // Without its kind nothing is left.
-            let left = self.everywhere(admin).list(&ListParams::default()).await;
-            let left = left.map_or(0, |left| left.items.len()).to_string();
-            let note = json!({"metadata": {"annotations": {"platform.example.org/left": left}}});
-            // The XRD may be gone by now.
-            drop(xrds(admin).patch(&self.xrd_name(), &platform(), &Patch::Merge(note)).await);
+            // Without the kind, no object remains.
+            let remaining = self.all_composites(admin).list(&ListParams::default()).await;
+            let count = remaining.map_or(0, |remaining| remaining.items.len()).to_string();
+            let note = json!({"metadata": {"annotations": {"platform.example.org/left": count}}});
+            // The XRD may have been deleted meanwhile.
+            drop(xrds(admin).patch(&self.xrd_name(), &platform_patch(), &Patch::Merge(note)).await);
             None
         })
         .await;
     }
 
     /// Waits until Crossplane serves its kind.
-    pub async fn wait_until_offered(&self, admin: &Client) {
-        until(format!("{} to be offered", self.xrd_name()), || async {
-            let xrd = xrds(admin).get(&self.xrd_name()).await.or_fail("an XRD");
-            let served = condition(&xrd, "Established").is_some_and(|one| one["status"] == "True");
+    pub async fn wait_until_served(&self, admin: &Client) {
+        until(format!("{} to be served", self.xrd_name()), || async {
+            let xrd = xrds(admin).get(&self.xrd_name()).await.or_fail("cannot read an XRD");
+            let served = condition(&xrd, "Established")
+                .is_some_and(|condition| condition["status"] == "True");
             // The definition is established shortly before its objects are served.
             let composites = self.composites(admin, "default");
             (served && composites.list(&ListParams::default()).await.is_ok()).then_some(())
@@ -248,12 +250,12 @@ pub(super) fn condition<'a>(object: &'a DynamicObject, kind: &str) -> Option<&'a
 
 /// The simulated machines of a namespace.
 pub(super) fn nop_resources(admin: &Client, namespace: &str) -> Objects {
-    Api::namespaced_with(admin.clone(), namespace, &nop("NopResource"))
+    Api::namespaced_with(admin.clone(), namespace, &nop_kind("NopResource"))
 }
 
 /// The cluster-scoped simulated machines.
 pub(super) fn cluster_nop_resources(admin: &Client) -> Objects {
-    Api::all_with(admin.clone(), &nop("ClusterNopResource"))
+    Api::all_with(admin.clone(), &nop_kind("ClusterNopResource"))
 }
 
 pub(super) fn secrets(admin: &Client, namespace: &str) -> Objects {
@@ -269,7 +271,7 @@ pub fn provider_configs(admin: &Client, namespace: &str) -> Objects {
     Api::namespaced_with(admin.clone(), namespace, &ApiResource::from_gvk(&kind))
 }
 
-fn nop(kind: &str) -> ApiResource {
+fn nop_kind(kind: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("nop.crossplane.io", "v1alpha1", kind))
 }
 
@@ -284,22 +286,22 @@ fn compositions(admin: &Client) -> Objects {
     Api::all_with(admin.clone(), &ApiResource::from_gvk(&kind))
 }
 
-fn platform() -> PatchParams {
+fn platform_patch() -> PatchParams {
     PatchParams::apply(PLATFORM)
 }
 
 async fn apply(objects: &Objects, document: &Value) {
     let name = document["metadata"]["name"].as_str().unwrap_or_default();
-    objects.patch(name, &platform().force(), &Patch::Apply(document)).await.or_fail(name);
+    objects.patch(name, &platform_patch().force(), &Patch::Apply(document)).await.or_fail(name);
 }
 
-fn in_catalog(catalog: &Path) -> impl Iterator<Item = Blueprint> {
+fn blueprints_in(catalog: &Path) -> impl Iterator<Item = Blueprint> {
     let entries = fs::read_dir(catalog).or_fail(catalog.display()).flatten();
     entries.filter(|entry| entry.path().is_dir()).map(|entry| Blueprint::read(entry.path()))
 }
 
-/// A patch that pauses or resumes a composite resource.
+/// A patch that pauses a composite resource, or resumes it if `paused` is `None`.
 #[must_use]
-pub fn pause(paused: Option<&str>) -> Patch<Value> {
+pub fn pause_patch(paused: Option<&str>) -> Patch<Value> {
     Patch::Merge(json!({"metadata": {"annotations": {"crossplane.io/paused": paused}}}))
 }

@@ -1,8 +1,8 @@
-//! A composition function of the harness. It declares a terminal failure of a composite resource, because
-//! no other component here sets such a condition. Crossplane calls it like any other function.
+//! A composition function that reports a terminal failure of a composite resource. No other component of the
+//! harness sets such a condition.
 //!
-//! The protocol is one gRPC method over HTTP/2 with mutual TLS. The message types here hold only the fields
-//! that matter; everything else is passed on as bytes.
+//! The protocol is one gRPC method over HTTP/2 with mutual TLS. The message types have only the fields that
+//! the function uses; the desired state is passed on as bytes.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -25,37 +25,37 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 use crate::failure::OrFail;
 
-/// Its name in Compositions.
+/// The function's name in Compositions.
 pub(super) const NAME: &str = "function-outcome";
 
 /// The parameter of a composite resource that holds the reason of its failure.
-const FAULT: &str = "fault";
+const FAULT_PARAMETER: &str = "fault";
 
 /// The condition type of a terminal failure.
-const CONDITION: &str = "ProvisioningFailed";
+const FAILURE_CONDITION: &str = "ProvisioningFailed";
 
 /// The gRPC message prefix: a compression flag and the length.
-const PREFIX: usize = 5;
+const MESSAGE_PREFIX: usize = 5;
 
 /// Serves on a thread until the process ends. Returns the port.
 pub(super) fn serve(certificates: &Path) -> u16 {
     let config = Arc::new(tls(certificates));
-    let (tell, port) = std::sync::mpsc::channel();
+    let (port_sender, port_receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.or_fail("a runtime for the function").block_on(async {
+        runtime.or_fail("cannot build a runtime for the function").block_on(async {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
-            let listener = listener.or_fail("a port for the function");
-            let address = listener.local_addr().or_fail("the function's address");
-            tell.send(address.port()).or_fail("the receiver of the function's port");
+            let listener = listener.or_fail("cannot listen for the function");
+            let address = listener.local_addr().or_fail("cannot read the function's address");
+            port_sender.send(address.port()).or_fail("cannot send the function's port");
             let acceptor = TlsAcceptor::from(config);
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(converse(acceptor.clone(), stream));
+                connections.spawn(serve_connection(acceptor.clone(), stream));
             }
         });
     });
-    port.recv().or_fail("the function does not serve")
+    port_receiver.recv().or_fail("the function does not serve")
 }
 
 fn tls(certificates: &Path) -> ServerConfig {
@@ -79,20 +79,20 @@ fn tls(certificates: &Path) -> ServerConfig {
     config
 }
 
-/// `None`: Crossplane closed the connection.
-async fn converse(acceptor: TlsAcceptor, stream: TcpStream) -> Option<()> {
+/// Serves calls until Crossplane closes the connection.
+async fn serve_connection(acceptor: TlsAcceptor, stream: TcpStream) -> Option<()> {
     let stream = acceptor.accept(stream).await.ok()?;
     let mut connection: Connection<_, Bytes> = h2::server::handshake(stream).await.ok()?;
-    let mut answers = JoinSet::new();
-    while let Some(Ok((request, respond))) = connection.accept().await {
-        answers.spawn(answer(request, respond));
+    let mut calls = JoinSet::new();
+    while let Some(Ok((request, sender))) = connection.accept().await {
+        calls.spawn(handle_call(request, sender));
     }
     Some(())
 }
 
-async fn answer(
+async fn handle_call(
     request: Request<h2::RecvStream>,
-    mut respond: SendResponse<Bytes>,
+    mut sender: SendResponse<Bytes>,
 ) -> Result<(), h2::Error> {
     let mut body = request.into_body();
     let mut message = BytesMut::new();
@@ -100,34 +100,34 @@ async fn answer(
         body.flow_control().release_capacity(part.len())?;
         message.extend_from_slice(&part);
     }
-    let request = RunFunctionRequest::decode(message.get(PREFIX..).unwrap_or_default());
-    let answer = request.map(run).unwrap_or_default().encode_to_vec();
-    let mut framed = BytesMut::with_capacity(PREFIX + answer.len());
+    let request = RunFunctionRequest::decode(message.get(MESSAGE_PREFIX..).unwrap_or_default());
+    let response = request.map(report_failure).unwrap_or_default().encode_to_vec();
+    let mut framed = BytesMut::with_capacity(MESSAGE_PREFIX + response.len());
     framed.put_u8(0);
-    framed.put_u32(u32::try_from(answer.len()).unwrap_or(u32::MAX));
-    framed.extend_from_slice(&answer);
+    framed.put_u32(u32::try_from(response.len()).unwrap_or(u32::MAX));
+    framed.extend_from_slice(&response);
 
     let mut head = Response::new(());
     let grpc = HeaderValue::from_static("application/grpc");
     head.headers_mut().insert(http::header::CONTENT_TYPE, grpc);
-    let mut stream = respond.send_response(head, false)?;
+    let mut stream = sender.send_response(head, false)?;
     stream.send_data(framed.freeze(), false)?;
     let status = (http::HeaderName::from_static("grpc-status"), HeaderValue::from_static("0"));
     stream.send_trailers(HeaderMap::from_iter([status]))
 }
 
 /// Keeps the desired state and turns a fault in the parameters into a condition.
-fn run(request: RunFunctionRequest) -> RunFunctionResponse {
+fn report_failure(request: RunFunctionRequest) -> RunFunctionResponse {
     let RunFunctionRequest { meta, observed, desired } = request;
     let composite = observed.and_then(|observed| observed.composite?.resource);
     let fault = composite.and_then(|xr| {
-        let mut parameters = within(within(xr, "spec")?, "parameters")?;
-        text(parameters.fields.remove(FAULT)?)
+        let mut parameters = object_field(object_field(xr, "spec")?, "parameters")?;
+        text(parameters.fields.remove(FAULT_PARAMETER)?)
     });
     let conditions = fault.map(|message| Condition {
-        kind: CONDITION.to_owned(),
+        kind: FAILURE_CONDITION.to_owned(),
         status: Status::True.into(),
-        reason: CONDITION.to_owned(),
+        reason: FAILURE_CONDITION.to_owned(),
         message: Some(message),
     });
     RunFunctionResponse {
@@ -137,7 +137,7 @@ fn run(request: RunFunctionRequest) -> RunFunctionResponse {
     }
 }
 
-fn within(mut object: Struct, field: &str) -> Option<Struct> {
+fn object_field(mut object: Struct, field: &str) -> Option<Struct> {
     let Kind::StructValue(inner) = object.fields.remove(field)?.kind? else { return None };
     Some(inner)
 }

@@ -1,31 +1,31 @@
-//! One lifetime on a cluster, request by request, with its effects. It is identical on real and simulated
-//! Crossplane, except for times, uids, names and versions.
+//! The requests of one composite resource's lifetime and their effects. Real and simulated Crossplane differ
+//! only in times, uids, names and versions.
 
-mod agreement;
+mod comparison;
 mod state;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use broker_ports::{Applied, Cluster, Deleted, ObjectVersion};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::blueprint::Blueprint;
 use super::requests::Requests;
 use crate::failure::OrFail;
-use state::{News, State, conditions};
+use state::{StaleReadyFilter, State, conditions};
 
-/// A version of an object, and whether it was the last.
+/// A version of an object, and whether it is the last one.
 pub type Version = (Value, bool);
 
-/// The annotation with the Composition's name of a composed object.
-const SLOT: &str = "/metadata/annotations/crossplane.io~1composition-resource-name";
+/// The annotation that holds a composed object's name in the Composition.
+const SLOT_ANNOTATION: &str = "/metadata/annotations/crossplane.io~1composition-resource-name";
 
 /// The parameters of a machine that fails.
-const FAULT: &str = r#"{"fault":"no such machine type"}"#;
+const FAULT_PARAMETERS: &str = r#"{"fault":"no such machine type"}"#;
 
-/// What happened, without what differs from run to run.
+/// The requests and their effects, without values that differ from run to run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lifetime {
     /// The requests, in order.
@@ -35,32 +35,34 @@ pub struct Lifetime {
     /// Every state of each composed object, by its name in the Composition.
     pub composed: BTreeMap<String, Vec<State>>,
     /// Deleted objects, in order.
-    pub gone: Vec<String>,
+    #[serde(rename = "gone")]
+    pub deleted: Vec<String>,
 }
 
-/// The condition to wait for between two requests.
+/// The state to wait for between two requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Moment {
-    /// Crossplane has seen the shell.
+enum Milestone {
+    /// Crossplane has reported the shell as paused.
     Paused,
-    /// Everything is ready, for the first or second time.
+    /// The composite resource has become ready this many times.
     Ready(usize),
-    /// The composite resource and all that it composed are gone.
-    Gone,
-    /// The ProviderConfig is gone.
-    Unconfigured,
+    /// The composite resource and its composed objects are deleted.
+    XrDeleted,
+    /// The ProviderConfig is deleted.
+    ConfigDeleted,
 }
 
 impl Lifetime {
-    /// The recorded blueprints: every sample with its parameters, and a machine with a declared failure.
-    /// Histories record conditions, so a sample that composes an object without any, such as a Secret, has
-    /// none.
+    /// The blueprints with a history, and their parameters: the samples, and a machine with a declared failure.
+    /// A history records conditions, so samples that compose an object without conditions, such as a Secret,
+    /// have no history.
     #[must_use]
     pub fn recorded() -> Vec<(Blueprint, &'static str)> {
-        let samples = Blueprint::samples().into_iter().filter(|one| !one.composes_plain_data());
+        let samples =
+            Blueprint::samples().into_iter().filter(|sample| !sample.composes_plain_data());
         let mut recorded: Vec<_> =
-            samples.map(|sample| (sample.least_parameters(), sample)).collect();
-        recorded.push((FAULT, Blueprint::named("failing-machine")));
+            samples.map(|sample| (sample.minimal_parameters(), sample)).collect();
+        recorded.push((FAULT_PARAMETERS, Blueprint::named("failing-machine")));
         recorded.into_iter().map(|(parameters, blueprint)| (blueprint, parameters)).collect()
     }
 
@@ -72,72 +74,73 @@ impl Lifetime {
         directory.join(format!("{slug}.json"))
     }
 
-    /// Runs one lifetime. `look` advances the world and returns all versions seen so far.
-    pub async fn live(
+    /// Runs one lifetime. `poll` advances the cluster and returns all versions so far.
+    pub async fn run(
         cluster: &dyn Cluster,
         requests: &Requests,
-        crossings: usize,
-        look: impl AsyncFn() -> Vec<Version>,
+        ready_times: usize,
+        poll: impl AsyncFn() -> Vec<Version>,
     ) -> Self {
-        let mut asked = Vec::new();
-        let mut ask = |what: &str| asked.push(what.to_owned());
-        let wait = async |moment: Moment| {
+        let mut sent = Vec::new();
+        let mut record = |request: &str| sent.push(request.to_owned());
+        let wait_for = async |milestone: Milestone| {
             loop {
-                let seen = look().await;
-                if reached(moment, requests, &seen) {
-                    return seen;
+                let versions = poll().await;
+                if is_reached(milestone, requests, &versions) {
+                    return versions;
                 }
             }
         };
-        ask("apply ProviderConfig");
-        let config = requests.configure(cluster).await;
-        ask("apply shell");
-        requests.shell(cluster, 1).await;
-        let seen = wait(Moment::Paused).await;
-        ask("arm");
-        let shell = ObjectVersion::of(latest(requests, &seen).expect("it stands"));
-        let shell = shell.or_fail("a version");
-        assert!(matches!(requests.arm(cluster, &shell).await, Applied::Done(_)), "an arm");
-        for crossing in 1..=crossings {
-            wait(Moment::Ready(crossing)).await;
+        record("apply ProviderConfig");
+        let config = requests.apply_provider_config(cluster).await;
+        record("apply shell");
+        requests.apply_shell(cluster, 1).await;
+        let versions = wait_for(Milestone::Paused).await;
+        record("arm");
+        let shell = ObjectVersion::of(latest(requests, &versions).expect("the shell exists"));
+        let shell = shell.or_fail("the shell has no version");
+        assert!(matches!(requests.arm(cluster, &shell).await, Applied::Done(_)), "not armed");
+        for times in 1..=ready_times {
+            wait_for(Milestone::Ready(times)).await;
         }
-        ask("delete composite resource");
-        assert_eq!(requests.delete(cluster, &shell.uid).await, Deleted::Accepted);
-        wait(Moment::Gone).await;
-        ask("delete ProviderConfig");
-        assert_eq!(requests.unconfigure(cluster, &config.uid).await, Deleted::Accepted);
-        let seen = wait(Moment::Unconfigured).await;
-        Self::condensed(requests, asked, &seen)
+        record("delete composite resource");
+        assert_eq!(requests.delete_xr(cluster, &shell.uid).await, Deleted::Accepted);
+        wait_for(Milestone::XrDeleted).await;
+        record("delete ProviderConfig");
+        let deleted = requests.delete_provider_config(cluster, &config.uid).await;
+        assert_eq!(deleted, Deleted::Accepted);
+        let versions = wait_for(Milestone::ConfigDeleted).await;
+        Self::from_versions(requests, sent, &versions)
     }
 
-    fn condensed(requests: &Requests, asked: Vec<String>, seen: &[Version]) -> Self {
-        let mut life = Self { requests: asked, ..Self::default() };
-        let mut news = News::default();
-        let mut first = BTreeMap::new();
-        let parts = seen.iter().filter(|(object, _)| object.pointer(SLOT).is_some());
+    fn from_versions(requests: &Requests, sent: Vec<String>, versions: &[Version]) -> Self {
+        let mut lifetime = Self { requests: sent, ..Self::default() };
+        let mut filter = StaleReadyFilter::default();
+        let mut first_uids = BTreeMap::new();
+        let parts = versions.iter().filter(|(object, _)| object.pointer(SLOT_ANNOTATION).is_some());
         let parts = parts.filter_map(|(object, _)| object["metadata"]["name"].as_str());
         let parts = parts.map(str::to_owned).collect();
-        for (object, gone) in seen {
+        for (object, deleted) in versions {
             let name = role(requests, object);
-            // The collector may delete a part before Crossplane has seen that the whole is being deleted.
-            // Crossplane then creates the part once more: a race, and the second part is deleted too.
+            // The collector may delete a part before Crossplane sees that the XR is being deleted. Crossplane
+            // then creates the part again, and deletes it later. This is a race, so the second part is ignored.
             let uid = &object["metadata"]["uid"];
-            if *first.entry(name.clone()).or_insert(uid) != uid {
+            if *first_uids.entry(name.clone()).or_insert(uid) != uid {
                 continue;
             }
-            if *gone {
-                life.gone.push(name);
+            if *deleted {
+                lifetime.deleted.push(name);
                 continue;
             }
             let mut state = State::of(object, requests, &parts);
-            let states = match object.pointer(SLOT).and_then(Value::as_str) {
+            let states = match object.pointer(SLOT_ANNOTATION).and_then(Value::as_str) {
                 Some(slot) => {
-                    news.of_part(slot, &state);
-                    life.composed.entry(slot.to_owned()).or_default()
+                    filter.record_part(slot, &state);
+                    lifetime.composed.entry(slot.to_owned()).or_default()
                 }
                 None if name == "composite resource" => {
-                    news.correct(&mut state);
-                    &mut life.composite
+                    filter.correct(&mut state);
+                    &mut lifetime.composite
                 }
                 None => continue,
             };
@@ -145,17 +148,18 @@ impl Lifetime {
                 states.push(state);
             }
         }
-        life.composite.dedup();
-        // The order among siblings is undefined; that they go before the rest is defined.
-        let siblings = life.gone.iter().take_while(|name| name.starts_with("composed ")).count();
-        life.gone[..siblings].sort();
-        life
+        lifetime.composite.dedup();
+        // Parts are deleted in any order, but before the other objects.
+        let parts = lifetime.deleted.iter().take_while(|name| name.starts_with("composed "));
+        let count = parts.count();
+        lifetime.deleted[..count].sort();
+        lifetime
     }
 }
 
-/// The role of an object in the lifetime of a resource.
+/// The role of an object: composite resource, ProviderConfig or a composed object.
 fn role(requests: &Requests, object: &Value) -> String {
-    let slot = object.pointer(SLOT).and_then(Value::as_str);
+    let slot = object.pointer(SLOT_ANNOTATION).and_then(Value::as_str);
     match slot {
         Some(slot) => format!("composed {slot}"),
         None if object["kind"] == requests.xr().kind() => "composite resource".to_owned(),
@@ -163,45 +167,48 @@ fn role(requests: &Requests, object: &Value) -> String {
     }
 }
 
-/// The last version of the composite resource.
-fn latest<'a>(requests: &Requests, seen: &'a [Version]) -> Option<&'a Value> {
-    let of_xr = |(object, _): &&Version| role(requests, object) == "composite resource";
-    seen.iter().rev().find(of_xr).filter(|(_, gone)| !gone).map(|(object, _)| object)
+/// The last version of the composite resource, unless it is deleted.
+fn latest<'a>(requests: &Requests, versions: &'a [Version]) -> Option<&'a Value> {
+    let is_xr = |(object, _): &&Version| role(requests, object) == "composite resource";
+    versions.iter().rev().find(is_xr).filter(|(_, deleted)| !deleted).map(|(object, _)| object)
 }
 
-fn reached(moment: Moment, requests: &Requests, seen: &[Version]) -> bool {
-    let said =
+fn is_reached(milestone: Milestone, requests: &Requests, versions: &[Version]) -> bool {
+    let condition =
         |object: &Value, kind: &str| conditions(object, requests).remove(kind).unwrap_or_default();
-    let xr = latest(requests, seen);
-    match moment {
-        Moment::Paused => xr.is_some_and(|xr| said(xr, "Synced").contains("ReconcilePaused")),
-        Moment::Ready(times) => {
-            let of_xr =
-                seen.iter().filter(|(object, _)| role(requests, object) == "composite resource");
-            let ready = of_xr.map(|(object, _)| said(object, "Ready").starts_with("True"));
-            let mut before = false;
-            let crossings = ready.filter(|now| {
-                let crossed = *now && !before;
-                before = *now;
-                crossed
-            });
-            crossings.count() >= times
+    let xr = latest(requests, versions);
+    match milestone {
+        Milestone::Paused => {
+            xr.is_some_and(|xr| condition(xr, "Synced").contains("ReconcilePaused"))
         }
-        Moment::Gone => {
-            let mut standing = Map::new();
-            for (object, gone) in seen {
+        Milestone::Ready(times) => {
+            let of_xr = versions
+                .iter()
+                .filter(|(object, _)| role(requests, object) == "composite resource");
+            let ready = of_xr.map(|(object, _)| condition(object, "Ready").starts_with("True"));
+            let mut was_ready = false;
+            let changes_to_ready = ready.filter(|is_ready| {
+                let became_ready = *is_ready && !was_ready;
+                was_ready = *is_ready;
+                became_ready
+            });
+            changes_to_ready.count() >= times
+        }
+        Milestone::XrDeleted => {
+            let mut existing = BTreeSet::new();
+            for (object, deleted) in versions {
                 let name = role(requests, object);
-                if *gone {
-                    drop(standing.remove(&name));
+                if *deleted {
+                    existing.remove(&name);
                 } else {
-                    drop(standing.insert(name, Value::Null));
+                    existing.insert(name);
                 }
             }
-            standing.keys().all(|name| name == "ProviderConfig")
+            existing.iter().all(|name| name == "ProviderConfig")
         }
-        Moment::Unconfigured => {
-            let gone = seen.iter().filter(|(_, gone)| *gone);
-            gone.map(|(object, _)| role(requests, object)).any(|name| name == "ProviderConfig")
+        Milestone::ConfigDeleted => {
+            let deleted = versions.iter().filter(|(_, deleted)| *deleted);
+            deleted.map(|(object, _)| role(requests, object)).any(|name| name == "ProviderConfig")
         }
     }
 }

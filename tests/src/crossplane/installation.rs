@@ -1,7 +1,7 @@
-//! One installation of the broker: a database and a namespace, rights and blueprints of every catalog as
-//! the binary installs them, and agents on the machines.
+//! One installation of the broker: a database, a namespace, the roles and blueprints that the binary installs
+//! from every catalog, and agents on the machines.
 
-mod left;
+mod remaining;
 mod shell;
 mod store;
 
@@ -22,25 +22,25 @@ use uuid::Uuid;
 use super::blueprint::{
     Blueprint, Objects, cluster_nop_resources, nop_resources, provider_configs, secrets,
 };
-use super::replica::{Environment, Replica, answer, print};
+use super::replica::{Environment, Replica, run_json, run_text};
 use super::{PROVIDER, TestCrossplane, agents};
 use crate::cluster::TestNamespace;
 use crate::failure::OrFail;
 use crate::postgres::{TestDatabase, TestPostgres};
-use crate::real::{fresh_project, know, migrated};
+use crate::real::{insert_project, migrated, new_project_id};
 use crate::rights::BrokerIdentity;
 use crate::wait::{until, until_or};
 
 /// A resource of an installation.
 #[derive(Debug, Clone)]
-pub struct Life {
+pub struct DeclaredResource {
     /// Its id.
     pub id: ProvisionedResourceId,
     /// Its blueprint.
     pub blueprint: Blueprint,
 }
 
-impl Life {
+impl DeclaredResource {
     /// The name of its composite resource.
     #[must_use]
     pub fn xr_name(&self) -> String {
@@ -52,28 +52,29 @@ impl Life {
 pub struct Installation {
     /// The cluster with Crossplane.
     pub crossplane: TestCrossplane,
-    /// Its one Project.
+    /// The one Project.
     pub project: ProjectId,
-    /// The identity of its replicas on the API server.
+    /// The replicas' identity on the API server.
     pub broker: BrokerIdentity,
     environment: Environment,
     published: BTreeMap<String, String>,
     database: TestDatabase,
-    home: TestNamespace,
+    project_namespace: TestNamespace,
     directory: TempDir,
 }
 
 impl Installation {
     /// A new installation into which the binary has imported every blueprint. No replica runs yet.
-    pub async fn on(crossplane: TestCrossplane) -> Self {
+    pub async fn new(crossplane: TestCrossplane) -> Self {
         let database = TestPostgres::shared().await.database_from(&migrated()).await;
-        let project = fresh_project();
-        know(database.pool(), project, PROVIDER).await;
-        let home = crossplane.namespace_named(namespace(project).as_str()).await;
-        let directory = tempfile::tempdir().or_fail("a directory");
+        let project = new_project_id();
+        insert_project(database.pool(), project, PROVIDER).await;
+        let project_namespace = crossplane.namespace_named(namespace(project).as_str()).await;
+        let directory = tempfile::tempdir().or_fail("cannot create a directory");
         let broker = BrokerIdentity::new(&crossplane, format!("broker-{project}")).await;
         let kubeconfig = directory.path().join("kubeconfig");
-        std::fs::write(&kubeconfig, crossplane.kubeconfig(&broker.user)).or_fail("a kubeconfig");
+        std::fs::write(&kubeconfig, crossplane.kubeconfig(&broker.user))
+            .or_fail("cannot write a kubeconfig");
         let environment = Environment { dsn: database.url(), kubeconfig };
         let mut installation = Self {
             crossplane,
@@ -82,7 +83,7 @@ impl Installation {
             environment,
             published: BTreeMap::new(),
             database,
-            home,
+            project_namespace,
             directory,
         };
         for (number, catalog) in Blueprint::catalogs().iter().enumerate() {
@@ -96,7 +97,7 @@ impl Installation {
     /// Grants exactly the roles that the binary generates for a catalog.
     async fn grant(&self, catalog: &Path, number: usize) {
         let arguments = [OsStr::new("rbac"), OsStr::new("--catalog"), catalog.as_os_str()];
-        let roles = print(&self.environment, &arguments).await;
+        let roles = run_text(&self.environment, &arguments).await;
         self.broker.grant(&roles, &format!("{}-{number}", self.broker.user)).await;
     }
 
@@ -114,110 +115,114 @@ impl Installation {
         Replica::start(&self.environment, self.directory.path())
     }
 
-    /// Boots machines and their agents until the returned value is dropped.
+    /// Boots the agents of ready machines until the returned value is dropped.
     #[must_use]
     pub fn boot_agents(&self) -> JoinSet<()> {
         let admin = &self.crossplane.admin;
         let machines = vec![nop_resources(admin, self.namespace()), cluster_nop_resources(admin)];
-        agents::boot(machines, PgMesh::new(self.pool().clone()))
+        agents::boot_agents(machines, PgMesh::new(self.pool().clone()))
     }
 
     /// Declares a resource through the binary.
-    pub async fn provision(&self, slug: &str, assignments: &[&str]) -> Life {
+    pub async fn provision(&self, slug: &str, assignments: &[&str]) -> DeclaredResource {
         let (blueprint, project) = (Blueprint::named(slug), self.project.to_string());
         let version = self.published.get(slug).map(String::as_str).unwrap_or_default();
-        let resource = Uuid::from_u128(2).to_string();
+        let platform_resource = Uuid::from_u128(2).to_string();
         let credential = Uuid::from_u128(4).to_string();
-        let mut arguments = vec!["--project", &project, "--resource", &resource];
+        let mut arguments = vec!["--project", &project, "--resource", &platform_resource];
         arguments.extend(["--blueprint-version", version, "--credential", &credential]);
         for assignment in assignments {
             arguments.extend(["--set", assignment]);
         }
         let arguments: Vec<_> = arguments.into_iter().map(OsStr::new).collect();
-        let accepted = self.command(&["provision"], &arguments).await;
-        let id = accepted["id"].as_str().unwrap_or_default().parse().or_fail("an id");
-        Life { id, blueprint }
+        let output = self.command(&["provision"], &arguments).await;
+        let id = output["id"].as_str().unwrap_or_default().parse().or_fail("the output has no id");
+        DeclaredResource { id, blueprint }
     }
 
     /// Requests the deletion of a resource through the binary.
-    pub async fn deprovision(&self, life: &Life) {
-        self.command(&["deprovision"], &[OsStr::new(&life.id.to_string())]).await;
+    pub async fn deprovision(&self, resource: &DeclaredResource) {
+        self.command(&["deprovision"], &[OsStr::new(&resource.id.to_string())]).await;
     }
 
     /// The binary's `get` output for a resource.
-    pub async fn get(&self, life: &Life) -> Value {
-        self.command(&["get"], &[OsStr::new(&life.id.to_string())]).await
+    pub async fn get(&self, resource: &DeclaredResource) -> Value {
+        self.command(&["get"], &[OsStr::new(&resource.id.to_string())]).await
     }
 
     /// The binary's `explain` output for a resource.
-    pub async fn explain(&self, life: &Life) -> Value {
-        self.command(&["explain"], &[OsStr::new(&life.id.to_string())]).await
+    pub async fn explain(&self, resource: &DeclaredResource) -> Value {
+        self.command(&["explain"], &[OsStr::new(&resource.id.to_string())]).await
     }
 
     /// Requests an immediate pass.
-    pub async fn reconcile_now(&self, life: &Life) {
-        self.command(&["reconcile-now"], &[OsStr::new(&life.id.to_string())]).await;
+    pub async fn reconcile_now(&self, resource: &DeclaredResource) {
+        self.command(&["reconcile-now"], &[OsStr::new(&resource.id.to_string())]).await;
     }
 
     /// Pauses a resource.
-    pub async fn pause(&self, life: &Life) {
-        self.command(&["pause"], &[OsStr::new(&life.id.to_string())]).await;
+    pub async fn pause(&self, resource: &DeclaredResource) {
+        self.command(&["pause"], &[OsStr::new(&resource.id.to_string())]).await;
     }
 
     /// Resumes a resource.
-    pub async fn resume(&self, life: &Life) {
-        self.command(&["resume"], &[OsStr::new(&life.id.to_string())]).await;
+    pub async fn resume(&self, resource: &DeclaredResource) {
+        self.command(&["resume"], &[OsStr::new(&resource.id.to_string())]).await;
     }
 
     async fn command(&self, verb: &[&str], arguments: &[&OsStr]) -> Value {
         let verb = verb.iter().map(OsStr::new);
         let all: Vec<&OsStr> = verb.chain(arguments.iter().copied()).collect();
-        answer(&self.environment, &all).await
+        run_json(&self.environment, &all).await
     }
 
     /// The stored phase.
-    pub async fn phase(&self, life: &Life) -> Phase {
+    pub async fn phase(&self, resource: &DeclaredResource) -> Phase {
         let phase: String = self
-            .ask("SELECT status FROM plexsphere.provisioned_resources WHERE id = $1", life)
+            .query_strings(
+                "SELECT status FROM plexsphere.provisioned_resources WHERE id = $1",
+                resource,
+            )
             .await
             .remove(0);
-        Phase::try_from(phase.as_str()).or_fail("a phase")
+        Phase::try_from(phase.as_str()).or_fail("the stored phase is unknown")
     }
 
     /// Waits until a resource is in a phase.
     ///
     /// # Panics
     ///
-    /// When it does not get there.
-    pub async fn until(&self, life: &Life, phase: Phase) {
-        let arrived = until_or(|| async { (self.phase(life).await == phase).then_some(()) }).await;
-        assert!(arrived.is_some(), "{}", self.story(life, phase).await);
+    /// When the resource does not reach the phase.
+    pub async fn wait_for_phase(&self, resource: &DeclaredResource, phase: Phase) {
+        let reached =
+            until_or(|| async { (self.phase(resource).await == phase).then_some(()) }).await;
+        assert!(reached.is_some(), "{}", self.describe(resource, phase).await);
     }
 
-    /// Everything known about a resource that did not reach its phase.
-    async fn story(&self, life: &Life, wanted: Phase) -> String {
-        let xr = self.composite(life).await;
+    /// A description of a resource that did not reach a phase.
+    async fn describe(&self, resource: &DeclaredResource, expected: Phase) -> String {
+        let xr = self.composite(resource).await;
         let conditions = xr.as_ref().and_then(|xr| xr.data.pointer("/status/conditions"));
         format!(
-            "{} from {} is in {}, not in {wanted}; {} passes, {:?}; conditions: {}; standing: {:?}",
-            life.id,
-            life.blueprint.slug,
-            self.phase(life).await,
-            self.passes(life).await,
-            self.last_error(life).await,
+            "{} from {} is in {}, not in {expected}; {} passes, {:?}; conditions: {}; existing: {:?}",
+            resource.id,
+            resource.blueprint.slug,
+            self.phase(resource).await,
+            self.claim_count(resource).await,
+            self.last_error(resource).await,
             conditions.unwrap_or(&Value::Null),
-            self.standing(std::slice::from_ref(life)).await,
+            self.existing_objects(std::slice::from_ref(resource)).await,
         )
     }
 
-    /// Requests a pass and waits until it is over.
-    pub async fn pass(&self, life: &Life) {
+    /// Requests a pass and waits until it has ended.
+    pub async fn run_pass(&self, resource: &DeclaredResource) {
         let idle = "SELECT lease_epoch::text FROM plexsphere.provisioned_resource_schedule
             WHERE provisioned_resource_id = $1 AND lease_owner IS NULL";
-        let before = self.passes(life).await;
-        self.reconcile_now(life).await;
-        until("a pass to be over", || async {
-            let epoch = self.ask(idle, life).await.pop()?;
+        let before = self.claim_count(resource).await;
+        self.reconcile_now(resource).await;
+        until("a pass to end", || async {
+            let epoch = self.query_strings(idle, resource).await.pop()?;
             (epoch.parse::<i64>().ok()? > before).then_some(())
         })
         .await;
@@ -232,28 +237,32 @@ impl Installation {
     /// The Project's namespace.
     #[must_use]
     pub fn namespace(&self) -> &str {
-        self.home.name()
+        self.project_namespace.name()
     }
 
     /// The API of a resource's composite resource.
     #[must_use]
-    pub fn composites(&self, life: &Life) -> Objects {
-        life.blueprint.composites(&self.crossplane.admin, self.namespace())
+    pub fn composites(&self, resource: &DeclaredResource) -> Objects {
+        resource.blueprint.composites(&self.crossplane.admin, self.namespace())
     }
 
-    /// Its composite resource, if it exists; without its kind there is none.
-    pub async fn composite(&self, life: &Life) -> Option<DynamicObject> {
-        match self.composites(life).get(&life.xr_name()).await {
+    /// The composite resource of a resource. `None` also if its kind is not installed.
+    pub async fn composite(&self, resource: &DeclaredResource) -> Option<DynamicObject> {
+        match self.composites(resource).get(&resource.xr_name()).await {
             Err(kube::Error::Api(status)) if status.code == 404 => None,
-            answer => Some(answer.or_fail("a composite resource")),
+            result => Some(result.or_fail("cannot read a composite resource")),
         }
     }
 
     /// The composed objects of a resource.
-    pub async fn composed(&self, life: &Life) -> Vec<DynamicObject> {
-        let label = format!("crossplane.io/composite={}", life.xr_name());
-        let composed = life.blueprint.composed(&self.crossplane.admin, self.namespace());
-        composed.list(&ListParams::default().labels(&label)).await.or_fail("composed").items
+    pub async fn composed(&self, resource: &DeclaredResource) -> Vec<DynamicObject> {
+        let label = format!("crossplane.io/composite={}", resource.xr_name());
+        let composed = resource.blueprint.composed(&self.crossplane.admin, self.namespace());
+        composed
+            .list(&ListParams::default().labels(&label))
+            .await
+            .or_fail("cannot list composed objects")
+            .items
     }
 
     /// The Secrets of the Project.

@@ -1,4 +1,4 @@
-//! The real binary: a replica in its own process, and the operator's commands.
+//! The built binary: replicas in their own processes, and an operator's commands.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::failure::OrFail;
 
-/// The sweep interval. Short, so that a sweep soon finds what no hint reported.
+/// The sweep interval: short, because some changes produce no hint.
 const SWEEP: &str = "1s";
 
 /// The binary's environment.
@@ -20,7 +20,7 @@ pub(super) struct Environment {
     pub(super) kubeconfig: PathBuf,
 }
 
-/// A replica that runs. Dropping it kills it.
+/// A running replica. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Replica {
     child: Child,
@@ -31,8 +31,8 @@ impl Replica {
         static STARTED: AtomicU64 = AtomicU64::new(1);
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let log = directory.join(format!("replica-{number}.log"));
-        let output = File::create(&log).or_fail("a log for the replica");
-        let errors = output.try_clone().or_fail("a log for the replica");
+        let output = File::create(&log).or_fail("cannot create a log for the replica");
+        let errors = output.try_clone().or_fail("cannot create a log for the replica");
         let child = command(environment)
             .args(["run", "--log", "info"])
             .stdout(output)
@@ -51,23 +51,23 @@ impl Drop for Replica {
     }
 }
 
-/// Runs a command of the binary to its end and returns its output.
-pub(super) async fn print(environment: &Environment, arguments: &[&OsStr]) -> String {
+/// Runs a command of the binary and returns its standard output.
+pub(super) async fn run_text(environment: &Environment, arguments: &[&OsStr]) -> String {
     let mut command = command(environment);
     command.args(arguments);
-    let shown = arguments.join(OsStr::new(" ")).to_string_lossy().into_owned();
+    let command_line = arguments.join(OsStr::new(" ")).to_string_lossy().into_owned();
     let output = tokio::task::spawn_blocking(move || command.output()).await;
-    let output = output.or_fail(&shown).or_fail(&shown);
+    let output = output.or_fail(&command_line).or_fail(&command_line);
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{shown}: {}: {errors}", output.status);
+    assert!(output.status.success(), "{command_line}: {}: {errors}", output.status);
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The same for a command with a JSON result: parses the last line.
-pub(super) async fn answer(environment: &Environment, arguments: &[&OsStr]) -> Value {
+/// Runs a command with JSON output and parses its last line.
+pub(super) async fn run_json(environment: &Environment, arguments: &[&OsStr]) -> Value {
     let json = ["--output", "json"].map(OsStr::new);
-    let text = print(environment, &[arguments, &json].concat()).await;
-    serde_json::from_str(text.lines().last().unwrap_or_default()).or_fail("an answer")
+    let text = run_text(environment, &[arguments, &json].concat()).await;
+    serde_json::from_str(text.lines().last().unwrap_or_default()).or_fail("the output is not JSON")
 }
 
 fn command(environment: &Environment) -> Command {
@@ -84,10 +84,11 @@ fn command(environment: &Environment) -> Command {
     command
 }
 
-/// Cargo builds it whenever it builds the workspace's tests.
+/// The path of the binary, which cargo builds with the workspace's tests.
 fn binary() -> PathBuf {
-    let test = std::env::current_exe().or_fail("the test's own path");
-    let built = test.parent().and_then(Path::parent).map(|at| at.join("provisioning-broker"));
+    let test = std::env::current_exe().or_fail("cannot read the test's own path");
+    let built =
+        test.parent().and_then(Path::parent).map(|directory| directory.join("provisioning-broker"));
     let built = built.filter(|path| path.is_file());
     built.unwrap_or_else(|| panic!("provisioning-broker is not built: use `cargo xtask test`"))
 }

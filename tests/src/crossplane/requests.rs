@@ -1,5 +1,5 @@
-//! The broker's requests about one resource, sent one by one without a broker: for a test that acts between
-//! two of them, and for replays against both clusters.
+//! The broker's requests for one resource, sent one by one without a broker: for tests that act between two
+//! requests, and for replays on the real and the simulated cluster.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ use super::PROVIDER;
 use super::blueprint::Blueprint;
 use crate::failure::OrFail;
 
-/// The injected token. It does not enrol anything.
+/// The injected token. No mesh knows it.
 const TOKEN: &str = "a-token-that-opens-nothing";
 
 /// One resource of a blueprint, and its requests.
 pub struct Requests {
-    /// Its blueprint.
+    /// The blueprint.
     pub blueprint: Blueprint,
-    checked: catalog::Blueprint,
+    catalog_blueprint: catalog::Blueprint,
     xrd: Arc<Xrd>,
     tags: CloudTags,
     identity: Identity,
@@ -39,7 +39,7 @@ impl Requests {
     ///
     /// # Panics
     ///
-    /// When the blueprint does not take them.
+    /// When the blueprint refuses the parameters.
     #[must_use]
     pub fn new(blueprint: &Blueprint, project: ProjectId, parameters: &str) -> Self {
         let identity = Identity {
@@ -47,26 +47,30 @@ impl Requests {
             project,
             blueprint_version: Uuid::now_v7().try_into().or_fail("an id"),
         };
-        Self::about(identity, blueprint, parameters)
+        Self::for_resource(identity, blueprint, parameters)
     }
 
     /// The requests of a declared resource.
-    pub(super) fn about(identity: Identity, blueprint: &Blueprint, parameters: &str) -> Self {
+    pub(super) fn for_resource(
+        identity: Identity,
+        blueprint: &Blueprint,
+        parameters: &str,
+    ) -> Self {
         Self {
             blueprint: blueprint.clone(),
             identity,
             token: Uuid::now_v7().try_into().or_fail("a token's id"),
             parameters: Parameters::from_canonical_json(parameters).or_fail("parameters"),
-            xrd: Arc::new(blueprint.checked().xrd),
+            xrd: Arc::new(blueprint.catalog_blueprint().xrd),
             tags: CloudTags::default(),
-            checked: blueprint.checked(),
+            catalog_blueprint: blueprint.catalog_blueprint(),
         }
     }
 
     /// The blueprint as the broker reads it.
     #[must_use]
-    pub fn checked(&self) -> &catalog::Blueprint {
-        &self.checked
+    pub fn catalog_blueprint(&self) -> &catalog::Blueprint {
+        &self.catalog_blueprint
     }
 
     /// The composite resource.
@@ -79,27 +83,31 @@ impl Requests {
     /// The ProviderConfig.
     #[must_use]
     pub fn provider_config(&self) -> ObjectReference {
-        self.configuration().reference().clone()
+        self.provider_config_manifest().reference().clone()
     }
 
     /// Applies the ProviderConfig.
-    pub async fn configure(&self, cluster: &dyn Cluster) -> ObjectVersion {
-        done(self.open(cluster, self.configuration(), Precondition::Absent).await)
+    pub async fn apply_provider_config(&self, cluster: &dyn Cluster) -> ObjectVersion {
+        expect_applied(
+            self.apply(cluster, self.provider_config_manifest(), Precondition::Absent).await,
+        )
     }
 
     /// Creates a shell under a free name.
-    pub async fn shell(&self, cluster: &dyn Cluster, epoch: u64) -> ObjectVersion {
-        done(self.open(cluster, self.rendered().shell(epoch), Precondition::Absent).await)
+    pub async fn apply_shell(&self, cluster: &dyn Cluster, epoch: u64) -> ObjectVersion {
+        expect_applied(
+            self.apply(cluster, self.render_xr().shell(epoch), Precondition::Absent).await,
+        )
     }
 
     /// Touches the shell at a version.
     pub async fn touch(&self, cluster: &dyn Cluster, epoch: u64, at: &ObjectVersion) -> Applied {
-        self.open(cluster, self.rendered().shell(epoch), at.unchanged()).await
+        self.apply(cluster, self.render_xr().shell(epoch), at.unchanged()).await
     }
 
     /// Arms the shell at a version.
     pub async fn arm(&self, cluster: &dyn Cluster, at: &ObjectVersion) -> Applied {
-        let (xr, project) = (self.rendered(), self.identity.project);
+        let (xr, project) = (self.render_xr(), self.identity.project);
         let request = if self.blueprint.is_node() {
             let bootstrap = Bootstrap {
                 token_id: self.token,
@@ -112,16 +120,16 @@ impl Requests {
         } else {
             ApplyRequest::open(project, xr.armed(&broker_render::Armed::Standalone), at.unchanged())
         };
-        cluster.apply(&request).await.or_fail("an arm cannot be sent")
+        cluster.apply(&request).await.or_fail("cannot arm")
     }
 
     /// Deletes the composite resource.
-    pub async fn delete(&self, cluster: &dyn Cluster, uid: &str) -> Deleted {
+    pub async fn delete_xr(&self, cluster: &dyn Cluster, uid: &str) -> Deleted {
         self.delete_object(cluster, &self.xr(), uid).await
     }
 
     /// Deletes the ProviderConfig.
-    pub async fn unconfigure(&self, cluster: &dyn Cluster, uid: &str) -> Deleted {
+    pub async fn delete_provider_config(&self, cluster: &dyn Cluster, uid: &str) -> Deleted {
         self.delete_object(cluster, &self.provider_config(), uid).await
     }
 
@@ -132,25 +140,25 @@ impl Requests {
         uid: &str,
     ) -> Deleted {
         let request = DeleteRequest::new(self.identity.project, object, uid);
-        cluster.delete(&request).await.or_fail("a deletion cannot be sent")
+        cluster.delete(&request).await.or_fail("cannot delete")
     }
 
-    async fn open(
+    async fn apply(
         &self,
         cluster: &dyn Cluster,
         manifest: Manifest,
         precondition: Precondition,
     ) -> Applied {
         let request = ApplyRequest::open(self.identity.project, manifest, precondition);
-        cluster.apply(&request).await.or_fail("an apply cannot be sent")
+        cluster.apply(&request).await.or_fail("cannot apply")
     }
 
-    fn rendered(&self) -> Xr<'_> {
+    fn render_xr(&self) -> Xr<'_> {
         xr(&XrInput {
             xrd: &self.xrd,
-            composition: self.checked.composition.clone(),
-            injection_strategy: self.checked.injection_strategy,
-            mesh_role: self.checked.mesh_role,
+            composition: self.catalog_blueprint.composition.clone(),
+            injection_strategy: self.catalog_blueprint.injection_strategy,
+            mesh_role: self.catalog_blueprint.mesh_role,
             identity: self.identity,
             parameters: &self.parameters,
             tags: &self.tags,
@@ -158,7 +166,7 @@ impl Requests {
         .or_fail("a composite resource")
     }
 
-    fn configuration(&self) -> Manifest {
+    fn provider_config_manifest(&self) -> Manifest {
         provider_config(&ProviderConfigInput {
             profile: &ProviderProfile::of(&Provider::new(PROVIDER).or_fail("a provider")),
             identity: self.identity,
@@ -171,11 +179,11 @@ impl Requests {
 
 /// The version that an apply produced.
 #[track_caller]
-fn done(applied: Applied) -> ObjectVersion {
+fn expect_applied(applied: Applied) -> ObjectVersion {
     match applied {
         Applied::Done(version) => version,
         lost @ (Applied::Conflict | Applied::NameTaken) => {
-            panic!("an apply whose precondition holds is answered {lost:?}")
+            panic!("the precondition of an apply did not hold: {lost:?}")
         }
     }
 }

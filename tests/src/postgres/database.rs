@@ -16,7 +16,7 @@ use super::{
 };
 use crate::failure::OrFail;
 
-/// A killed or frozen server keeps the database; its directory is removed soon.
+/// A killed or stopped server cannot drop the database; the run removes its directory.
 const DROP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A database. Dropping it drops the database, even with open connections.
@@ -47,25 +47,25 @@ impl TestDatabase {
         &self.pool
     }
 
-    /// Another pool, configured like the shipped binary's: 20 connections, not tested immediately after
-    /// use. Not for a test that closes connections.
-    pub fn trusting_pool(&self) -> PgPool {
+    /// A pool like the shipped binary's: 20 connections, which are tested only after they were idle. Not for a
+    /// test that closes connections.
+    pub fn pool_like_binary(&self) -> PgPool {
         let pool = resilient(PgPoolOptions::new()).max_connections(20);
         pool.connect_lazy_with(self.options())
     }
 
-    /// How to connect to it, as superuser.
+    /// The connection options, as superuser.
     pub fn options(&self) -> PgConnectOptions {
         self.postgres.options(&self.name)
     }
 
-    /// The same as a URL, for a process that reads its DSN from the environment.
+    /// The URL, for a process that reads its DSN from the environment.
     pub fn url(&self) -> String {
-        self.url_at(self.postgres.access().port)
+        self.url_with_port(self.postgres.access().port)
     }
 
-    /// The same for another port, on which a proxy listens.
-    pub(crate) fn url_at(&self, port: u16) -> String {
+    /// The URL with the port of a proxy.
+    pub(crate) fn url_with_port(&self, port: u16) -> String {
         let PostgresAccess { host, port: _, user, password } = self.postgres.access();
         format!("postgres://{user}:{password}@{host}:{port}/{}?sslmode=disable", self.name)
     }

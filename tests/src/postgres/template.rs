@@ -8,17 +8,17 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, postgres::PgConnec
 use super::TestPostgres;
 use crate::failure::OrFail;
 
-type Filled = Pin<Box<dyn Future<Output = Result<(), sqlx::Error>> + Send>>;
+type FillFuture = Pin<Box<dyn Future<Output = Result<(), sqlx::Error>> + Send>>;
 
 /// The content of a new database.
 #[derive(Clone)]
 pub struct Template {
     name: String,
-    fill: Arc<dyn Fn(PgConnectOptions) -> Filled + Send + Sync>,
+    fill: Arc<dyn Fn(PgConnectOptions) -> FillFuture + Send + Sync>,
 }
 
 impl Template {
-    /// Nothing at all.
+    /// The template without any table.
     pub fn empty() -> Self {
         Self::new("empty", |_| async { Ok(()) })
     }
@@ -36,16 +36,20 @@ impl Template {
         Self { name: name.into(), fill: Arc::new(move |options| Box::pin(fill(options))) }
     }
 
-    /// The name of the database to copy; fills it first if necessary.
-    pub(super) async fn provide(&self, postgres: &TestPostgres) -> String {
+    /// The name of the database to copy. Creates and fills the database if necessary.
+    pub(super) async fn ensure_filled(&self, postgres: &TestPostgres) -> String {
         let name = format!("template_{}", self.name);
-        self.try_provide(postgres, &name)
+        self.try_ensure_filled(postgres, &name)
             .await
             .or_fail(format_args!("the database template {:?} cannot be filled", self.name));
         name
     }
 
-    async fn try_provide(&self, postgres: &TestPostgres, name: &str) -> Result<(), sqlx::Error> {
+    async fn try_ensure_filled(
+        &self,
+        postgres: &TestPostgres,
+        name: &str,
+    ) -> Result<(), sqlx::Error> {
         let mut admin = PgConnection::connect_with(&postgres.options("postgres")).await?;
         // This session holds the lock until it is closed; other processes can fill other templates.
         sqlx::query("SELECT pg_advisory_lock(hashtextextended($1, 0))")

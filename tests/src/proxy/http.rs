@@ -12,8 +12,8 @@ use tokio::net::TcpStream;
 
 use super::{
     Listener,
-    answer::{AnswerBody, BoxError, HttpAnswer, Socket},
-    script::{Moment, Request, Script, Verdict},
+    response::{BoxError, HttpResponse, ResponseBody, Socket},
+    script::{Decision, Moment, Request, Script},
 };
 use crate::{cluster, wait::until};
 
@@ -21,12 +21,12 @@ use crate::{cluster, wait::until};
 #[derive(Debug)]
 pub struct HttpProxy {
     listener: Listener,
-    script: Script<HttpAnswer>,
+    script: Script<HttpResponse>,
 }
 
 impl HttpProxy {
-    /// Forwards to the server and with the identity of `upstream`.
-    pub async fn to(upstream: Client) -> Self {
+    /// A proxy that forwards to the server of `upstream`, with its identity.
+    pub async fn start(upstream: Client) -> Self {
         let script = Script::default();
         let rules = script.clone();
         let listener =
@@ -35,17 +35,17 @@ impl HttpProxy {
     }
 
     /// The rules for requests.
-    pub fn script(&self) -> &Script<HttpAnswer> {
+    pub fn script(&self) -> &Script<HttpResponse> {
         &self.script
     }
 
-    /// Closes the port permanently, and every connection: new connections are refused. The script and its
-    /// record stay.
+    /// Closes the port permanently, and every connection: new connections are refused. The script and the
+    /// recorded requests stay.
     ///
     /// # Panics
     ///
     /// When the port stays open.
-    pub async fn refuse(&self) {
+    pub async fn close_port(&self) {
         self.listener.close();
         until("the port to be closed", || async {
             TcpStream::connect((Ipv4Addr::LOCALHOST, self.listener.port)).await.err()
@@ -59,7 +59,7 @@ impl HttpProxy {
         self.listener.hang_up();
     }
 
-    /// Its address.
+    /// The address of the proxy.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.listener.port)
     }
@@ -75,50 +75,50 @@ impl HttpProxy {
     }
 }
 
-async fn serve(stream: TcpStream, upstream: Client, script: Script<HttpAnswer>) {
-    let Ok(socket) = Socket::of(&stream) else { return };
-    let service = service_fn(|request| answer(request, &upstream, &script, &socket));
+async fn serve(stream: TcpStream, upstream: Client, script: Script<HttpResponse>) {
+    let Ok(socket) = Socket::new(&stream) else { return };
+    let service = service_fn(|request| handle(request, &upstream, &script, &socket));
     // An error means that the script or the client cut the connection.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-/// An error makes hyper close the connection without an answer.
-async fn answer(
+/// Forwards a request, or follows its rules. An error makes hyper close the connection.
+async fn handle(
     request: http::Request<Incoming>,
     upstream: &Client,
-    script: &Script<HttpAnswer>,
+    script: &Script<HttpResponse>,
     socket: &Socket,
-) -> Result<Response<AnswerBody>, BoxError> {
+) -> Result<Response<ResponseBody>, BoxError> {
     let (mut head, body) = request.into_parts();
     // A client that disconnects before it has sent everything has not made a request.
     let body = body.collect().await?.to_bytes();
     let target = head.uri.path_and_query().map_or("/", |target| target.as_str()).to_owned();
     let request = script.receive(head.method.to_string(), target);
-    if let Some(answer) = decide(script, Moment::BeforeForward, &request).await? {
-        return answer.send(None, socket).await;
+    if let Some(response) = decide(script, Moment::BeforeForward, &request).await? {
+        return response.send(None, socket).await;
     }
     for name in
         [header::HOST, header::CONNECTION, header::CONTENT_LENGTH, header::TRANSFER_ENCODING]
     {
         head.headers.remove(name);
     }
-    let answer = upstream.send(http::Request::from_parts(head, Body::from(body))).await?;
+    let response = upstream.send(http::Request::from_parts(head, Body::from(body))).await?;
     // The body of a watch never ends, so it is streamed.
-    let answer = answer.map(|body| body.map_err(BoxError::from).boxed_unsync());
-    match decide(script, Moment::BeforeAnswer, &request).await? {
-        None => Ok(answer),
-        Some(other) => other.send(Some(answer), socket).await,
+    let response = response.map(|body| body.map_err(BoxError::from).boxed_unsync());
+    match decide(script, Moment::BeforeResponse, &request).await? {
+        None => Ok(response),
+        Some(other) => other.send(Some(response), socket).await,
     }
 }
 
 async fn decide(
-    script: &Script<HttpAnswer>,
+    script: &Script<HttpResponse>,
     moment: Moment,
     request: &Request,
-) -> Result<Option<HttpAnswer>, BoxError> {
+) -> Result<Option<HttpResponse>, BoxError> {
     match script.perform(moment, request).await {
-        Verdict::Continue => Ok(None),
-        Verdict::Cut => Err("cut by the script".into()),
-        Verdict::Answer(answer) => Ok(Some(answer)),
+        Decision::Continue => Ok(None),
+        Decision::Cut => Err("cut by the script".into()),
+        Decision::Respond(response) => Ok(Some(response)),
     }
 }

@@ -15,23 +15,23 @@ use tokio::sync::Notify;
 use super::{Listener, script::Script};
 use crate::postgres::TestDatabase;
 
-/// No canned answers for Postgres: a valid answer depends on too much state.
+/// Postgres has no canned responses: a valid one depends on too much state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoAnswer {}
+pub enum NoCannedResponse {}
 
 /// A scripted proxy in front of a database. Dropping it cuts all its connections.
 #[derive(Debug)]
 pub struct PgProxy {
     listener: Listener,
-    script: Script<NoAnswer>,
+    script: Script<NoCannedResponse>,
     silence: Arc<Notify>,
     options: PgConnectOptions,
     url: String,
 }
 
 impl PgProxy {
-    /// Forwards to the server of this database.
-    pub async fn to(database: &TestDatabase) -> Self {
+    /// A proxy that forwards to the server of this database.
+    pub async fn start(database: &TestDatabase) -> Self {
         let script = Script::default();
         let rules = script.clone();
         let silence = Arc::new(Notify::new());
@@ -44,12 +44,12 @@ impl PgProxy {
         })
         .await;
         let options = database.options().host("127.0.0.1").port(listener.port);
-        let url = database.url_at(listener.port);
+        let url = database.url_with_port(listener.port);
         Self { listener, script, silence, options, url }
     }
 
     /// The rules for requests.
-    pub fn script(&self) -> &Script<NoAnswer> {
+    pub fn script(&self) -> &Script<NoCannedResponse> {
         &self.script
     }
 
@@ -69,7 +69,7 @@ impl PgProxy {
         self.options.clone()
     }
 
-    /// The same as a URL, for another process.
+    /// The URL of the database through the proxy, for another process.
     pub fn url(&self) -> &str {
         &self.url
     }

@@ -1,12 +1,12 @@
-//! The rules of a proxy: what happens to which request.
+//! The rules of a proxy for requests.
 //!
 //! ```
 //! # use broker_tests::proxy::Script;
 //! # let script = Script::<()>::default();
 //! // The third request never reaches the server.
 //! script.request(3).before_forward().cut();
-//! // The first commit happens, but the client gets no answer.
-//! script.first(|request| request.verb == "COMMIT").before_answer().cut();
+//! // The first commit happens, but the client gets no response.
+//! script.first(|request| request.verb == "COMMIT").before_response().cut();
 //! ```
 
 use std::{
@@ -33,14 +33,14 @@ pub struct Request {
 }
 
 /// The rules of one proxy, and a record of its requests. Clones share both. `A` is the type of a canned
-/// answer.
+/// response.
 pub struct Script<A> {
     state: Arc<Mutex<State<A>>>,
 }
 
 struct State<A> {
     rules: Vec<Rule<A>>,
-    seen: Vec<Request>,
+    requests: Vec<Request>,
 }
 
 struct Rule<A> {
@@ -61,8 +61,8 @@ enum Uses {
 pub(super) enum Moment {
     /// The server has not received the request.
     BeforeForward,
-    /// The server has executed the request; the client has no answer.
-    BeforeAnswer,
+    /// The server has executed the request; the client has no response.
+    BeforeResponse,
 }
 
 #[derive(Clone)]
@@ -71,25 +71,28 @@ enum Action<A> {
     Hold { reached: watch::Sender<usize>, released: watch::Receiver<bool> },
     Kill(Pid),
     Run(Arc<dyn Fn() + Send + Sync>),
-    Answer(A),
+    Respond(A),
 }
 
-/// What the proxy does next.
+/// How the proxy continues.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict<A> {
+pub(super) enum Decision<A> {
     Continue,
     Cut,
-    Answer(A),
+    Respond(A),
 }
 
 impl<A: Clone + Send> Script<A> {
     /// A rule for the request of this number.
-    pub fn request(&self, number: usize) -> When<'_, A> {
+    pub fn request(&self, number: usize) -> RuleBuilder<'_, A> {
         self.when(Uses::Once, move |request| request.number == number)
     }
 
     /// A rule for the first request from now on that matches.
-    pub fn first(&self, matches: impl Fn(&Request) -> bool + Send + Sync + 'static) -> When<'_, A> {
+    pub fn first(
+        &self,
+        matches: impl Fn(&Request) -> bool + Send + Sync + 'static,
+    ) -> RuleBuilder<'_, A> {
         self.when(Uses::Once, matches)
     }
 
@@ -98,74 +101,77 @@ impl<A: Clone + Send> Script<A> {
         &self,
         nth: usize,
         matches: impl Fn(&Request) -> bool + Send + Sync + 'static,
-    ) -> When<'_, A> {
-        let met = Mutex::new(BTreeSet::new());
-        // A request is evaluated more than once, so its number counts.
+    ) -> RuleBuilder<'_, A> {
+        let numbers = Mutex::new(BTreeSet::new());
+        // A request is evaluated more than once, so distinct numbers are counted.
         self.when(Uses::Once, move |request| {
-            let mut met = met.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut numbers = numbers.lock().unwrap_or_else(PoisonError::into_inner);
             if !matches(request) {
                 return false;
             }
-            met.insert(request.number);
-            met.iter().nth(nth.saturating_sub(1)) == Some(&request.number)
+            numbers.insert(request.number);
+            numbers.iter().nth(nth.saturating_sub(1)) == Some(&request.number)
         })
     }
 
     /// A rule for all requests that match.
-    pub fn each(&self, matches: impl Fn(&Request) -> bool + Send + Sync + 'static) -> When<'_, A> {
+    pub fn each(
+        &self,
+        matches: impl Fn(&Request) -> bool + Send + Sync + 'static,
+    ) -> RuleBuilder<'_, A> {
         self.when(Uses::Always, matches)
     }
 
-    /// Forgets all rules, but not what was seen.
+    /// Removes all rules and keeps the recorded requests.
     pub fn clear(&self) {
         self.lock().rules.clear();
     }
 
     /// All requests so far, including those that were cut.
-    pub fn seen(&self) -> Vec<Request> {
-        self.lock().seen.clone()
+    pub fn requests(&self) -> Vec<Request> {
+        self.lock().requests.clone()
     }
 
     fn when(
         &self,
         uses: Uses,
         matches: impl Fn(&Request) -> bool + Send + Sync + 'static,
-    ) -> When<'_, A> {
-        When { script: self, uses, matches: Arc::new(matches) }
+    ) -> RuleBuilder<'_, A> {
+        RuleBuilder { script: self, uses, matches: Arc::new(matches) }
     }
 
     /// Numbers and records a request.
     pub(super) fn receive(&self, verb: String, target: String) -> Request {
         let mut state = self.lock();
-        let request = Request { number: state.seen.len() + 1, verb, target };
-        state.seen.push(request.clone());
+        let request = Request { number: state.requests.len() + 1, verb, target };
+        state.requests.push(request.clone());
         request
     }
 
     /// Whether any rule applies to the request at that moment.
-    pub(super) fn concerns(&self, moment: Moment, request: &Request) -> bool {
+    pub(super) fn has_rule_for(&self, moment: Moment, request: &Request) -> bool {
         self.lock().rules.iter().any(|rule| rule.applies(moment, request))
     }
 
     /// Applies the matching rules in order until one of them ends the request.
-    pub(super) async fn perform(&self, moment: Moment, request: &Request) -> Verdict<A> {
+    pub(super) async fn perform(&self, moment: Moment, request: &Request) -> Decision<A> {
         for action in self.take_actions(moment, request) {
             match action {
-                Action::Cut => return Verdict::Cut,
+                Action::Cut => return Decision::Cut,
                 Action::Hold { reached, mut released } => {
                     reached.send_modify(|count| *count += 1);
-                    // An error means that the test dropped its end, which also releases.
+                    // An error means that the test dropped `HeldRequests`, which also releases.
                     let _ = released.wait_for(|released| *released).await;
                 }
                 Action::Kill(process) => {
                     kill(process).await;
-                    return Verdict::Cut;
+                    return Decision::Cut;
                 }
                 Action::Run(run) => run(),
-                Action::Answer(answer) => return Verdict::Answer(answer),
+                Action::Respond(response) => return Decision::Respond(response),
             }
         }
-        Verdict::Continue
+        Decision::Continue
     }
 
     fn take_actions(&self, moment: Moment, request: &Request) -> Vec<Action<A>> {
@@ -194,86 +200,85 @@ impl<A> Rule<A> {
     }
 }
 
-/// A rule with its requests, without a moment.
-pub struct When<'a, A> {
+/// A rule whose requests are selected.
+pub struct RuleBuilder<'a, A> {
     script: &'a Script<A>,
     uses: Uses,
     matches: Arc<dyn Fn(&Request) -> bool + Send + Sync>,
 }
 
-impl<'a, A> When<'a, A> {
+impl<'a, A> RuleBuilder<'a, A> {
     /// Before the server receives the request.
-    pub fn before_forward(self) -> At<'a, A> {
-        At { when: self, moment: Moment::BeforeForward }
+    pub fn before_forward(self) -> TimedRuleBuilder<'a, A> {
+        TimedRuleBuilder { when: self, moment: Moment::BeforeForward }
     }
 
-    /// After the server has executed the request, before the client gets the answer.
-    pub fn before_answer(self) -> At<'a, A> {
-        At { when: self, moment: Moment::BeforeAnswer }
+    /// After the server has executed the request, before the client gets the response.
+    pub fn before_response(self) -> TimedRuleBuilder<'a, A> {
+        TimedRuleBuilder { when: self, moment: Moment::BeforeResponse }
     }
 }
 
-/// A rule with its requests and the moment, without an action.
-pub struct At<'a, A> {
-    when: When<'a, A>,
+/// A rule whose requests and moment are selected.
+pub struct TimedRuleBuilder<'a, A> {
+    when: RuleBuilder<'a, A>,
     moment: Moment,
 }
 
-impl<A> At<'_, A> {
+impl<A> TimedRuleBuilder<'_, A> {
     /// Closes the connection on both sides.
     pub fn cut(self) {
         self.add(Action::Cut);
     }
 
     /// Holds the request until the test releases it.
-    pub fn hold(self) -> Held {
+    pub fn hold(self) -> HeldRequests {
         let (reached, is_reached) = watch::channel(0);
         let (release, released) = watch::channel(false);
         self.add(Action::Hold { reached, released });
-        Held { reached: is_reached, release }
+        HeldRequests { reached: is_reached, release }
     }
 
-    /// Kills a process, waits until it is dead, and closes the connection. Meant for the client: killed
-    /// before the forward, it has changed nothing; killed before the answer, it never learns the result.
+    /// Kills a process, usually the client, waits until it is dead, and closes the connection.
     ///
     /// # Panics
     ///
-    /// When this cannot be a process id.
+    /// When the number is not a process id.
     pub fn kill(self, process: u32) {
         let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
         self.add(Action::Kill(pid.expect("a process id is positive and fits 31 bits")));
     }
 
-    /// Calls a function, which must not block, and goes on.
+    /// Calls a function, which must not block, and continues.
     pub fn run(self, run: impl Fn() + Send + Sync + 'static) {
         self.add(Action::Run(Arc::new(run)));
     }
 
-    /// Answers in the server's stead. Before the forward, the server does not receive the request.
-    pub fn answer(self, answer: A) {
-        self.add(Action::Answer(answer));
+    /// Responds instead of the server. Before the forward, the server does not receive the request.
+    pub fn respond(self, response: A) {
+        self.add(Action::Respond(response));
     }
 
     fn add(self, action: Action<A>) {
-        let Self { when: When { script, uses, matches }, moment } = self;
+        let Self { when: RuleBuilder { script, uses, matches }, moment } = self;
         script.lock().rules.push(Rule { moment, matches, uses, action });
     }
 }
 
 /// Held requests. Dropping it releases them.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldRequests {
     reached: watch::Receiver<usize>,
     release: watch::Sender<bool>,
 }
 
-impl Held {
+impl HeldRequests {
     /// Waits until a request is held.
     ///
     /// # Panics
     ///
-    /// When the rule was removed before.
-    pub async fn reached(&mut self) {
+    /// When the rule is removed first.
+    pub async fn wait_until_held(&mut self) {
         let reached = self.reached.wait_for(|count| *count > 0).await;
         reached.expect("the rule that holds was removed");
     }
@@ -297,7 +302,7 @@ async fn kill(process: Pid) {
 
 impl<A> Default for Script<A> {
     fn default() -> Self {
-        let state = State { rules: Vec::new(), seen: Vec::new() };
+        let state = State { rules: Vec::new(), requests: Vec::new() };
         Self { state: Arc::new(Mutex::new(state)) }
     }
 }
@@ -314,7 +319,7 @@ impl<A> fmt::Debug for Script<A> {
         formatter
             .debug_struct("Script")
             .field("rules", &state.rules.len())
-            .field("seen", &state.seen)
+            .field("seen", &state.requests)
             .finish()
     }
 }

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use sqlx::Executor;
 use uuid::Uuid;
 
-use super::furniture::minted;
+use super::fixtures::new_id;
 use super::{Crossplane, RealWorld};
 use crate::failure::OrFail;
 use crate::world::NODE;
@@ -35,12 +35,12 @@ pub struct Machine {
 }
 
 /// Rows per statement.
-const ROWS: usize = 10_000;
+const ROWS_PER_STATEMENT: usize = 10_000;
 
 /// Concurrent requests.
-const AT_ONCE: usize = 32;
+const CONCURRENCY: usize = 32;
 
-const ENROLLED: &str = "WITH machine AS MATERIALIZED (
+const INSERT_NODES: &str = "WITH machine AS MATERIALIZED (
     SELECT id, token FROM unnest($1::uuid[], $2::uuid[]) AS m (id, token)
 ), ledger AS (
     INSERT INTO plexsphere.bootstrap_token_ledgers (provisioned_resource_id, highest_epoch)
@@ -53,9 +53,9 @@ INSERT INTO plexsphere.bootstrap_tokens
 SELECT token, id, 1, sha256(token::text::bytea), clock_timestamp() + interval '1 hour', clock_timestamp(), token
 FROM machine";
 
-/// The uid of a composite resource is its token's id, as in the benchmarks' API server. [`RealWorld::furnish_objects`]
+/// The uid of a composite resource is its token's id, as in the benchmarks' API server. [`RealWorld::create_machine_objects`]
 /// records that of a real one.
-const READY: &str = "INSERT INTO plexsphere.provisioned_resources
+const INSERT_RESOURCES: &str = "INSERT INTO plexsphere.provisioned_resources
     (id, resource_id, project_id, blueprint_version_id, cloud_credential_id, status, xr_name,
      bootstrap_token_id, xr_uid, parameters, mesh_role, substrate, references_digest, cluster_id,
      created_at, phase_entered_at, first_ready_at, event_sequence, version)
@@ -65,19 +65,19 @@ FROM unnest($1::uuid[], $2::uuid[], $3::text[], $9::bytea[]) AS m (id, token, su
 
 impl RealWorld {
     /// Creates Ready machines in the tables and on the cluster.
-    pub async fn furnish(&self, many: usize) -> Vec<Machine> {
-        let machines = self.furnish_rows(many).await;
-        self.furnish_objects(&machines).await;
+    pub async fn create_machines(&self, many: usize) -> Vec<Machine> {
+        let machines = self.create_machine_rows(many).await;
+        self.create_machine_objects(&machines).await;
         machines
     }
 
-    /// The same in the tables only.
-    pub async fn furnish_rows(&self, many: usize) -> Vec<Machine> {
+    /// Creates the rows of Ready machines.
+    pub async fn create_machine_rows(&self, many: usize) -> Vec<Machine> {
         let machines: Vec<_> =
-            (0..many).map(|_| Machine { id: minted(), token: minted() }).collect();
+            (0..many).map(|_| Machine { id: new_id(), token: new_id() }).collect();
         let xrd = self.kinds.xrd_of(NODE);
         let cluster = self.ports.cluster.identity().await.or_fail("the cluster's identity");
-        for machines in machines.chunks(ROWS) {
+        for machines in machines.chunks(ROWS_PER_STATEMENT) {
             let (mut ids, mut tokens) = (Vec::new(), Vec::new());
             let (mut substrates, mut digests) = (Vec::new(), Vec::new());
             for machine in machines {
@@ -88,9 +88,9 @@ impl RealWorld {
                 digests.push(references_digest(&composed).as_bytes().to_vec());
                 substrates.push(self.substrate_of(machine, &composed).to_string());
             }
-            let enrolled = sqlx::query(ENROLLED).bind(&ids).bind(&tokens);
+            let enrolled = sqlx::query(INSERT_NODES).bind(&ids).bind(&tokens);
             enrolled.execute(self.pool()).await.or_fail("Nodes cannot be enrolled");
-            let ready = sqlx::query(READY)
+            let ready = sqlx::query(INSERT_RESOURCES)
                 .bind(&ids)
                 .bind(&tokens)
                 .bind(&substrates)
@@ -106,8 +106,8 @@ impl RealWorld {
         machines
     }
 
-    /// The same on the cluster only.
-    pub async fn furnish_objects(&self, machines: &[Machine]) {
+    /// Creates the objects of these machines on the cluster.
+    pub async fn create_machine_objects(&self, machines: &[Machine]) {
         let xrd = self.kinds.xrd_of(NODE);
         let composites = self.composites_of(&self.admin, &xrd);
         let configs = self.configs(&self.admin);
@@ -120,14 +120,15 @@ impl RealWorld {
                 let config = Patch::Apply(config.as_object());
                 configs.patch(&name, ours, &config).await.or_fail("a ProviderConfig");
                 let composite = Patch::Apply(self.composite_of(xrd, machine));
-                let stands = composites.patch(&name, ours, &composite).await;
-                let stands = stands.or_fail("a composite resource");
-                let status = Patch::Merge(json!({"status": Crossplane::ready_status(&stands)}));
-                let said = composites.patch_status(&name, &PatchParams::default(), &status).await;
-                said.or_fail("a composite resource's status");
-                (machine.id.as_uuid(), stands.metadata.uid.unwrap_or_default())
+                let created = composites.patch(&name, ours, &composite).await;
+                let created = created.or_fail("cannot create a composite resource");
+                let status = Patch::Merge(json!({"status": Crossplane::ready_status(&created)}));
+                let patched =
+                    composites.patch_status(&name, &PatchParams::default(), &status).await;
+                patched.or_fail("cannot write a composite resource's status");
+                (machine.id.as_uuid(), created.metadata.uid.unwrap_or_default())
             })
-            .buffer_unordered(AT_ONCE)
+            .buffer_unordered(CONCURRENCY)
             .collect()
             .await;
         let (ids, uids): (Vec<_>, Vec<_>) = applied.into_iter().unzip();
@@ -137,7 +138,7 @@ impl RealWorld {
         recorded.execute(self.pool()).await.or_fail("uids cannot be recorded");
     }
 
-    /// Makes nothing due, and runs `VACUUM ANALYZE` on the new rows.
+    /// Removes all due times, and runs `VACUUM ANALYZE` on the new rows.
     pub async fn settle(&self) {
         let statements = [
             "UPDATE plexsphere.provisioned_resource_schedule SET due_at = NULL WHERE due_at IS NOT NULL",

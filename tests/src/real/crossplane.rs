@@ -7,7 +7,7 @@
 //! Each object is composed once. A composed object that vanishes is not replaced, so that a test
 //! can observe the loss.
 
-mod by_hand;
+mod direct_access;
 mod status;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,10 +24,10 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
-use super::furniture::Kinds;
+use super::fixtures::Kinds;
 use broker_app::SystemClock;
 pub(crate) use status::written_token;
-use status::{condition, say, says_ready, stands, token};
+use status::{condition, has_conditions, has_ready_condition, token, write_conditions};
 
 const FINALIZER: &str = "composite.apiextensions.crossplane.io";
 const MANAGED_FINALIZER: &str = "finalizer.managedresource.crossplane.io";
@@ -35,13 +35,13 @@ const COMPOSITE_LABEL: &str = "crossplane.io/composite";
 const MANAGER: &str = "crossplane";
 
 /// A field that a team writes onto composite resources, and its field manager.
-pub(super) const NOTE: &str = "team.example.org/note";
+pub(super) const NOTE_ANNOTATION: &str = "team.example.org/note";
 const TEAM: &str = "a-team";
 
 /// Composite resources handled concurrently.
-const AT_ONCE: usize = 8;
+const CONCURRENCY: usize = 8;
 
-/// The outcome of a composite resource.
+/// The behaviour of a composite resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Behaviour {
     /// It is ready one turn after it was composed.
@@ -60,7 +60,7 @@ pub struct Crossplane {
     provider_configs: Api<DynamicObject>,
     behaviours: Mutex<BTreeMap<ProvisionedResourceId, Behaviour>>,
     /// The only kind to handle, or all kinds.
-    only: Mutex<Option<&'static str>>,
+    only_kind: Mutex<Option<&'static str>>,
     /// The names of composed objects.
     composed: Mutex<BTreeSet<String>>,
     /// When each composite resource, by uid, was first reported ready for its current generation.
@@ -88,13 +88,13 @@ impl Crossplane {
             part,
             provider_configs: api(&configs),
             behaviours: Mutex::default(),
-            only: Mutex::default(),
+            only_kind: Mutex::default(),
             composed: Mutex::default(),
             ready: Mutex::default(),
         }
     }
 
-    /// Sets the outcome of a resource's composite resource.
+    /// Sets the behaviour of a resource's composite resource.
     pub fn behave_for(&self, id: ProvisionedResourceId, behaviour: Behaviour) {
         locked(&self.behaviours).insert(id, behaviour);
     }
@@ -110,27 +110,28 @@ impl Crossplane {
     }
 
     /// Handles only one kind from now on, to save requests.
-    pub fn play_only(&self, kind: &'static str) {
-        *locked(&self.only) = Some(kind);
+    pub fn handle_only(&self, kind: &'static str) {
+        *locked(&self.only_kind) = Some(kind);
     }
 
     /// Handles every composite resource. Returns the tokens that running machines find.
     pub async fn turn(&self) -> Vec<SecretString> {
         let mut found = Vec::new();
-        let only = *locked(&self.only);
-        let played = |kind: &ApiResource| only.is_none_or(|only| kind.kind == only);
-        for (api, kind) in self.composites.iter().filter(|(_, kind)| played(kind)) {
+        let only_kind = *locked(&self.only_kind);
+        let is_handled =
+            |kind: &ApiResource| only_kind.is_none_or(|only_kind| kind.kind == only_kind);
+        for (api, kind) in self.composites.iter().filter(|(_, kind)| is_handled(kind)) {
             let listed = api.list(&ListParams::default()).await;
             let composites = listed.expect("the API server lists composite resources").items;
             let turns = composites.iter().map(|xr| self.reconcile(api, kind, xr).boxed());
             let turns: Vec<_> = turns.collect();
-            let turns: Vec<_> = stream::iter(turns).buffered(AT_ONCE).collect().await;
+            let turns: Vec<_> = stream::iter(turns).buffered(CONCURRENCY).collect().await;
             for (xr, turn) in composites.iter().zip(turns) {
                 match turn {
                     Ok(()) => {}
                     // Another writer was first: the next turn observes its result.
                     Err(kube::Error::Api(status)) if is_lost_race(&status) => {}
-                    Err(error) => panic!("{} cannot have its turn: {error}", xr.name_any()),
+                    Err(error) => panic!("cannot reconcile {}: {error}", xr.name_any()),
                 }
             }
             found.extend(composites.iter().filter_map(token));
@@ -139,8 +140,8 @@ impl Crossplane {
         found
     }
 
-    /// The garbage collector ends their foreground deletion, but may discover the kind half a
-    /// minute late.
+    /// Ends the foreground deletion of ProviderConfigs instead of the garbage collector, which may discover the
+    /// kind half a minute late.
     async fn collect_provider_configs(&self) {
         let listed = self.provider_configs.list(&ListParams::default()).await;
         let listed = listed.expect("the API server lists ProviderConfigs").items;
@@ -160,47 +161,51 @@ impl Crossplane {
         xr: &DynamicObject,
     ) -> Result<(), kube::Error> {
         let paused = xr.annotations().get(PAUSED_ANNOTATION).is_some_and(|paused| paused == "true");
-        // Without Crossplane's finalizer, the garbage collector ends the deletion.
-        let held = paused && xr.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
-        if xr.metadata.deletion_timestamp.is_some() && !held {
+        // Without Crossplane's finalizer, a pause does not hold the deletion.
+        let is_held = paused && xr.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
+        if xr.metadata.deletion_timestamp.is_some() && !is_held {
             return self.finalize(api, xr).await;
         }
         if paused {
             return Ok(());
         }
         if xr.data.pointer("/spec/crossplane/resourceRefs").is_none() {
-            return self.refer(api, xr).await;
+            return self.add_reference(api, xr).await;
         }
         let conditions = self.conditions(xr);
-        if stands(xr, &conditions) {
+        if has_conditions(xr, &conditions) {
             return Ok(());
         }
         self.compose(kind, xr).await?;
-        if says_ready(&conditions)
+        if has_ready_condition(&conditions)
             && let Some(key) = XrName::id_of(&xr.name_any()).zip(xr.uid())
         {
             locked(&self.ready).entry(key).or_insert_with(|| SystemClock.now());
         }
-        say(api, xr, &conditions).await
+        write_conditions(api, xr, &conditions).await
     }
 
     /// Refers to an object before it is created, so that it cannot be lost. This changes the
     /// generation of the XR: for one turn, its Ready condition is about the previous one.
-    async fn refer(&self, api: &Api<DynamicObject>, xr: &DynamicObject) -> Result<(), kube::Error> {
+    async fn add_reference(
+        &self,
+        api: &Api<DynamicObject>,
+        xr: &DynamicObject,
+    ) -> Result<(), kube::Error> {
         let reference = json!({
             "apiVersion": self.part.api_version, "kind": self.part.kind, "name": part_of(xr),
         });
-        let refer = json!({
+        let add_reference = json!({
             "metadata": {"finalizers": [FINALIZER], "resourceVersion": xr.resource_version()},
             "spec": {"crossplane": {"resourceRefs": [reference]}},
         });
         let name = xr.name_any();
-        api.patch(&name, &parameters(), &Patch::Merge(refer)).await?;
-        let note = json!({"metadata": {"annotations": {NOTE: xr.uid()}}});
+        api.patch(&name, &parameters(), &Patch::Merge(add_reference)).await?;
+        let note = json!({"metadata": {"annotations": {NOTE_ANNOTATION: xr.uid()}}});
         let team = PatchParams { field_manager: Some(TEAM.to_owned()), ..PatchParams::default() };
         api.patch(&name, &team, &Patch::Merge(note)).await?;
         let stale = json!([condition(xr, "Ready", "True", "Available", "")]);
-        say(api, xr, &stale).await
+        write_conditions(api, xr, &stale).await
     }
 
     async fn compose(&self, kind: &ApiResource, xr: &DynamicObject) -> Result<(), kube::Error> {
@@ -220,7 +225,7 @@ impl Crossplane {
         let composed = serde_json::from_value(composed).expect("a document is an object");
         match self.parts.create(&PostParams::default(), &composed).await {
             Ok(_) => {}
-            // A turn that was cut off has created it.
+            // An interrupted turn has created the object.
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {}
             Err(error) => return Err(error),
         }

@@ -6,15 +6,15 @@
 //! | S4, S5, S15 | [tokens](tokens) |
 //! | S6, S7, S10 | [objects](objects) |
 //! | S8, S14 | [requests](requests): the API server's own log |
-//! | S12, S13 | [stillness](stillness): another sweep and another pass |
+//! | S12, S13 | [settled](settled): another sweep and another pass |
 //!
-//! S9 concerns late requests, so it has its own test, which delays a request. Every objection
-//! begins with the name of the violated guarantee; a test violates each once and expects its name.
+//! S9 has its own test, which delays a request. The text of a violation begins with the name of the guarantee;
+//! a test violates each guarantee once and expects its name.
 
 mod objects;
 mod requests;
 mod rows;
-mod stillness;
+mod settled;
 mod tokens;
 
 use std::sync::{MutexGuard, PoisonError};
@@ -22,66 +22,66 @@ use std::sync::{MutexGuard, PoisonError};
 use broker_domain::ProvisionedResourceId;
 
 use super::RealWorld;
-use crate::cluster::Mark;
-use rows::{Line, Told};
+use crate::cluster::LogPosition;
+use rows::{AuditLine, EventRows};
 
 impl RealWorld {
-    /// Checks a resource.
+    /// Checks the invariants of a resource.
     ///
     /// # Panics
     ///
-    /// When something does not hold.
-    pub async fn assert_sound(&self, id: ProvisionedResourceId) {
-        self.assert_all_sound(&[id]).await;
+    /// When one is violated.
+    pub async fn assert_invariants(&self, id: ProvisionedResourceId) {
+        self.assert_all_invariants(&[id]).await;
     }
 
-    /// Checks many.
+    /// Checks the invariants of many resources.
     ///
     /// # Panics
     ///
-    /// When something does not hold.
-    pub async fn assert_all_sound(&self, ids: &[ProvisionedResourceId]) {
-        let objections = self.objections(ids).await;
-        assert!(objections.is_empty(), "{}", objections.join("\n"));
+    /// When one is violated.
+    pub async fn assert_all_invariants(&self, ids: &[ProvisionedResourceId]) {
+        let violations = self.violations(ids).await;
+        assert!(violations.is_empty(), "{}", violations.join("\n"));
     }
 
     /// Every violation by these resources, and by the requests since
     /// [`forget_requests`](Self::forget_requests).
-    pub async fn objections(&self, ids: &[ProvisionedResourceId]) -> Vec<String> {
-        let mut objections = Vec::new();
-        let standing = self.crossplane.everything().await;
+    pub async fn violations(&self, ids: &[ProvisionedResourceId]) -> Vec<String> {
+        let mut violations = Vec::new();
+        let objects = self.crossplane.all_objects().await;
         for id in ids {
             let resource = self.get(*id).await;
-            let lines = Line::of(self.pool(), *id).await;
-            let told = Told::of(self.pool(), *id).await;
-            let mut found = rows::objections(&resource, &lines, &told);
-            found.extend(rows::unready(&lines, &self.crossplane.ready_since(*id)));
-            found.extend(tokens::objections(self.pool(), &resource).await);
-            found.extend(objects::objections(&resource, &standing));
-            objections.extend(found.into_iter().map(|objection| format!("{objection} ({id})")));
+            let lines = AuditLine::read(self.pool(), *id).await;
+            let events = EventRows::read(self.pool(), *id).await;
+            let mut found = rows::violations(&resource, &lines, &events);
+            found.extend(rows::changes_without_ready(&lines, &self.crossplane.ready_since(*id)));
+            found.extend(tokens::violations(self.pool(), &resource).await);
+            found.extend(objects::violations(&resource, &objects));
+            violations.extend(found.into_iter().map(|violation| format!("{violation} ({id})")));
         }
-        objections.extend(tokens::leaks(self.pool(), self.plaintexts()).await);
-        objections.extend(self.requests_not_allowed(ids).await);
-        objections
+        violations.extend(tokens::leaks(self.pool(), self.plaintexts()).await);
+        violations.extend(self.request_violations(ids).await);
+        violations
     }
 
-    async fn requests_not_allowed(&self, ids: &[ProvisionedResourceId]) -> Vec<String> {
-        let mark = *self.asked_since();
-        let asked = self.cluster.audit_log().since(mark, &self.user).await;
-        let mut objections = requests::elsewhere(&asked, &self.home());
-        objections.extend(requests::unfounded(&asked));
+    async fn request_violations(&self, ids: &[ProvisionedResourceId]) -> Vec<String> {
+        let position = *self.audit_position();
+        let requests = self.cluster.audit_log().since(position, &self.user).await;
+        let mut violations = requests::foreign_writes(&requests, &self.home());
+        violations.extend(requests::writes_without_read(&requests));
         for id in ids {
-            objections.extend(requests::unproven(&asked, &self.get(*id).await));
+            violations.extend(requests::deletions_without_proof(&requests, &self.get(*id).await));
         }
-        objections
+        violations
     }
 
-    fn asked_since(&self) -> MutexGuard<'_, Mark> {
-        self.asked_since.lock().unwrap_or_else(PoisonError::into_inner)
+    fn audit_position(&self) -> MutexGuard<'_, LogPosition> {
+        self.audit_position.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Excludes the requests so far from later checks.
     pub fn forget_requests(&self) {
-        *self.asked_since() = self.cluster.audit_log().mark();
+        *self.audit_position() = self.cluster.audit_log().mark();
     }
 }

@@ -2,7 +2,7 @@
 
 use broker_domain::Phase;
 use broker_tests::TestCluster;
-use broker_tests::collector::wait_until_collected;
+use broker_tests::collector::wait_until_collector_knows_kinds;
 use broker_tests::crossplane::Installation;
 use kube::ResourceExt;
 use serde_json::Value;
@@ -13,13 +13,14 @@ const VERBS: [&str; 8] =
 
 #[tokio::test(flavor = "multi_thread")]
 async fn composed_secret_exists_while_ready_and_is_never_read() {
-    let installation = Installation::on(TestCluster::with_crossplane().await).await;
+    let installation = Installation::new(TestCluster::with_crossplane().await).await;
     // The composite resource would not wait for objects of a kind that the collector does not know.
-    wait_until_collected(&installation.crossplane.admin, installation.namespace()).await;
+    wait_until_collector_knows_kinds(&installation.crossplane.admin, installation.namespace())
+        .await;
     let mark = installation.crossplane.audit_log().mark();
     let _replica = installation.replica();
     let account = installation.provision("sample-account", &[]).await;
-    installation.until(&account, Phase::Ready).await;
+    installation.wait_for_phase(&account, Phase::Ready).await;
     let name = format!("{}-connection", account.xr_name());
     let secret = installation.secrets().get(&name).await.unwrap();
     let keys: Vec<_> = secret.data["data"].as_object().unwrap().keys().collect();
@@ -28,25 +29,26 @@ async fn composed_secret_exists_while_ready_and_is_never_read() {
     assert_eq!(kinds(&installation.get(&account).await), ["NopResource", "Secret"]);
 
     installation.deprovision(&account).await;
-    installation.until(&account, Phase::Deleted).await;
-    // The record is empty: the pass saw a foreground deletion, which proves that the Secret is
-    // gone.
+    installation.wait_for_phase(&account, Phase::Deleted).await;
+    // The record is empty: the pass saw the end of a foreground deletion, which proves that the
+    // Secret is deleted.
     assert_eq!(kinds(&installation.get(&account).await), [""; 0]);
-    assert_eq!(installation.left(&[account]).await, Vec::<String>::new());
+    assert_eq!(installation.remaining_objects(&[account]).await, Vec::<String>::new());
 
     let broker = &installation.broker;
     for verb in VERBS {
         let right = ["", "secrets", verb].map(str::to_owned).into();
-        assert!(!broker.may(&right, Some(installation.namespace())).await, "{verb} Secrets");
+        assert!(!broker.is_allowed(&right, Some(installation.namespace())).await, "{verb} Secrets");
     }
-    let asked = installation.crossplane.audit_log().since(mark, &broker.user).await;
-    let of_secrets: Vec<_> = asked.iter().filter(|it| it.resource == "secrets").collect();
-    assert!(!asked.is_empty() && of_secrets.is_empty(), "{of_secrets:?}");
-    let refused: Vec<_> = asked.iter().filter(|it| it.code == 403).collect();
+    let requests = installation.crossplane.audit_log().since(mark, &broker.user).await;
+    let of_secrets: Vec<_> =
+        requests.iter().filter(|request| request.resource == "secrets").collect();
+    assert!(!requests.is_empty() && of_secrets.is_empty(), "{of_secrets:?}");
+    let refused: Vec<_> = requests.iter().filter(|request| request.code == 403).collect();
     assert!(refused.is_empty(), "{refused:?}");
 }
 
 fn kinds(shown: &Value) -> Vec<String> {
     let composed = shown["composed"].as_array().into_iter().flatten();
-    composed.map(|one| one["kind"].as_str().unwrap_or_default().to_owned()).collect()
+    composed.map(|object| object["kind"].as_str().unwrap_or_default().to_owned()).collect()
 }

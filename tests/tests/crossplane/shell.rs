@@ -3,7 +3,7 @@
 use broker_domain::ProjectId;
 use broker_ports::Deleted;
 use broker_render::namespace;
-use broker_tests::crossplane::{Blueprint, Requests, port};
+use broker_tests::crossplane::{Blueprint, Requests, cluster_port};
 use broker_tests::{TestCluster, until};
 use kube::ResourceExt;
 use kube::api::ListParams;
@@ -15,7 +15,7 @@ async fn shell_composes_nothing_and_can_be_deleted() {
     let crossplane = TestCluster::with_crossplane().await;
     let project: ProjectId = Uuid::now_v7().try_into().unwrap();
     let home = crossplane.namespace_named(namespace(project).as_str()).await;
-    let port = port(&crossplane.broker_in(home.name()).await);
+    let port = cluster_port(&crossplane.broker_for_namespace(home.name()).await);
     let blueprint = Blueprint::named("sample-machine");
     let requests = Requests::new(&blueprint, project, r#"{"diskGib":20,"size":"small"}"#);
     let xr = async || {
@@ -27,22 +27,22 @@ async fn shell_composes_nothing_and_can_be_deleted() {
         composed.list(&ListParams::default()).await.unwrap().items.len()
     };
 
-    requests.shell(&port, 1).await;
-    let shell = until("Crossplane to see the shell and say that it is paused", || async {
+    requests.apply_shell(&port, 1).await;
+    let shell = until("Crossplane to report the shell as paused", || async {
         let xr = xr().await?;
         let conditions = xr.data.pointer("/status/conditions")?.as_array()?;
         let paused = conditions.iter().any(|condition| condition["reason"] == "ReconcilePaused");
         paused.then_some(xr)
     })
     .await;
-    assert_eq!(shell.finalizers(), [] as [String; 0], "a shell has no finalizer");
+    assert_eq!(shell.finalizers(), [] as [String; 0], "Crossplane adds no finalizer to a shell");
     let chosen = shell.data.pointer("/spec/crossplane/compositionRef/name");
     assert_eq!(chosen, Some(&json!("sample-machine")), "the broker pins its Composition");
     let revision = shell.data.pointer("/spec/crossplane/compositionRevisionRef");
     assert_eq!(revision, None, "Crossplane selects nothing for a shell");
     assert_eq!(composed().await, 0);
 
-    let deleted = requests.delete(&port, &shell.uid().unwrap()).await;
+    let deleted = requests.delete_xr(&port, &shell.uid().unwrap()).await;
     assert_eq!(deleted, Deleted::Accepted);
     until("the shell to be deleted", || async { xr().await.is_none().then_some(()) }).await;
     assert_eq!(composed().await, 0);

@@ -10,9 +10,9 @@ use broker_testkit::builders::id;
 use broker_tests::world::{NODE, World, declaration, operator, project};
 use serde_json::json;
 
-use super::times;
+use super::count_audited;
 
-pub(crate) async fn a_namespace_that_is_not_ready_is_waited_for(world: &World) {
+pub(crate) async fn pass_waits_for_an_unready_namespace(world: &World) {
     world.place(false);
     let declared = world.declare(&declaration(NODE)).await.unwrap();
     for _ in 0..3 {
@@ -31,7 +31,7 @@ pub(crate) async fn an_expired_token_is_not_replaced(world: &World) {
     assert_stays_enrolling(world, &waiting).await;
 }
 
-pub(crate) async fn a_lost_node_is_waited_for_and_gets_no_second_token(world: &World) {
+pub(crate) async fn lost_node_gets_no_second_token(world: &World) {
     let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     world.ports.nodes.deregister(ready.bootstrap_token_id().unwrap()).await.unwrap();
     let waiting = world.until(ready.id(), Phase::Enrolling).await;
@@ -39,12 +39,12 @@ pub(crate) async fn a_lost_node_is_waited_for_and_gets_no_second_token(world: &W
 }
 
 async fn assert_stays_enrolling(world: &World, waiting: &broker_domain::ProvisionedResource) {
-    let issued = times(world, waiting.id(), "token_issue").await;
+    let issued = count_audited(world, waiting.id(), "token_issue").await;
     for _ in 0..3 {
         world.round(waiting.id()).await.unwrap();
     }
     assert_eq!(world.get(waiting.id()).await, *waiting);
-    assert_eq!(times(world, waiting.id(), "token_issue").await, issued);
+    assert_eq!(count_audited(world, waiting.id(), "token_issue").await, issued);
 }
 
 pub(crate) async fn unassigned_credential_is_refused_as_absent(world: &World) {
@@ -52,24 +52,24 @@ pub(crate) async fn unassigned_credential_is_refused_as_absent(world: &World) {
     let refused = world.declare(&declaration(NODE)).await.unwrap_err();
     assert_eq!(refused.reason(), "credential_not_found");
     let lines = world.store.audit_trail();
-    let refused = |action| action == AuditAction::DeclarationRefused;
-    assert_eq!(lines.iter().filter(|line| refused(line.entry.action)).count(), 1);
+    let is_refusal = |action| action == AuditAction::DeclarationRefused;
+    assert_eq!(lines.iter().filter(|line| is_refusal(line.entry.action)).count(), 1);
     let (work, report) = world.sweep().await;
     assert_eq!((work.len(), report.looked_at), (0, 0), "nothing was stored");
 }
 
-pub(crate) async fn retry_is_idempotent_and_its_request_id_is_taken(world: &World) {
+pub(crate) async fn retry_returns_the_first_resource(world: &World) {
     let request = RequestId::new("order-1").unwrap();
-    let declared = declaration(NODE).with_request_id(request);
-    let first = world.declare(&declared).await.unwrap();
-    // A retry resolves nothing, not even a reference that would now be refused.
+    let retried = declaration(NODE).with_request_id(request);
+    let first = world.declare(&retried).await.unwrap();
+    // A retry resolves no reference, so a withdrawn credential does not matter.
     world.neighbours.withdraw(project(), id(4));
-    assert_eq!(world.declare(&declared).await.unwrap().id(), first.id());
-    let other = world.declare(&declared.clone().on_failure(OnFailure::Rollback)).await.unwrap_err();
+    assert_eq!(world.declare(&retried).await.unwrap().id(), first.id());
+    let other = world.declare(&retried.clone().on_failure(OnFailure::Rollback)).await.unwrap_err();
     assert_eq!(other.reason(), "idempotency_conflict");
 }
 
-pub(crate) async fn a_paused_resource_is_not_worked_on(world: &World) {
+pub(crate) async fn paused_resource_gets_no_pass(world: &World) {
     let declared = world.declare(&declaration(NODE)).await.unwrap();
     world.service.pause(&operator(), declared.id()).await.unwrap();
     assert_eq!(world.round(declared.id()).await.unwrap(), PassResult::NotClaimed);

@@ -1,12 +1,12 @@
 //! The fault matrix: each call that leaves the process, each fault, six workflows; one world per
 //! cell and call.
 //!
-//! A fault-free run of each workflow determines its calls. Two workflows include trouble that an
-//! operator must resolve, so that dead-lettering an event and setting the brake are among the
-//! calls. Then each call gets each fault in a separate world, and the outcome must be the same as
-//! without it. The test asserts that every fault fired; the counts are in `docs/fault-matrix.md`.
+//! A fault-free run of each workflow determines its calls. Two workflows need an operator, so that
+//! the calls include dead-lettering an event and setting the brake. Then each call gets each fault
+//! in a separate world, and the outcome must be the same as without the fault. The test asserts
+//! that every fault fired; the counts are in `docs/fault-matrix.md`.
 
-mod mishap;
+mod fault_kind;
 mod page;
 mod run;
 mod workflow;
@@ -21,48 +21,50 @@ use tokio::runtime::Builder;
 
 use super::environment;
 use broker_tests::is_nightly;
-use mishap::Mishap;
-use workflow::{Call, Made, Workflow};
+use fault_kind::FaultKind;
+use workflow::{Call, NumberedCall, Workflow};
 
 /// The normal run injects faults only into the first calls of a method; the nightly run into all.
 const FIRST_CALLS: u64 = 3;
 
 /// How often each fault fired, by call and workflow.
-type Cells = BTreeMap<(Call, Mishap, Workflow), usize>;
+type Cells = BTreeMap<(Call, FaultKind, Workflow), usize>;
 
 #[derive(Debug, Clone)]
 struct Cell {
     workflow: Workflow,
     call: Call,
     nth: u64,
-    mishap: Mishap,
+    fault_kind: FaultKind,
 }
 
 fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     for workflow in Workflow::ALL {
-        for made in on_one_thread(workflow.calls()) {
-            let mishaps = Mishap::ALL.into_iter().filter(|mishap| mishap.can_befall(&made));
-            let Made { call, nth, .. } = &made;
-            let cell = |mishap| Cell { workflow, call: call.clone(), nth: *nth, mishap };
-            cells.extend(mishaps.map(cell));
+        for numbered in on_one_thread(workflow.calls()) {
+            let fault_kinds =
+                FaultKind::ALL.into_iter().filter(|fault_kind| fault_kind.applies_to(&numbered));
+            let NumberedCall { call, nth, .. } = &numbered;
+            let cell = |fault_kind| Cell { workflow, call: call.clone(), nth: *nth, fault_kind };
+            cells.extend(fault_kinds.map(cell));
         }
     }
     cells
 }
 
-fn on_one_thread<T>(work: impl Future<Output = T>) -> T {
+fn on_one_thread<T>(future: impl Future<Output = T>) -> T {
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(work)
+    runtime.block_on(future)
 }
 
 #[test]
 fn every_fault_of_every_call_is_survived() {
-    let mut wanted = cells();
+    let mut selected = cells();
     if !is_nightly() {
         let mut first: BTreeMap<_, u64> = BTreeMap::new();
-        wanted.retain(|cell| {
-            let seen = first.entry((cell.workflow, cell.call.clone(), cell.mishap)).or_default();
+        selected.retain(|cell| {
+            let seen =
+                first.entry((cell.workflow, cell.call.clone(), cell.fault_kind)).or_default();
             *seen += 1;
             *seen <= FIRST_CALLS
         });
@@ -72,13 +74,17 @@ fn every_fault_of_every_call_is_survived() {
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                while let Some(cell) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    match on_one_thread(cell.workflow.survive(&cell.call, cell.nth, cell.mishap)) {
+                while let Some(cell) = selected.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    match on_one_thread(cell.workflow.run_with_fault(
+                        &cell.call,
+                        cell.nth,
+                        cell.fault_kind,
+                    )) {
                         Ok(()) => {
-                            let key = (cell.call.clone(), cell.mishap, cell.workflow);
+                            let key = (cell.call.clone(), cell.fault_kind, cell.workflow);
                             *fired.lock().unwrap().entry(key).or_default() += 1;
                         }
-                        Err(wrong) => failed.lock().unwrap().push(format!("{cell:?}: {wrong}")),
+                        Err(error) => failed.lock().unwrap().push(format!("{cell:?}: {error}")),
                     }
                 }
             });
@@ -89,29 +95,30 @@ fn every_fault_of_every_call_is_survived() {
         failed.is_empty(),
         "{} of {} cells failed:\n{}",
         failed.len(),
-        wanted.len(),
+        selected.len(),
         failed.join("\n")
     );
     let fired = fired.into_inner().unwrap();
-    println!("proof: {} worlds, {} cells", wanted.len(), fired.len());
+    println!("proof: {} worlds, {} cells", selected.len(), fired.len());
     if !is_nightly() {
-        compare(&page::written(&fired));
+        compare(&page::render(&fired));
     }
 }
 
-/// Negative control: these reads must be fresh by contract. If the mesh's answer is stale, the
+/// Negative control: these reads must be fresh by contract. If the mesh's response is stale, the
 /// substrate of a live Node is deleted.
 #[test]
-fn stale_answer_to_a_fresh_read_breaks_a_promise() {
-    let asked = (PortName::NodeDeregistrar, "node_registered");
+fn stale_response_to_a_fresh_read_breaks_a_promise() {
+    let fresh_read = (PortName::NodeDeregistrar, "node_registered");
     let calls = on_one_thread(Workflow::Delete.calls());
     let stale = calls
         .iter()
-        .filter(|made| (made.call.port, made.call.method) == asked && made.could_be_stale);
-    let lived = stale
-        .map(|made| on_one_thread(Workflow::Delete.survive(&made.call, made.nth, Mishap::Stale)));
-    let harmed: Vec<_> = lived.filter_map(Result::err).collect();
-    assert!(harmed.iter().any(|wrong| wrong.starts_with("S5")), "{harmed:?}");
+        .filter(|call| (call.call.port, call.call.method) == fresh_read && call.can_be_stale);
+    let outcomes = stale.map(|call| {
+        on_one_thread(Workflow::Delete.run_with_fault(&call.call, call.nth, FaultKind::StaleRead))
+    });
+    let failures: Vec<_> = outcomes.filter_map(Result::err).collect();
+    assert!(failures.iter().any(|error| error.starts_with("S5")), "{failures:?}");
 }
 
 /// The page is committed, so that a review shows a call or fault that is no longer tried.

@@ -6,9 +6,9 @@
 //! ports are modelled here, each once.
 //!
 //! ```text
-//! words ─ the vocabulary of the model; row, raw_observation ─ how rows and readings reach the product
-//! memo ─ asks the product once per question and numbers the answers
-//! world ─ the environment; moves ─ its spontaneous changes
+//! vocabulary ─ rows, commands and replies; row, raw_observation ─ how rows and readings reach the product
+//! memo ─ calls the product once per input and numbers the results
+//! world ─ the environment; environment_moves ─ its spontaneous changes
 //! pass ─ a worker, from claim to end; pending ─ requests of a worker that was cut off
 //! operation ─ the effect on the environment, and whether it violates a promise
 //! canonical ─ which states are equivalent
@@ -24,11 +24,11 @@ mod checks;
 mod continuation;
 mod operation;
 mod cache;
-mod moves;
+mod environment_moves;
 mod pass;
 mod protocol;
 mod row;
 mod rule;
 mod raw_observation;
-mod words;
+mod vocabulary;
 mod world;

@@ -9,66 +9,66 @@ use broker_domain::BootstrapTokenId;
 use broker_ports::{NodeDeregistrar, PortError};
 
 thread_local! {
-    static HEARD: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
-    static LISTENS: Cell<bool> = const { Cell::new(false) };
+    static CAPTURED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    static CAPTURING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// While it lives, panics of this thread are recorded and not printed.
-pub(crate) struct Listening(());
+/// Until this guard is dropped, panics of this thread are recorded and not printed.
+pub(crate) struct PanicCapture(());
 
-pub(crate) fn listen() -> Listening {
+pub(crate) fn capture() -> PanicCapture {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
-        let others = take_hook();
+        let previous_hook = take_hook();
         set_hook(Box::new(move |panic| {
-            if LISTENS.get() {
-                HEARD.with_borrow_mut(|heard| heard.push(panic.to_string()));
+            if CAPTURING.get() {
+                CAPTURED.with_borrow_mut(|panics| panics.push(panic.to_string()));
             } else {
-                others(panic);
+                previous_hook(panic);
             }
         }));
     });
-    drop(heard());
-    LISTENS.set(true);
-    Listening(())
+    drop(take_captured());
+    CAPTURING.set(true);
+    PanicCapture(())
 }
 
-/// Every distinct panic since then, with its place.
-pub(crate) fn heard() -> Vec<String> {
-    HEARD.take()
+/// Removes and returns the recorded panics, each with its source location.
+pub(crate) fn take_captured() -> Vec<String> {
+    CAPTURED.take()
 }
 
-impl Drop for Listening {
+impl Drop for PanicCapture {
     fn drop(&mut self) {
-        LISTENS.set(false);
+        CAPTURING.set(false);
     }
 }
 
 /// A mesh that panics on every call.
-pub(crate) enum BrokenMesh {
-    Aloud,
-    /// With this payload, past the panic hook.
-    Saying(String),
+pub(crate) enum PanickingMesh {
+    ThroughHook,
+    /// With this payload, without the panic hook.
+    WithPayload(String),
 }
 
-impl BrokenMesh {
-    fn break_down(&self) -> ! {
+impl PanickingMesh {
+    fn panic_now(&self) -> ! {
         match self {
-            Self::Aloud => panic!("the mesh panicked"),
-            // Bypasses the hook: a port may print its own panic; the test checks what the broker
-            // makes of it.
-            Self::Saying(words) => std::panic::resume_unwind(Box::new(words.clone())),
+            Self::ThroughHook => panic!("the mesh panicked"),
+            // Bypasses the hook, because a port may print its own panic. The test checks the output
+            // of the broker.
+            Self::WithPayload(payload) => std::panic::resume_unwind(Box::new(payload.clone())),
         }
     }
 }
 
 #[async_trait]
-impl NodeDeregistrar for BrokenMesh {
+impl NodeDeregistrar for PanickingMesh {
     async fn deregister(&self, _: BootstrapTokenId) -> Result<(), PortError> {
-        self.break_down()
+        self.panic_now()
     }
 
     async fn node_registered(&self, _: BootstrapTokenId) -> Result<bool, PortError> {
-        self.break_down()
+        self.panic_now()
     }
 }

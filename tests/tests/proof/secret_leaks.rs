@@ -7,7 +7,7 @@
 //! panics, events, rows, audit and explanations are searched for each secret in every spelling. The
 //! cluster is not searched: a token belongs there.
 
-mod mischief;
+mod misuse;
 
 use std::collections::BTreeSet;
 use std::panic::catch_unwind;
@@ -17,34 +17,34 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use broker_tests::world::World;
 
 use super::panics;
-use super::simulation::{Declared, Story, tell};
-use crate::ears::{Notebook, with_log};
-use broker_tests::canary::{LeakDetector, base64};
+use super::simulation::{Declared, Story, run_and_inspect};
+use crate::log_capture::{MetricsCapture, with_log};
 use broker_tests::is_nightly;
+use broker_tests::secret_search::{LeakDetector, base64};
 use metrics::with_local_recorder;
-use mischief::Mischief;
+use misuse::SecretMisuse;
 use tracing_subscriber::fmt::format::FmtSpan;
 
-const NORMAL: usize = 500;
-const NIGHTLY: usize = 10_000;
+const NORMAL_SECRETS: usize = 500;
+const NIGHTLY_SECRETS: usize = 10_000;
 
 /// Runs `work` on this thread and captures its log and metrics.
-fn listen<T>(net: &mut LeakDetector, work: impl FnOnce(&mut LeakDetector) -> T) -> T {
-    let measured = Notebook::default();
+fn capture_output<T>(detector: &mut LeakDetector, work: impl FnOnce(&mut LeakDetector) -> T) -> T {
+    let captured_metrics = MetricsCapture::default();
     let result = with_log(tracing::Level::TRACE, FmtSpan::FULL, |log| {
-        let result = with_local_recorder(&measured, || work(net));
-        net.record("the log", log.take("").join("\n"));
+        let result = with_local_recorder(&captured_metrics, || work(detector));
+        detector.record("the log", log.take_lines("").join("\n"));
         result
     });
-    for (name, (_, labels)) in measured.recorded.into_inner().unwrap() {
-        net.record("a metric", name);
+    for (name, (_, labels)) in captured_metrics.recorded.into_inner().unwrap() {
+        detector.record("a metric", name);
         for value in labels.into_values().flatten() {
-            net.record("a metric", value);
+            detector.record("a metric", value);
         }
     }
-    net.record(
+    detector.record(
         "a metric",
-        measured.described.into_inner().unwrap().into_iter().collect::<String>(),
+        captured_metrics.described.into_inner().unwrap().into_iter().collect::<String>(),
     );
     result
 }
@@ -52,55 +52,55 @@ fn listen<T>(net: &mut LeakDetector, work: impl FnOnce(&mut LeakDetector) -> T) 
 fn run_and_capture(seed: u64) -> LeakDetector {
     let story = Story::of(seed);
     let number = u32::try_from(seed).unwrap();
-    let mut mischief = Mischief::new(number);
-    let mut net = LeakDetector::default();
-    let life = listen(&mut net, |net| {
+    let mut misuse = SecretMisuse::new(number);
+    let mut detector = LeakDetector::default();
+    let result = capture_output(&mut detector, |detector| {
         let mut world = World::with_tokens(story.faults(), number);
-        mischief.furnish(&mut world);
-        let look = async |world: &World, declared: &[Declared]| {
-            mischief.make(world, declared, net).await;
+        misuse.prepare(&mut world);
+        let inspect = async |world: &World, declared: &[Declared]| {
+            misuse.misuse_all(world, declared, detector).await;
         };
-        tell(&story, world, look)
+        run_and_inspect(&story, world, inspect)
     });
-    net.record("the story", life.trace);
-    net.record("a complaint", life.complaint.unwrap_or_default());
-    net.record("a panic", life.panics.join("\n"));
-    net.secrets.extend(mischief.issued());
-    net
+    detector.record("the story", result.trace);
+    detector.record("a failure", result.failure.unwrap_or_default());
+    detector.record("a panic", result.panics.join("\n"));
+    detector.secrets.extend(misuse.issued());
+    detector
 }
 
 #[test]
 fn no_secret_is_logged_or_stored() {
-    let wanted = if is_nightly() { NIGHTLY } else { NORMAL };
-    let (seeds, sung) = (AtomicU64::new(0), Mutex::new(BTreeSet::new()));
+    let minimum = if is_nightly() { NIGHTLY_SECRETS } else { NORMAL_SECRETS };
+    let (seeds, secrets) = (AtomicU64::new(0), Mutex::new(BTreeSet::new()));
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                while sung.lock().unwrap().len() < wanted {
+                while secrets.lock().unwrap().len() < minimum {
                     let seed = seeds.fetch_add(1, Ordering::Relaxed);
-                    let net = run_and_capture(seed);
-                    assert_eq!(net.found(), [""; 0], "seed {seed}");
-                    sung.lock().unwrap().extend(net.secrets);
+                    let detector = run_and_capture(seed);
+                    assert_eq!(detector.leaking_places(), [""; 0], "seed {seed}");
+                    secrets.lock().unwrap().extend(detector.secrets);
                 }
             });
         }
     });
-    println!("proof: {} secrets in memory", sung.into_inner().unwrap().len());
+    println!("proof: {} secrets in memory", secrets.into_inner().unwrap().len());
 }
 
 #[test]
-fn every_place_is_captured() {
-    let (mut left, mut seed) = (PLACES.to_vec(), 0);
-    while !left.is_empty() {
-        assert!(seed < 50, "no output was captured at {left:?}");
-        let net = run_and_capture(seed);
-        left.retain(|(place, trace)| !net.at(place).contains(trace));
+fn every_output_is_captured() {
+    let (mut missing, mut seed) = (OUTPUTS.to_vec(), 0);
+    while !missing.is_empty() {
+        assert!(seed < 50, "no output was captured of {missing:?}");
+        let detector = run_and_capture(seed);
+        missing.retain(|(output, trace)| !detector.text_of(output).contains(trace));
         seed += 1;
     }
 }
 
-/// Every place that could leak a secret, and a text that it contains in any case.
-const PLACES: [(&str, &str); 12] = [
+/// Every output that could leak a secret, and a text that it contains in any case.
+const OUTPUTS: [(&str, &str); 12] = [
     ("the log", "broker.pass"),
     ("a metric", "provisioning_broker_"),
     ("an error", "hush"),
@@ -117,9 +117,9 @@ const PLACES: [(&str, &str); 12] = [
 
 type Leak = (&'static str, fn(&mut LeakDetector, &str));
 
-/// Negative control: a leak planted in any place is found.
+/// Negative control: a leak planted in any output is found.
 #[test]
-fn planted_leak_is_found_in_every_place() {
+fn planted_leak_is_found_in_every_output() {
     let secret = "pl4nted-\"s3cret\"-wïth-quotes";
     let leaks: [Leak; 8] = [
         ("the log", |_, secret| tracing::trace!(token = secret, "issued")),
@@ -127,26 +127,26 @@ fn planted_leak_is_found_in_every_place() {
         ("a metric", |_, secret| {
             metrics::counter!("tokens", "of" => secret.to_owned()).increment(1);
         }),
-        ("an error", |net, secret| {
+        ("an error", |detector, secret| {
             let source = std::io::Error::other(secret.to_owned());
-            net.record_error(&broker_ports::PortError::rejected("no").with_source(source));
+            detector.record_error(&broker_ports::PortError::rejected("no").with_source(source));
         }),
-        ("a panic", |net, secret| {
-            let _listening = panics::listen();
+        ("a panic", |detector, secret| {
+            let _capture = panics::capture();
             drop(catch_unwind(|| assert!(secret.is_empty(), "no node enrolled with {secret}")));
-            net.record("a panic", panics::heard().join("\n"));
+            detector.record("a panic", panics::take_captured().join("\n"));
         }),
-        ("an event", |net, secret| net.record("an event", format!("{:?}", [secret]))),
-        ("a row", |net, secret| {
-            net.record("a row", serde_json::json!({"note": secret}).to_string());
+        ("an event", |detector, secret| detector.record("an event", format!("{:?}", [secret]))),
+        ("a row", |detector, secret| {
+            detector.record("a row", serde_json::json!({"note": secret}).to_string());
         }),
-        ("a plan", |net, secret| net.record("a plan", base64(format!("{secret}!")))),
+        ("a plan", |detector, secret| detector.record("a plan", base64(format!("{secret}!")))),
     ];
-    for (place, leak) in leaks {
-        let mut net = LeakDetector::default();
-        listen(&mut net, |net| leak(net, secret));
-        assert_eq!(net.found(), [""; 0], "the secret is not registered yet");
-        net.secrets.insert(secret.to_owned());
-        assert_eq!(net.found(), [place]);
+    for (output, leak) in leaks {
+        let mut detector = LeakDetector::default();
+        capture_output(&mut detector, |detector| leak(detector, secret));
+        assert_eq!(detector.leaking_places(), [""; 0], "the secret is not registered yet");
+        detector.secrets.insert(secret.to_owned());
+        assert_eq!(detector.leaking_places(), [output]);
     }
 }

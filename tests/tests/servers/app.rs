@@ -1,14 +1,14 @@
 //! The application on real Postgres and a real API server; the harness simulates Crossplane and the
 //! agents.
 
-mod between;
+mod server_proxies;
 mod brake;
 mod embedding;
 mod explain;
 mod guarantees;
 mod host;
 mod kills;
-mod late;
-mod noticed;
-mod outside;
+mod late_requests;
+mod enrolment;
+mod external_crates;
 mod replicas;

@@ -1,9 +1,9 @@
 //! The binary as a process on real servers: start, output, failures, shutdown.
 
 mod boot;
-mod canary;
+mod secret_leaks;
 mod deploy;
-mod ending;
+mod shutdown;
 mod image;
 mod process;
 mod readiness;

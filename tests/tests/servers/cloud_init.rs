@@ -90,20 +90,20 @@ fn every_document_satisfies_the_schema_of_cloud_init() {
         .unwrap_or_else(|error| panic!("{}", broker_app::one_line(&*error)));
     let schema: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     let schema = jsonschema::options().offline().build(&schema).unwrap();
-    let objections = |document: &Value| -> Vec<String> {
+    let schema_errors = |document: &Value| -> Vec<String> {
         schema.iter_errors(document).map(|error| error.to_string()).collect()
     };
 
     // Negative control: the schema rejects an invalid document.
-    assert_ne!(objections(&json!({"write_files": [{"content": "no path"}]})), [""; 0]);
-    assert_ne!(objections(&json!({"runcmd": {"not": "a list"}})), [""; 0]);
-    assert_ne!(objections(&json!({"write_files": [{"path": "/a", "mode": "0600"}]})), [""; 0]);
+    assert_ne!(schema_errors(&json!({"write_files": [{"content": "no path"}]})), [""; 0]);
+    assert_ne!(schema_errors(&json!({"runcmd": {"not": "a list"}})), [""; 0]);
+    assert_ne!(schema_errors(&json!({"write_files": [{"path": "/a", "mode": "0600"}]})), [""; 0]);
 
     for token in tokens() {
         for source in sources() {
             let text = document(&token, source);
             let read: Value = serde_saphyr::from_str(&text).unwrap();
-            assert_eq!(objections(&read), [""; 0], "{text}");
+            assert_eq!(schema_errors(&read), [""; 0], "{text}");
         }
     }
 }

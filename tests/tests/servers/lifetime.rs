@@ -1,4 +1,4 @@
-//! The servers end with their run, however it ends, and leave nothing behind.
+//! Servers end with their run, also after a kill, and leave no process and no directory.
 
 use std::{
     fs,
@@ -11,16 +11,16 @@ use broker_test_servers::servers::{Run, SERVERS_VARIABLE};
 use broker_tests::until;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::processes::{Killed, standing_in, victim};
+use super::processes::{KilledOnDrop, processes_in, victim};
 
 /// A private directory for runs. It is inside the surrounding run's directory, so that nothing is
 /// left if this test is killed.
-struct Place {
+struct RunDirectory {
     directory: PathBuf,
     _run: Run,
 }
 
-impl Place {
+impl RunDirectory {
     fn new() -> Self {
         let run = Run::start().unwrap();
         let directory = run.directory().join("runs");
@@ -29,44 +29,49 @@ impl Place {
     }
 
     /// A process that starts servers here and keeps them until it ends.
-    fn runner(&self) -> Killed {
+    fn runner(&self) -> KilledOnDrop {
         let mut command = victim(&["servers"]);
-        Killed(command.env("TMPDIR", &self.directory).env_remove(SERVERS_VARIABLE).spawn().unwrap())
+        KilledOnDrop(
+            command.env("TMPDIR", &self.directory).env_remove(SERVERS_VARIABLE).spawn().unwrap(),
+        )
     }
 
     async fn wait_until_nothing_is_left(&self) {
         until("all servers to end and all directories to go", || async {
             let left = fs::read_dir(&self.directory).unwrap().count();
-            (left == 0 && standing_in(&self.directory).is_empty()).then_some(())
+            (left == 0 && processes_in(&self.directory).is_empty()).then_some(())
         })
         .await;
     }
 }
 
-async fn first_line(process: &mut Killed) -> String {
+async fn first_line(process: &mut KilledOnDrop) -> String {
     let output = process.0.stdout.take().unwrap();
     let read = move || BufReader::new(output).lines().next().expect("it ended instead").unwrap();
     tokio::task::spawn_blocking(read).await.unwrap()
 }
 
-fn send(process: &Killed, signal: Signal) {
+fn send(process: &KilledOnDrop, signal: Signal) {
     kill_process(Pid::from_child(&process.0), signal).unwrap();
 }
 
 #[tokio::test]
 async fn run_ended_by_a_signal_leaves_nothing() {
     for signal in [Signal::KILL, Signal::INT, Signal::TERM, Signal::HUP] {
-        let place = Place::new();
-        let mut runner = place.runner();
+        let runs = RunDirectory::new();
+        let mut runner = runs.runner();
         let directory = PathBuf::from(first_line(&mut runner).await);
-        assert!(directory.starts_with(&place.directory));
-        assert!(standing_in(&directory).len() >= 4, "fewer processes than servers");
+        assert!(directory.starts_with(&runs.directory));
+        assert!(processes_in(&directory).len() >= 4, "fewer processes than servers");
         // A test process ends with the run whose servers it uses.
-        let mut user =
-            victim(&["attach"]).env(SERVERS_VARIABLE, &directory).spawn().map(Killed).unwrap();
+        let mut user = victim(&["attach"])
+            .env(SERVERS_VARIABLE, &directory)
+            .spawn()
+            .map(KilledOnDrop)
+            .unwrap();
         first_line(&mut user).await;
         send(&runner, signal);
-        place.wait_until_nothing_is_left().await;
+        runs.wait_until_nothing_is_left().await;
         until("the user of the servers to end", || {
             let ended = user.0.try_wait().unwrap();
             async move { ended }
@@ -78,15 +83,15 @@ async fn run_ended_by_a_signal_leaves_nothing() {
 #[tokio::test]
 async fn run_killed_during_its_start_leaves_nothing() {
     for server in ["initdb", "postgres", "etcd", "kube-apiserver", "kube-controller-manager"] {
-        let place = Place::new();
-        let runner = place.runner();
+        let runs = RunDirectory::new();
+        let runner = runs.runner();
         until(format_args!("{server} to start"), || async {
-            let mut runs = fs::read_dir(&place.directory).unwrap().flatten();
-            runs.any(|run| run.path().join(format!("{server}.log")).exists()).then_some(())
+            let mut entries = fs::read_dir(&runs.directory).unwrap().flatten();
+            entries.any(|run| run.path().join(format!("{server}.log")).exists()).then_some(())
         })
         .await;
         send(&runner, Signal::KILL);
-        place.wait_until_nothing_is_left().await;
+        runs.wait_until_nothing_is_left().await;
     }
 }
 
@@ -94,16 +99,17 @@ async fn run_killed_during_its_start_leaves_nothing() {
 #[tokio::test]
 async fn up_ended_during_its_start_leaves_nothing() {
     for signal in [Signal::TERM, Signal::KILL] {
-        let (place, record) = (Place::new(), tempfile::tempdir().unwrap());
+        let (runs, record) = (RunDirectory::new(), tempfile::tempdir().unwrap());
         let mut up = Command::new(env!("CARGO"));
         let up = up.args(["xtask", "up"]).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-        let up = up.env("TMPDIR", &place.directory).env("BROKER_UP_DIR", record.path());
-        let up = Killed(up.env_remove(SERVERS_VARIABLE).stdout(Stdio::null()).spawn().unwrap());
+        let up = up.env("TMPDIR", &runs.directory).env("BROKER_UP_DIR", record.path());
+        let up =
+            KilledOnDrop(up.env_remove(SERVERS_VARIABLE).stdout(Stdio::null()).spawn().unwrap());
         until("the first server to start", || async {
-            (!standing_in(&place.directory).is_empty()).then_some(())
+            (!processes_in(&runs.directory).is_empty()).then_some(())
         })
         .await;
         send(&up, signal);
-        place.wait_until_nothing_is_left().await;
+        runs.wait_until_nothing_is_left().await;
     }
 }

@@ -1,12 +1,11 @@
 //! The differential oracle: one random history through an in-memory adapter and through the real
 //! one.
 //!
-//! A seed determines a history of calls. Each world executes it separately and records the answers,
-//! without the values that an adapter may choose: uids, object versions, the store's times. Both
-//! transcripts must be equal line by line. The simulation's results are valid only if this holds.
+//! A seed determines a history of calls. Each adapter executes the history and records the results,
+//! without values that an adapter may choose: uids, object versions, the store's times. The two
+//! transcripts must be equal: the simulation relies on it.
 //!
-//! Only store and cluster: their histories go beyond the contract suites' cases. A mesh has few
-//! states, and its suites cover all of them.
+//! The mesh has no histories, because its contract suites cover its few states.
 
 mod cluster;
 mod store;
@@ -25,27 +24,27 @@ fn histories(normal: u64, many: u64) -> std::ops::Range<u64> {
 struct Transcript {
     random: StdRng,
     step: u32,
-    told: Vec<String>,
+    lines: Vec<String>,
 }
 
 impl Transcript {
-    fn of(seed: u64) -> Self {
-        Self { random: StdRng::seed_from_u64(seed), step: 0, told: Vec::new() }
+    fn new(seed: u64) -> Self {
+        Self { random: StdRng::seed_from_u64(seed), step: 0, lines: Vec::new() }
     }
 
-    fn dice(&mut self, sides: u32) -> u32 {
+    fn random_below(&mut self, sides: u32) -> u32 {
         self.random.random_range(0..sides)
     }
 
-    fn tell<T: Debug>(&mut self, what: &str, answer: Result<T, PortError>) {
-        let answer = match answer {
-            Ok(answer) => without_times(&format!("{answer:?}")),
+    fn record<T: Debug>(&mut self, call: &str, result: Result<T, PortError>) {
+        let result = match result {
+            Ok(value) => without_times(&format!("{value:?}")),
             Err(error) => {
                 let reason = error.domain().map(Error::reason);
                 format!("{} {reason:?} {:?}", error.class(), error.refusal())
             }
         };
-        self.told.push(format!("{}: {what}: {answer}", self.step));
+        self.lines.push(format!("{}: {call}: {result}", self.step));
     }
 }
 
@@ -70,9 +69,9 @@ fn without_times(text: &str) -> String {
 fn compare(seed: u64, memory: &[String], real: &[String]) {
     let same = memory.iter().zip(real).take_while(|(one, other)| one == other).count();
     let (one, other) = (memory.get(same), real.get(same));
-    let told = memory[..same].join("\n");
+    let before = memory[..same].join("\n");
     assert!(
         one == other,
-        "seed {seed}, after\n{told}\nin memory:\n{one:?}\non the server:\n{other:?}"
+        "seed {seed}, after\n{before}\nin memory:\n{one:?}\non the server:\n{other:?}"
     );
 }

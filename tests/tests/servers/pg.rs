@@ -1,10 +1,10 @@
 //! The Postgres adapters on a real server.
 
-mod canary;
+mod secret_leaks;
 mod constraints;
 pub(crate) mod faults;
 mod migrations;
-pub(crate) mod neighbours;
+pub(crate) mod platform;
 mod plans;
 mod pool;
 mod statements;

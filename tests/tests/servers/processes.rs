@@ -19,10 +19,10 @@ pub(crate) fn victim(arguments: &[&str]) -> Command {
     command
 }
 
-/// Killed with its test, so that a failed one leaves nothing behind.
-pub(crate) struct Killed(pub(crate) Child);
+/// A child process that is killed when it is dropped.
+pub(crate) struct KilledOnDrop(pub(crate) Child);
 
-impl Drop for Killed {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         // It may have exited already.
         let _ = self.0.kill();
@@ -32,11 +32,11 @@ impl Drop for Killed {
 
 /// The ids of all processes whose working directory is this one or below. Servers work in their
 /// run's directory.
-pub(crate) fn standing_in(directory: &Path) -> Vec<u32> {
+pub(crate) fn processes_in(directory: &Path) -> Vec<u32> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let stands_there = |id: &u32| {
+    let works_there = |id: &u32| {
         fs::read_link(format!("/proc/{id}/cwd")).is_ok_and(|cwd| cwd.starts_with(directory))
     };
-    ids.filter(stands_there).collect()
+    ids.filter(works_there).collect()
 }

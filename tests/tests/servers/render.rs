@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 const ID: &str = "0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57";
 
-fn data(name: &str) -> PathBuf {
+fn test_data(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../broker-render/tests").join(name)
 }
 
@@ -31,7 +31,7 @@ fn read_yaml(text: &str) -> Value {
 }
 
 fn objects(client: &Client, manifest: &Value, plural: &str) -> Api<DynamicObject> {
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let text = |parse_json: &Value| parse_json.as_str().unwrap().to_owned();
     let (group, version) = manifest["apiVersion"].as_str().unwrap().split_once('/').unwrap();
     let kind = GroupVersionKind::gvk(group, version, &text(&manifest["kind"]));
     let kind = ApiResource::from_gvk_with_plural(&kind, plural);
@@ -68,9 +68,9 @@ fn lost(sent: &Value, live: Option<&Value>, path: &str) -> Option<String> {
 async fn golden_xrs_are_accepted_and_stored_as_sent() {
     let cluster = TestCluster::shared().await;
     let admin = cluster.admin().await;
-    let mut tried = 0;
+    let mut count = 0;
     let mut namespace = None;
-    for entry in std::fs::read_dir(data("goldens")).unwrap() {
+    for entry in std::fs::read_dir(test_data("goldens")).unwrap() {
         let path = entry.unwrap().path();
         let text = std::fs::read_to_string(&path).unwrap();
         let mut documents = text.split("---\n").skip(1).map(read_yaml);
@@ -90,10 +90,10 @@ async fn golden_xrs_are_accepted_and_stored_as_sent() {
             assert_eq!(lost(&composite, Some(&live), ""), None, "{}", path.display());
             let name = composite["metadata"]["name"].as_str().unwrap();
             objects.delete(name, &DeleteParams::default()).await.unwrap();
-            tried += 1;
+            count += 1;
         }
     }
-    assert!(tried > 100, "only {tried} composite resources");
+    assert!(count > 100, "only {count} composite resources");
 }
 
 struct Pair {
@@ -104,11 +104,11 @@ struct Pair {
 }
 
 fn pairs() -> Vec<Pair> {
-    let text = std::fs::read_to_string(data("schema_pairs.yaml")).unwrap();
+    let text = std::fs::read_to_string(test_data("schema_pairs.yaml")).unwrap();
     let pairs = read_yaml(&text);
     let pair = |(number, pair): (usize, &Value)| Pair {
         name: pair["name"].as_str().unwrap().to_owned(),
-        xrd: of_the_cluster(xrd(
+        xrd: cluster_scoped(xrd(
             "pairs.example.org",
             (&format!("Pair{number}"), &format!("pair{number}s")),
             &["v1"],
@@ -125,8 +125,8 @@ fn pairs() -> Vec<Pair> {
     pairs.as_array().unwrap().iter().enumerate().map(pair).collect()
 }
 
-/// The fields that an API server rejects or drops; empty if it accepts everything.
-async fn objections(client: &Client, pair: &Pair) -> BTreeSet<String> {
+/// The fields that the API server rejects or drops.
+async fn rejected_fields(client: &Client, pair: &Pair) -> BTreeSet<String> {
     let plural = pair.xrd["spec"]["names"]["plural"].as_str().unwrap();
     match apply(&objects(client, &pair.manifest, plural), &pair.manifest).await {
         Ok(live) => lost(&pair.manifest["spec"], live.get("spec"), "spec").into_iter().collect(),
@@ -156,16 +156,17 @@ async fn schema_check_agrees_with_the_api_server() {
         let (cluster, admin) = (&cluster, &admin);
         async move {
             cluster.install_crd(crd::from_xrd(&pair.xrd)).await;
-            let theirs = objections(admin, pair).await;
+            let server_fields = rejected_fields(admin, pair).await;
             let xrd = Xrd::parse(pair.xrd.to_string().as_bytes()).unwrap();
-            let ours: BTreeSet<_> =
+            let our_fields: BTreeSet<_> =
                 xrd.check(&pair.manifest["spec"]).into_iter().map(|problem| problem.path).collect();
             let agreed = match &pair.refused {
-                None => ours.is_empty() && theirs.is_empty(),
-                Some(field) => ours.contains(field) && theirs.contains(field),
+                None => our_fields.is_empty() && server_fields.is_empty(),
+                Some(field) => our_fields.contains(field) && server_fields.contains(field),
             };
-            (!agreed)
-                .then(|| format!("{}: we report {ours:?}, the API server {theirs:?}", pair.name))
+            (!agreed).then(|| {
+                format!("{}: we report {our_fields:?}, the API server {server_fields:?}", pair.name)
+            })
         }
     });
     let differences: Vec<_> = differences.buffer_unordered(8).collect().await;
@@ -173,7 +174,7 @@ async fn schema_check_agrees_with_the_api_server() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-fn of_the_cluster(mut xrd: Value) -> Value {
+fn cluster_scoped(mut xrd: Value) -> Value {
     xrd["spec"]["scope"] = json!("Cluster");
     xrd
 }
@@ -212,16 +213,16 @@ fn digest_xrd(strategy: InjectionStrategy) -> Value {
         "cloudTags": {"type": "object", "additionalProperties": string},
     }});
     let group = format!("digest-{strategy}.example.org");
-    of_the_cluster(xrd(&group, ("Digest", "digests"), &["v1"], &spec))
+    cluster_scoped(xrd(&group, ("Digest", "digests"), &["v1"], &spec))
 }
 
 const DIGEST_PARAMETERS: &str = r#"{"disks":[{"name":"a","size":1},{"name":"b"}],"free":{"x":{"y":[1,{"z":2}]}},"groups":["g","h"],"nested":{"set":"s"},"ratio":2,"rules":[{"port":1}],"size":"small","whole":{"k":"v"},"zones":["a","b"]}"#;
 
-fn value(bytes: &[u8]) -> Value {
+fn parse_json(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap()
 }
 
-fn seen(live: &Value) -> Precondition {
+fn unchanged(live: &Value) -> Precondition {
     let text = |key: &str| live["metadata"][key].as_str().unwrap().to_owned();
     Precondition::Unchanged { uid: text("uid"), resource_version: text("resourceVersion") }
 }
@@ -261,7 +262,7 @@ async fn live_digest_equals_sent_digest_until_changed() {
             tags: &tags,
         })
         .unwrap();
-        let shell = value(&rendered.shell(1).to_bytes());
+        let shell = parse_json(&rendered.shell(1).to_bytes());
         let objects = objects(&admin, &shell, "digests");
         let armed = arm(&objects, &rendered).await;
         drift(&objects, &rendered, &armed).await;
@@ -279,13 +280,13 @@ fn assert_applied(live: &Value, desired: &Manifest, what: &str) {
 /// Creates a composite resource: a shell, a touch, and the token; each with a precondition.
 async fn arm(objects: &Api<DynamicObject>, rendered: &Xr<'_>) -> Value {
     let as_sent = |manifest: Manifest, precondition: &Precondition| {
-        value(&manifest.with_precondition(precondition).to_bytes())
+        parse_json(&manifest.with_precondition(precondition).to_bytes())
     };
     let shell = as_sent(rendered.shell(1), &Precondition::Absent);
     let live = apply(objects, &shell).await.unwrap();
     assert_applied(&live, &rendered.shell(1), "a shell");
     assert!(apply(objects, &shell).await.is_err(), "the name is taken");
-    let touch = as_sent(rendered.shell(2), &seen(&live));
+    let touch = as_sent(rendered.shell(2), &unchanged(&live));
     let touched = apply(objects, &touch).await.unwrap();
     assert!(apply(objects, &touch).await.is_err(), "the remembered version is stale");
 
@@ -296,15 +297,15 @@ async fn arm(objects: &Api<DynamicObject>, rendered: &Xr<'_>) -> Value {
         agent: &Agent::default(),
     };
     let sealed = inject_bootstrap(rendered, &bootstrap).unwrap();
-    let sealed = sealed.with_precondition(&seen(&touched)).expose_for_apply();
-    let armed = apply(objects, &value(&sealed)).await.unwrap();
+    let sealed = sealed.with_precondition(&unchanged(&touched)).expose_for_apply();
+    let armed = apply(objects, &parse_json(&sealed)).await.unwrap();
     assert_applied(&armed, &rendered.armed(&Armed::Token(ID.parse().unwrap())), "armed");
     assert_eq!(broker_render::armed(&armed), Some(ID));
     assert_eq!(armed["metadata"]["annotations"].get("crossplane.io/paused"), None);
     armed
 }
 
-/// Additions by others are no drift, changes are; a re-apply repairs them without the plaintext.
+/// Additions by other managers are not drift, but changes are. A re-apply repairs them without the plaintext.
 async fn drift(objects: &Api<DynamicObject>, rendered: &Xr<'_>, armed: &Value) {
     let token_id = ID.parse().unwrap();
     let desired = rendered.armed(&Armed::Token(token_id));
@@ -324,9 +325,9 @@ async fn drift(objects: &Api<DynamicObject>, rendered: &Xr<'_>, armed: &Value) {
 
     let again = preserve_injection(&drifted, rendered, token_id)
         .unwrap()
-        .with_precondition(&seen(&drifted))
+        .with_precondition(&unchanged(&drifted))
         .expose_for_apply();
-    let mended = apply(objects, &value(&again)).await.unwrap();
+    let mended = apply(objects, &parse_json(&again)).await.unwrap();
     assert_applied(&mended, &desired, "mended");
     assert_eq!(mended["spec"]["userData"], armed["spec"]["userData"]);
     for site in ["helmValues", "providerSecret"] {
@@ -336,8 +337,7 @@ async fn drift(objects: &Api<DynamicObject>, rendered: &Xr<'_>, armed: &Value) {
     recompose(objects, rendered, &mended).await;
 }
 
-/// A `compositionRef` that another party changed is no drift, and a re-apply keeps it: with another
-/// name, or without one.
+/// A `compositionRef` that another party changed or removed is not drift, and a re-apply keeps it.
 async fn recompose(objects: &Api<DynamicObject>, rendered: &Xr<'_>, live: &Value) {
     let token_id = ID.parse().unwrap();
     let desired = rendered.armed(&Armed::Token(token_id));
@@ -349,9 +349,9 @@ async fn recompose(objects: &Api<DynamicObject>, rendered: &Xr<'_>, live: &Value
         assert_applied(&changed, &desired, "with another Composition");
         let again = preserve_injection(&changed, rendered, token_id)
             .unwrap()
-            .with_precondition(&seen(&changed))
+            .with_precondition(&unchanged(&changed))
             .expose_for_apply();
-        live = apply(objects, &value(&again)).await.unwrap();
+        live = apply(objects, &parse_json(&again)).await.unwrap();
         assert_eq!(live["spec"]["crossplane"]["compositionRef"], reference);
         assert_applied(&live, &desired, "applied again");
     }

@@ -1,5 +1,4 @@
-//! The Composition of an XR: its blueprint's from the first shell on; later changes by others are
-//! kept.
+//! An XR starts with the Composition of its blueprint. Later changes by other parties are kept.
 
 use broker_domain::{ObjectReference, Phase};
 use broker_memory::Behaviour;
@@ -12,7 +11,7 @@ fn composition(world: &World, xr: &ObjectReference) -> Option<String> {
     composition_ref(&live, XrdScope::Namespaced).map(str::to_owned)
 }
 
-fn rewrite(world: &World, xr: &ObjectReference, reference: &Value) {
+fn set_composition_ref(world: &World, xr: &ObjectReference, reference: &Value) {
     let change = json!({"spec": {"crossplane": {"compositionRef": reference}}});
     world.cluster.patch_as("kubectl", xr, &change);
 }
@@ -25,7 +24,8 @@ async fn composition_is_pinned_from_the_shell_to_ready() {
         let ready = world.declare_until(Phase::Ready, &declaration(blueprint)).await;
         let xr = world.xr(&ready);
         assert_eq!(composition(&world, &xr).as_deref(), Some(pinned));
-        for stored in world.cluster.versions().into_iter().filter(|it| it.reference == xr) {
+        for stored in world.cluster.versions().into_iter().filter(|version| version.reference == xr)
+        {
             let object = stored.object;
             assert_eq!(composition_ref(&object, XrdScope::Namespaced), Some(pinned), "{object}");
         }
@@ -40,7 +40,7 @@ async fn composition_of_an_existing_shell_is_pinned_before_arming() {
         world.tokens.set_reachable(false);
         world.reconciler.reconcile(declared.id()).await.unwrap_err();
         let xr = world.xr(&declared);
-        rewrite(&world, &xr, &reference);
+        set_composition_ref(&world, &xr, &reference);
         world.tokens.set_reachable(true);
         world.expire_leases();
         world.until(declared.id(), Phase::Ready).await;
@@ -63,7 +63,7 @@ async fn composition_changed_by_another_survives_a_reapply() {
         world.cluster.behave_for(declared.id(), Behaviour::never_ready());
         let resource = world.until(declared.id(), Phase::Provisioning).await;
         let xr = world.xr(&resource);
-        rewrite(&world, &xr, &json!({"name": "another"}));
+        set_composition_ref(&world, &xr, &json!({"name": "another"}));
         world.cluster.patch_as("kubectl", &xr, &drift);
         let drifted = world.cluster.object(&xr).unwrap();
         world.round(resource.id()).await.unwrap();

@@ -10,14 +10,17 @@ use broker_tests::world::{NODE, STANDALONE, World, declaration, operator};
 use serde_json::json;
 
 /// The reference of a ProviderConfig, and the version of its composite resource.
-fn objects(world: &World, resource: &ProvisionedResource) -> (ObjectReference, String) {
+fn config_and_xr_version(
+    world: &World,
+    resource: &ProvisionedResource,
+) -> (ObjectReference, String) {
     let config = resource.substrate().provider_config().unwrap().clone();
     let xr = world.cluster.object(&world.xr(resource)).unwrap();
     (config, xr["metadata"]["resourceVersion"].to_string())
 }
 
-/// Sweeps without a pass; returns whether the resource was handed over, and the report.
-async fn swept(world: &World, resource: &ProvisionedResource) -> (bool, SweepReport) {
+/// Sweeps without a pass; returns whether the sweep requested a pass, and the report.
+async fn sweep(world: &World, resource: &ProvisionedResource) -> (bool, SweepReport) {
     let (work, report) = world.sweep().await;
     (work.iter().any(|work| work.resource == resource.id()), report)
 }
@@ -27,15 +30,15 @@ async fn missing_config_is_found_by_a_sweep_without_a_hint() {
     let world = World::new();
     let ready = world.declare_until(Phase::Ready, &declaration(STANDALONE)).await;
     for _ in 0..2 {
-        let (handed_over, report) = swept(&world, &ready).await;
-        assert!(!handed_over && report.missing_configs == 0, "{report:?}");
+        let (pass_requested, report) = sweep(&world, &ready).await;
+        assert!(!pass_requested && report.missing_configs == 0, "{report:?}");
     }
-    let (config, _) = objects(&world, &ready);
+    let (config, _) = config_and_xr_version(&world, &ready);
     world.cluster.delete_in_background(&config);
-    let (handed_over, report) = swept(&world, &ready).await;
-    assert!(handed_over && report.missing_configs == 1, "{report:?}");
+    let (pass_requested, report) = sweep(&world, &ready).await;
+    assert!(pass_requested && report.missing_configs == 1, "{report:?}");
     world.round(ready.id()).await.unwrap();
-    let (_, report) = swept(&world, &ready).await;
+    let (_, report) = sweep(&world, &ready).await;
     assert_eq!(report.missing_configs, 0);
 }
 
@@ -44,7 +47,7 @@ async fn missing_config_is_found_by_a_sweep_without_a_hint() {
 async fn missing_config_is_restored_during_a_teardown() {
     let world = World::new();
     let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
-    let (config, _) = objects(&world, &ready);
+    let (config, _) = config_and_xr_version(&world, &ready);
     world.cluster.add_finalizer(&world.xr(&ready), "example.org/held");
     world.service.deprovision(&operator(), ready.id()).await.unwrap();
     world.until(ready.id(), Phase::Deprovisioning).await;
@@ -61,7 +64,7 @@ async fn missing_config_is_restored_during_a_teardown() {
 async fn denied_restore_of_a_config_does_not_block_ready() {
     let world = World::new();
     let enrolling = world.declare_until(Phase::Enrolling, &declaration(NODE)).await;
-    let (config, _) = objects(&world, &enrolling);
+    let (config, _) = config_and_xr_version(&world, &enrolling);
     world.cluster.delete_in_background(&config);
     world.cluster.deny(config.kind(), "no ProviderConfigs today");
     world.boot_agents();
@@ -78,7 +81,7 @@ async fn denied_restore_of_a_config_does_not_block_ready() {
 async fn config_of_another_provider_is_not_restored() {
     let world = World::new();
     let ready = world.declare_until(Phase::Ready, &declaration(STANDALONE)).await;
-    let (config, _) = objects(&world, &ready);
+    let (config, _) = config_and_xr_version(&world, &ready);
     let provider = Provider::new("aws").unwrap();
     world.neighbours.add_cloud(CloudView::new(id(0xc0), provider, "{}"));
     world.cluster.delete_in_background(&config);
@@ -94,15 +97,19 @@ async fn edited_spec_of_a_ready_resource_is_only_reported() -> Result<(), Error>
     let world = World::new();
     let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     world.neighbours.label(ready.resource_id(), "team", "blue");
-    let (_, report) = swept(&world, &ready).await;
-    assert_eq!(report.drifted, 0, "a label that changed later is no drift");
+    let (_, report) = sweep(&world, &ready).await;
+    assert_eq!(report.drifted, 0, "a label that changed later is not drift");
     let change = json!({"metadata": {"labels": {BLUEPRINT_VERSION_LABEL: "another"}}});
     world.cluster.patch_as("kubectl", &world.xr(&ready), &change);
-    let (handed_over, report) = swept(&world, &ready).await;
-    assert!(!handed_over && report.drifted == 1, "{report:?}");
-    let (_, edited) = objects(&world, &ready);
+    let (pass_requested, report) = sweep(&world, &ready).await;
+    assert!(!pass_requested && report.drifted == 1, "{report:?}");
+    let (_, edited) = config_and_xr_version(&world, &ready);
     world.round(ready.id()).await?;
-    assert_eq!(objects(&world, &ready).1, edited, "a Ready resource is not applied again");
+    assert_eq!(
+        config_and_xr_version(&world, &ready).1,
+        edited,
+        "a Ready resource is not applied again"
+    );
 
     let explained = world.explain(ready.id()).await;
     assert_eq!(explained.verdict, Verdict::Drifted, "{explained:?}");

@@ -1,11 +1,10 @@
-//! Explanations: every verdict has a scene that causes it, and following its next action resolves
-//! it.
+//! Explanations: a fixture causes each verdict, and the next action of the verdict resolves it.
 
-mod follow;
-mod pairs;
-mod planning;
-mod scene;
-mod scenes;
-mod taken_away;
+mod cause_pairs;
+mod fixture;
+mod missing_sources;
+mod plan;
+mod problems;
+mod remedy;
+mod text;
 mod verdicts;
-mod words;

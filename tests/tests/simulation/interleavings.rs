@@ -11,19 +11,19 @@ use broker_ports::{
     AuditAction, ClaimRequest, ClaimTarget, NodeDeregistrar, Outbox, PortName, Repository, Schedule,
 };
 use broker_testkit::builders::{rows, worker};
-use broker_testkit::faults::{Answered, Fault, FaultPlan, Late};
+use broker_testkit::faults::{DuplicateResponse, Fault, FaultPlan, LateArrival};
 use broker_tests::world::{LEASE, NODE, World, declaration, operator};
 use serde_json::Value;
 use tokio::time::timeout;
 
-/// Hangs longer than every timeout, and arrives when it is landed.
-const LATE: Fault = Fault::Delay { by: Duration::from_hours(1), late: Late::Completes };
+/// Outlasts every timeout; the request arrives when the test releases it.
+const LATE: Fault = Fault::Delay { by: Duration::from_hours(1), late: LateArrival::Completes };
 
 /// The position of each apply in a first pass.
 const SHELL: u64 = 2;
 const ARM: u64 = 3;
 
-fn world_with(port: PortName, method: &'static str, nth: u64, fault: Fault) -> World {
+fn world_with_fault(port: PortName, method: &'static str, nth: u64, fault: Fault) -> World {
     World::with_faults(FaultPlan::none().on(port, method, nth, fault))
 }
 
@@ -44,7 +44,7 @@ fn xr(world: &World, resource: &ProvisionedResource) -> Value {
     world.cluster.object(&world.xr(resource)).expect("the composite resource exists")
 }
 
-async fn told(world: &World, resource: &ProvisionedResource) -> Vec<EventType> {
+async fn event_types(world: &World, resource: &ProvisionedResource) -> Vec<EventType> {
     let mut events = Vec::new();
     loop {
         let request = broker_ports::ClaimEvents::new(worker("reader"), rows(10), LEASE);
@@ -53,7 +53,7 @@ async fn told(world: &World, resource: &ProvisionedResource) -> Vec<EventType> {
             return events;
         }
         for event in claimed {
-            let _taken = world.store.acknowledge_event(&event.claim).await.unwrap();
+            let _outcome = world.store.acknowledge_event(&event.claim).await.unwrap();
             assert_eq!(event.resource, resource.id());
             assert_eq!(event.sequence, events.len() as u64 + 1);
             events.push(event.event_type);
@@ -65,14 +65,14 @@ async fn told(world: &World, resource: &ProvisionedResource) -> Vec<EventType> {
 async fn expect_ready_with_one_token(
     world: &World,
     replica: &Reconciler,
-    id: &ProvisionedResource,
+    resource: &ProvisionedResource,
 ) {
     for _ in 0..6 {
-        replica.reconcile(id.id()).await.unwrap();
+        replica.reconcile(resource.id()).await.unwrap();
         world.cluster.tick();
         world.boot_agents();
     }
-    let row = world.get(id.id()).await;
+    let row = world.get(resource.id()).await;
     assert_eq!(row.phase(), Phase::Ready);
     let armed = xr(world, &row).pointer("/metadata/annotations/plexsphere.io~1armed").cloned();
     let token = row.bootstrap_token_id().unwrap();
@@ -81,12 +81,12 @@ async fn expect_ready_with_one_token(
     assert_eq!(world.tokens.live_token(row.id()), None, "exactly one token was consumed");
 }
 
-/// Found by the model check: a repeated issue invalidated the token of the first, whose answer was
-/// returned. The machine armed with it could never enrol.
+/// Found by the model check: a repeated issue invalidated the token of the first, whose response
+/// was returned. The machine armed with it could never enrol.
 #[tokio::test(start_paused = true)]
 async fn repeated_issue_arms_nothing_with_a_dead_token() {
-    let repeated = Fault::Duplicate { answered: Answered::First };
-    let world = world_with(PortName::TokenIssuer, "issue", 1, repeated);
+    let repeated = Fault::Duplicate { response: DuplicateResponse::First };
+    let world = world_with_fault(PortName::TokenIssuer, "issue", 1, repeated);
     let resource = world.declare(&declaration(NODE)).await.unwrap();
     let error = world.reconciler.reconcile(resource.id()).await.unwrap_err();
     assert_eq!(error.reason(), "token_issuer_unknown");
@@ -95,20 +95,20 @@ async fn repeated_issue_arms_nothing_with_a_dead_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn late_shell() {
-    let world = world_with(PortName::Cluster, "apply", SHELL, LATE);
+async fn late_shell_of_a_taken_name_changes_nothing() {
+    let world = world_with_fault(PortName::Cluster, "apply", SHELL, LATE);
     let resource = cut_off(&world).await;
     let other = world.replica("replica-2");
     other.reconcile(resource.id()).await.unwrap();
     let before = xr(&world, &resource);
     assert_eq!(world.faults.complete_pending().await, 1);
-    assert_eq!(xr(&world, &resource), before, "the name was taken, and nothing changed");
+    assert_eq!(xr(&world, &resource), before, "the late shell changes nothing");
     expect_ready_with_one_token(&world, &other, &resource).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn late_shell_that_arrives_first_composes_nothing() {
-    let world = world_with(PortName::Cluster, "apply", SHELL, LATE);
+    let world = world_with_fault(PortName::Cluster, "apply", SHELL, LATE);
     let resource = cut_off(&world).await;
     assert_eq!(world.faults.complete_pending().await, 1);
     world.cluster.settle(5);
@@ -126,13 +126,13 @@ async fn late_shell_that_arrives_first_composes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn late_arm_after_the_touch() {
-    let world = world_with(PortName::Cluster, "apply", ARM, LATE);
+async fn late_arm_after_the_touch_is_stale() {
+    let world = world_with_fault(PortName::Cluster, "apply", ARM, LATE);
     let resource = cut_off(&world).await;
     // The next worker gets as far as its touch and is cut off too.
     let plan = FaultPlan::none().on(PortName::TokenIssuer, "issue", 1, LATE);
     let faults = broker_testkit::faults::Faults::new(plan);
-    let tokens = faults.around(world.ports.tokens.clone());
+    let tokens = faults.wrap(world.ports.tokens.clone());
     let second = world.replica_with("replica-2", |ports| ports.tokens = tokens);
     timeout(Duration::from_secs(1), second.reconcile(resource.id())).await.unwrap_err();
     let touched = xr(&world, &resource);
@@ -146,8 +146,8 @@ async fn late_arm_after_the_touch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn late_issue_after_close() {
-    let world = world_with(PortName::TokenIssuer, "issue", 1, LATE);
+async fn late_issue_after_close_leaves_no_token() {
+    let world = world_with_fault(PortName::TokenIssuer, "issue", 1, LATE);
     let resource = cut_off(&world).await;
     world.service.deprovision(&operator(), resource.id()).await.unwrap();
     world.until(resource.id(), Phase::Deleted).await;
@@ -156,7 +156,7 @@ async fn late_issue_after_close() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn consumption_races_with_teardown() {
+async fn node_enrolled_during_teardown_is_deregistered() {
     // The machine enrols after the deletion was accepted and before the tokens are closed.
     let world = World::new();
     let resource = world.declare_until(Phase::Enrolling, &declaration(NODE)).await;
@@ -169,35 +169,35 @@ async fn consumption_races_with_teardown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn close_before_observe() {
-    let world = world_with(PortName::TokenIssuer, "close", 1, Fault::BeforeEffect);
+async fn failed_close_ends_the_pass_before_any_read() {
+    let world = world_with_fault(PortName::TokenIssuer, "close", 1, Fault::BeforeEffect);
     let resource = world.declare_until(Phase::Enrolling, &declaration(NODE)).await;
     world.service.deprovision(&operator(), resource.id()).await.unwrap();
     let reads = |world: &World| world.faults.calls()[&(PortName::Cluster, "read")];
-    let (before, standing) = (reads(&world), world.existing_objects());
+    let (before, existing) = (reads(&world), world.existing_objects());
     let error = world.reconciler.reconcile(resource.id()).await.unwrap_err();
     assert_eq!(error.reason(), "token_issuer_transient");
     assert_eq!(reads(&world), before, "a late Node could invalidate no observation");
-    assert_eq!(world.existing_objects(), standing);
+    assert_eq!(world.existing_objects(), existing);
 
     world.boot_agents();
     world.until(resource.id(), Phase::Deleted).await;
     let history = world.store.history(resource.id()).await.unwrap();
-    let place = |action| history.iter().position(|line| line.entry.action == action).unwrap();
-    assert!(place(AuditAction::TokensClosedRecorded) < place(AuditAction::NodeDeregister));
-    assert!(place(AuditAction::NodeDeregister) < place(AuditAction::SubstrateDelete));
+    let position = |action| history.iter().position(|line| line.entry.action == action).unwrap();
+    assert!(position(AuditAction::TokensClosedRecorded) < position(AuditAction::NodeDeregister));
+    assert!(position(AuditAction::NodeDeregister) < position(AuditAction::SubstrateDelete));
 }
 
 #[tokio::test(start_paused = true)]
-async fn substrate_merges_after_re_creation() {
+async fn composed_objects_of_a_lost_xr_stay_recorded() {
     let world = World::new();
     let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     let old = ready.substrate().composed().first().unwrap().clone();
     world.cluster.add_finalizer(&old, "example.org/held");
     world.cluster.delete_in_background(&world.xr(&ready));
     world.until(ready.id(), Phase::Pending).await;
-    let again = world.until(ready.id(), Phase::Ready).await;
-    let composed: Vec<&ObjectReference> = again.substrate().composed().iter().collect();
+    let recreated = world.until(ready.id(), Phase::Ready).await;
+    let composed: Vec<&ObjectReference> = recreated.substrate().composed().iter().collect();
     assert_eq!(composed.len(), 2, "the old object survives");
     assert!(composed.contains(&&old));
 
@@ -208,9 +208,9 @@ async fn substrate_merges_after_re_creation() {
     assert_eq!(
         world.get(ready.id()).await.phase(),
         Phase::Deprovisioning,
-        "the ProviderConfig goes after it"
+        "the ProviderConfig is deleted after the old object"
     );
-    let config = again.substrate().provider_config().unwrap();
+    let config = recreated.substrate().provider_config().unwrap();
     assert!(world.cluster.exists(config), "its provider may still need the ProviderConfig");
     world.cluster.remove_finalizer(&old, "example.org/held");
     world.until(ready.id(), Phase::Deleted).await;
@@ -218,11 +218,11 @@ async fn substrate_merges_after_re_creation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn epoch_check_under_concurrent_takeover() {
+async fn write_after_a_takeover_is_rejected() {
     for (method, nth) in [("record_substrate", 1), ("record_token", 1), ("update_phase", 1)] {
-        let world = world_with(PortName::Repository, method, nth, LATE);
+        let world = world_with_fault(PortName::Repository, method, nth, LATE);
         let resource = world.declare(&declaration(NODE)).await.unwrap();
-        // Until the write in question is sent.
+        // Passes until the delayed write is sent.
         for _ in 0..6 {
             let pass = world.reconciler.reconcile(resource.id());
             if timeout(Duration::from_secs(1), pass).await.is_err() {
@@ -244,6 +244,6 @@ async fn epoch_check_under_concurrent_takeover() {
         world.expire_leases();
         let third = world.replica("replica-3");
         expect_ready_with_one_token(&world, &third, &resource).await;
-        assert_eq!(told(&world, &resource).await, [EventType::Requested, EventType::Ready]);
+        assert_eq!(event_types(&world, &resource).await, [EventType::Requested, EventType::Ready]);
     }
 }

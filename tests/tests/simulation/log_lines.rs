@@ -9,9 +9,9 @@ use broker_ports::IdSource;
 use broker_tests::world::{NODE, World, background, declaration};
 use tracing_subscriber::fmt::format::FmtSpan;
 
-use crate::ears::{Log, with_log};
+use crate::log_capture::{Log, with_log};
 
-pub(crate) fn logged<T>(work: impl AsyncFnOnce(Log) -> T) -> T {
+pub(crate) fn with_info_log<T>(work: impl AsyncFnOnce(Log) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -21,7 +21,7 @@ pub(crate) fn logged<T>(work: impl AsyncFnOnce(Log) -> T) -> T {
 }
 
 #[track_caller]
-fn assert_one(lines: &[String], parts: &[&str]) {
+fn assert_single_line(lines: &[String], parts: &[&str]) {
     let [line] = lines else { panic!("{lines:?}") };
     for part in parts {
         assert!(line.contains(part), "{part}: {line}");
@@ -30,40 +30,43 @@ fn assert_one(lines: &[String], parts: &[&str]) {
 
 #[test]
 fn failure_that_is_rolled_back_is_one_error_line() {
-    logged(async |log| {
+    with_info_log(async |log| {
         let world = World::new();
         let declared = declaration(NODE).on_failure(OnFailure::Rollback);
         let declared = world.declare(&declared).await.unwrap();
         world.cluster.behave_for(declared.id(), Behaviour::failing_after(1, "out of quota"));
-        let gone = world.until(declared.id(), Phase::Deleted).await;
-        let id = format!("resource={}", gone.id());
-        let words = "a failed resource is rolled back";
-        assert_one(&log.take(" ERROR "), &[words, &id, "step=Provisioning", "reason=out of quota"]);
+        let deleted = world.until(declared.id(), Phase::Deleted).await;
+        let id = format!("resource={}", deleted.id());
+        let message = "a failed resource is rolled back";
+        assert_single_line(
+            &log.take_lines(" ERROR "),
+            &[message, &id, "step=Provisioning", "reason=out of quota"],
+        );
     });
 }
 
 #[test]
 fn resource_that_cannot_be_swept_is_one_warning() {
-    logged(async |log| {
+    with_info_log(async |log| {
         let world = World::new();
         world.declare(&declaration(NODE)).await.unwrap();
-        let odd = world.declare(&declaration(NODE)).await.unwrap();
-        assert!(world.store.spoil(odd.id()));
+        let unreadable = world.declare(&declaration(NODE)).await.unwrap();
+        assert!(world.store.corrupt(unreadable.id()));
         world.sweep().await;
-        let id = format!("resource={}", odd.id());
-        let lines = log.take("a resource could not be swept");
-        assert_one(&lines, &[" WARN ", &id, "breaks the domain's rules"]);
+        let id = format!("resource={}", unreadable.id());
+        let lines = log.take_lines("a resource could not be swept");
+        assert_single_line(&lines, &[" WARN ", &id, "breaks the domain's rules"]);
     });
 }
 
 /// A panic's payload, which may contain anything.
 const PAYLOAD: &str = "canary-of-a-panic";
 
-/// Panics in the pass itself, not in a collaborator, whose panics become errors. Bypasses the hook,
+/// Panics in the pass itself; panics of a collaborator become errors. Bypasses the panic hook,
 /// which would print.
-pub(crate) struct Panics;
+pub(crate) struct PanickingIds;
 
-impl IdSource for Panics {
+impl IdSource for PanickingIds {
     fn provisioned_resource_id(&self) -> ProvisionedResourceId {
         std::panic::resume_unwind(Box::new(PAYLOAD))
     }
@@ -75,9 +78,9 @@ impl IdSource for Panics {
 
 #[test]
 fn pass_that_panics_is_logged_without_the_payload() {
-    logged(async |log| {
+    with_info_log(async |log| {
         let mut world = World::new();
-        world.rewire(|ports| ports.ids = Arc::new(Panics));
+        world.rewire(|ports| ports.ids = Arc::new(PanickingIds));
         background(world.runner(), async {
             world.declare(&declaration(NODE)).await.unwrap();
             for _ in 0..20 {
@@ -85,7 +88,7 @@ fn pass_that_panics_is_logged_without_the_payload() {
             }
         })
         .await;
-        let lines = log.take("");
+        let lines = log.take_lines("");
         assert!(lines.iter().any(|line| line.contains("a pass panicked")), "{lines:?}");
         assert!(!lines.iter().any(|line| line.contains(PAYLOAD)), "{lines:?}");
     });

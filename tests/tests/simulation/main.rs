@@ -2,33 +2,33 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
-mod abandoning;
+mod abandon;
 mod budget;
 mod composition;
-mod crowd;
+mod scale;
 mod drift;
-#[path = "../ears.rs"]
-mod ears;
+#[path = "../log_capture.rs"]
+mod log_capture;
 mod explain;
 mod interleavings;
 mod log_lines;
-mod manners;
-mod measuring;
+mod host_process;
+mod metrics_table;
 mod orphans;
 #[path = "../paths.rs"]
 mod paths;
 mod plain_data;
-mod purging;
+mod purge;
 mod references;
-mod relaying;
-mod releasing;
-mod replacing;
+mod relay;
+mod lease_release;
+mod replace;
 mod replay;
-mod running;
+mod runner;
 mod service;
-mod silence;
+mod unresponsive_ports;
 mod spans;
 mod status;
 mod tags;
 mod tenancy;
-mod walking;
+mod lifetime_paths;

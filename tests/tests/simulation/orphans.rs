@@ -7,15 +7,15 @@ use broker_domain::{ObjectReference, Phase, ProvisionedResource};
 use broker_memory::Verb;
 use broker_ports::{AuditAction, AuditRecord, PortName};
 use broker_testkit::builders::id;
-use broker_testkit::faults::{Fault, FaultPlan, Late};
+use broker_testkit::faults::{Fault, FaultPlan, LateArrival};
 use broker_tests::world::{NODE, STANDALONE, World, background, declaration, operator, project};
 use serde_json::json;
 use tokio::time::timeout;
 
-const HANGS: Fault = Fault::Delay { by: Duration::from_hours(1), late: Late::Completes };
+const HANGS: Fault = Fault::Delay { by: Duration::from_hours(1), late: LateArrival::Completes };
 
-/// A pass is cut off with a request in flight, which arrives when the resource is Deleted.
-async fn deleted_with_a_request_under_way(world: &World) -> ProvisionedResource {
+/// Cuts off a pass with a request in flight, and deletes the resource before the request arrives.
+async fn delete_with_a_request_in_flight(world: &World) -> ProvisionedResource {
     let declared = world.declare(&declaration(NODE)).await.unwrap();
     timeout(Duration::from_secs(1), world.reconciler.reconcile(declared.id())).await.unwrap_err();
     assert_eq!(world.faults.pending_requests(), 1, "{}", world.faults.log());
@@ -24,58 +24,58 @@ async fn deleted_with_a_request_under_way(world: &World) -> ProvisionedResource 
     world.until(declared.id(), Phase::Deleted).await
 }
 
-/// The kind of each apply of a pass.
-const LATE: [(u64, &str); 2] = [(1, "ProviderConfig"), (2, "Machine")];
+/// The number of each apply in a first pass, and its kind.
+const APPLIES: [(u64, &str); 2] = [(1, "ProviderConfig"), (2, "Machine")];
 
 fn world_with_a_late_apply(nth: u64) -> World {
     World::with_faults(FaultPlan::none().on(PortName::Cluster, "apply", nth, HANGS))
 }
 
-fn fates(report: &SweepReport) -> Vec<(&str, OrphanState)> {
+fn orphan_states(report: &SweepReport) -> Vec<(&str, OrphanState)> {
     report.orphans.iter().map(|orphan| (orphan.reference.kind(), orphan.state)).collect()
 }
 
-/// An object with our label and the name of a resource, or any other name.
-fn plant(world: &World, like: &ObjectReference, name: &str) -> ObjectReference {
+/// Creates an object with the broker's label.
+fn create_as_another_party(world: &World, like: &ObjectReference, name: &str) -> ObjectReference {
     let (api_version, kind) = (like.api_version(), like.kind());
-    let planted = ObjectReference::new(api_version, kind, name, like.namespace()).unwrap();
+    let object = ObjectReference::new(api_version, kind, name, like.namespace()).unwrap();
     let labels = json!({"app.kubernetes.io/managed-by": "plexsphere-provisioning-broker"});
-    world.cluster.create_as("another-party", &planted, &json!({"metadata": {"labels": labels}}));
-    assert!(world.cluster.exists(&planted));
-    planted
+    world.cluster.create_as("another-party", &object, &json!({"metadata": {"labels": labels}}));
+    assert!(world.cluster.exists(&object));
+    object
 }
 
 #[tokio::test(start_paused = true)]
 async fn late_shell_is_removed_by_the_next_sweep() {
-    for (nth, kind) in LATE {
+    for (nth, kind) in APPLIES {
         let world = world_with_a_late_apply(nth);
-        let gone = deleted_with_a_request_under_way(&world).await;
+        let deleted = delete_with_a_request_in_flight(&world).await;
         assert_eq!(world.faults.complete_pending().await, 1);
-        let standing: Vec<_> =
-            world.existing_objects().iter().map(|it| it.kind().to_owned()).collect();
-        assert_eq!(standing, [kind], "it arrived after the end");
+        let existing: Vec<_> =
+            world.existing_objects().iter().map(|object| object.kind().to_owned()).collect();
+        assert_eq!(existing, [kind], "the late object exists");
 
         let (work, report) = world.sweep().await;
-        assert_eq!((work.len(), fates(&report)), (0, vec![(kind, OrphanState::Deleting)]));
+        assert_eq!((work.len(), orphan_states(&report)), (0, vec![(kind, OrphanState::Deleting)]));
         world.cluster.settle(5);
         assert_eq!(world.existing_objects(), []);
         let trail = world.store.audit_trail();
         let removal = trail.last().unwrap();
         assert_eq!(removal.entry.action, AuditAction::SubstrateDelete);
-        assert_eq!(removal.entry.resource, Some(gone.id()));
+        assert_eq!(removal.entry.resource, Some(deleted.id()));
 
         let (_, report) = world.sweep().await;
         assert_eq!(report.orphans, []);
-        assert_eq!(world.get(gone.id()).await, gone, "the row stays as it was");
+        assert_eq!(world.get(deleted.id()).await, deleted, "the row stays as it was");
     }
 }
 
-/// The credential is withdrawn: the removal of a late object needs none.
+/// The credential is withdrawn: the removal of a late object does not need it.
 #[tokio::test(start_paused = true)]
 async fn late_object_is_removed_at_once_on_a_hint() {
-    for (nth, kind) in LATE {
+    for (nth, kind) in APPLIES {
         let world = world_with_a_late_apply(nth);
-        let gone = deleted_with_a_request_under_way(&world).await;
+        let deleted = delete_with_a_request_in_flight(&world).await;
         world.neighbours.withdraw(project(), id(4));
         background(world.runner(), async {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -87,7 +87,7 @@ async fn late_object_is_removed_at_once_on_a_hint() {
             assert_eq!(world.existing_objects(), [], "{kind}");
         })
         .await;
-        assert_eq!(world.get(gone.id()).await, gone, "the row stays as it was");
+        assert_eq!(world.get(deleted.id()).await, deleted, "the row stays as it was");
     }
 }
 
@@ -99,22 +99,22 @@ async fn orphaned_provider_config_is_removed_when_unneeded() {
     let config = ready.substrate().provider_config().unwrap().clone();
     let composed = ready.substrate().composed().first().unwrap().clone();
     world.service.deprovision(&operator(), ready.id()).await.unwrap();
-    let gone = world.until(ready.id(), Phase::Deleted).await;
+    let deleted = world.until(ready.id(), Phase::Deleted).await;
 
-    plant(&world, &xr, gone.xr_name().as_str());
-    plant(&world, &config, gone.xr_name().as_str());
+    create_as_another_party(&world, &xr, deleted.xr_name().as_str());
+    create_as_another_party(&world, &config, deleted.xr_name().as_str());
     world.cluster.add_finalizer(&xr, "example.org/held");
-    let label = json!({"crossplane.io/composite": gone.xr_name().as_str()});
+    let label = json!({"crossplane.io/composite": deleted.xr_name().as_str()});
     world.cluster.create_as("Crossplane", &composed, &json!({"metadata": {"labels": label}}));
 
     let both = vec![("Bucket", OrphanState::Deleting), ("ProviderConfig", OrphanState::Deferred)];
     for _ in 0..2 {
         let (_, report) = world.sweep().await;
-        assert_eq!(fates(&report), both, "the composite resource first");
+        assert_eq!(orphan_states(&report), both, "the composite resource is deleted first");
     }
     let deletions = world.cluster.requests(Verb::Delete);
     let (_, report) = world.sweep().await;
-    assert_eq!(fates(&report), both);
+    assert_eq!(orphan_states(&report), both);
     assert_eq!(world.cluster.requests(Verb::Delete), deletions, "no second deletion");
 
     world.cluster.remove_finalizer(&xr, "example.org/held");
@@ -122,22 +122,22 @@ async fn orphaned_provider_config_is_removed_when_unneeded() {
     assert!(!world.cluster.exists(&xr));
     let (_, report) = world.sweep().await;
     assert_eq!(
-        fates(&report),
+        orphan_states(&report),
         [("ProviderConfig", OrphanState::Deferred)],
         "a composed object is left"
     );
     world.cluster.delete_in_background(&composed);
     let (_, report) = world.sweep().await;
-    assert_eq!(fates(&report), [("ProviderConfig", OrphanState::Deleting)]);
+    assert_eq!(orphan_states(&report), [("ProviderConfig", OrphanState::Deleting)]);
     world.cluster.settle(5);
     assert_eq!(world.existing_objects(), []);
 
-    let of_orphans = |line: &AuditRecord| {
+    let orphan_correlation = |line: &AuditRecord| {
         let correlation = line.entry.attribution.correlation_id.as_str();
         correlation.starts_with("orphan:").then(|| correlation.to_owned())
     };
     let trail = world.store.audit_trail();
-    let correlations: Vec<_> = trail.iter().filter_map(of_orphans).collect();
+    let correlations: Vec<_> = trail.iter().filter_map(orphan_correlation).collect();
     assert_eq!(correlations.len(), 2, "one line for each object");
     assert_ne!(correlations[0], correlations[1]);
 }
@@ -147,35 +147,35 @@ async fn abandoned_resource_keeps_its_xr_and_its_node() {
     let world = World::new();
     let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     world.service.deprovision(&operator(), ready.id()).await.unwrap();
-    world.service.abandon(&operator(), ready.id(), "the cloud is gone").await.unwrap();
-    let (standing, writes) = (world.existing_objects(), world.cluster.writes());
+    world.service.abandon(&operator(), ready.id(), "the cloud is deleted").await.unwrap();
+    let (existing, writes) = (world.existing_objects(), world.cluster.writes());
     for _ in 0..3 {
         let (work, report) = world.sweep().await;
         assert_eq!(work, []);
         let expected =
             [("Machine", OrphanState::Abandoned), ("ProviderConfig", OrphanState::Abandoned)];
-        let mut found = fates(&report);
+        let mut found = orphan_states(&report);
         found.sort_unstable();
         assert_eq!(found, expected);
     }
-    assert_eq!((world.existing_objects(), world.cluster.writes()), (standing, writes));
+    assert_eq!((world.existing_objects(), world.cluster.writes()), (existing, writes));
     let node = world.mesh.consumer(ready.bootstrap_token_id().unwrap()).unwrap();
     assert!(!node.deregistered);
 }
 
 #[tokio::test]
-async fn unlistable_kind_hides_no_other() {
+async fn unlistable_kind_hides_no_other_orphan() {
     let world = World::new();
     let ready = world.declare_until(Phase::Ready, &declaration(STANDALONE)).await;
     world.service.deprovision(&operator(), ready.id()).await.unwrap();
-    let gone = world.until(ready.id(), Phase::Deleted).await;
+    let deleted = world.until(ready.id(), Phase::Deleted).await;
     world.declare_until(Phase::Ready, &declaration(NODE)).await;
-    plant(&world, &world.xr(&gone), gone.xr_name().as_str());
+    create_as_another_party(&world, &world.xr(&deleted), deleted.xr_name().as_str());
     world.cluster.forbid(Verb::List, "ProviderConfig");
     let (_, report) = world.sweep().await;
     let unlisted: Vec<_> = report.unlisted_kinds.keys().collect();
     assert_eq!(unlisted, ["ProviderConfig (hetzner.crossplane.io/v1beta1)"]);
-    assert_eq!(fates(&report), [("Bucket", OrphanState::Deleting)]);
+    assert_eq!(orphan_states(&report), [("Bucket", OrphanState::Deleting)]);
 }
 
 #[tokio::test]

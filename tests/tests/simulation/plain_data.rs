@@ -27,7 +27,7 @@ fn world_composing(kinds: &[(&str, &str)]) -> World {
     world
 }
 
-async fn left_to_garbage_collection(world: &World) -> bool {
+async fn deleted_event_names_leftovers(world: &World) -> bool {
     // The relay delivers one event per resource at a time.
     for _ in 0..8 {
         world.relay().deliver_batch().await.unwrap();
@@ -37,7 +37,7 @@ async fn left_to_garbage_collection(world: &World) -> bool {
     String::from_utf8(last.json).unwrap().contains(r#""left_to_garbage_collection":true"#)
 }
 
-async fn deprovisioned(world: &World) -> ProvisionedResource {
+async fn declare_and_deprovision(world: &World) -> ProvisionedResource {
     let ready = world.declare_until(Phase::Ready, &declaration(STANDALONE)).await;
     world.service.deprovision(&operator(), ready.id()).await.unwrap();
     ready
@@ -46,19 +46,19 @@ async fn deprovisioned(world: &World) -> ProvisionedResource {
 #[tokio::test]
 async fn composed_secret_is_never_read() {
     let world = world_composing(&[NOP, SECRET]);
-    let ready = deprovisioned(&world).await;
+    let ready = declare_and_deprovision(&world).await;
     let kinds: Vec<_> = ready.substrate().composed().iter().map(ObjectReference::kind).collect();
     assert_eq!(kinds, ["NopResource", "Secret"], "both are recorded");
-    let gone = world.until(ready.id(), Phase::Deleted).await;
-    assert!(gone.substrate().composed().is_empty());
-    assert!(!left_to_garbage_collection(&world).await);
+    let deleted = world.until(ready.id(), Phase::Deleted).await;
+    assert!(deleted.substrate().composed().is_empty());
+    assert!(!deleted_event_names_leftovers(&world).await);
     assert_eq!(world.existing_objects(), []);
 }
 
 #[tokio::test]
 async fn foreign_background_deletion_becomes_a_foreground_one() {
     let world = world_composing(&[NOP, SECRET]);
-    let ready = deprovisioned(&world).await;
+    let ready = declare_and_deprovision(&world).await;
     let xr = world.xr(&ready);
     world.cluster.add_finalizer(&xr, "example.org/held");
     world.cluster.delete_in_background(&xr);
@@ -69,25 +69,25 @@ async fn foreign_background_deletion_becomes_a_foreground_one() {
     assert_eq!(world.cluster.requests(Verb::Delete), deletions + 1, "one deletion, and no second");
     world.cluster.remove_finalizer(&xr, "example.org/held");
     world.until(ready.id(), Phase::Deleted).await;
-    assert!(!left_to_garbage_collection(&world).await);
+    assert!(!deleted_event_names_leftovers(&world).await);
     assert_eq!(world.existing_objects(), []);
 }
 
 #[tokio::test]
-async fn secret_without_a_seen_foreground_deletion_is_named() {
+async fn secret_without_observed_foreground_deletion_is_reported() {
     let world = world_composing(&[NOP, SECRET]);
-    let ready = deprovisioned(&world).await;
+    let ready = declare_and_deprovision(&world).await;
     let secret = ready.substrate().plain_data().next().unwrap().clone();
     world.cluster.add_finalizer(&secret, "example.org/held");
     world.cluster.delete_in_background(&world.xr(&ready));
     world.cluster.settle(5);
     world.until(ready.id(), Phase::Deleted).await;
-    assert!(world.cluster.exists(&secret), "it outlives its owner");
-    assert!(left_to_garbage_collection(&world).await);
+    assert!(world.cluster.exists(&secret), "the Secret outlives its owner");
+    assert!(deleted_event_names_leftovers(&world).await);
     let explained = world.explain(ready.id()).await;
     assert_eq!(explained.verdict, Verdict::Deleted);
-    let said = explained.blocker.unwrap().message.unwrap();
-    assert_eq!(said, format!("left to garbage collection: {secret}"));
+    let message = explained.blocker.unwrap().message.unwrap();
+    assert_eq!(message, format!("left to garbage collection: {secret}"));
 }
 
 /// A Secret belongs to the composite resource that composed it. The deletion of the next one proves
@@ -105,13 +105,13 @@ async fn secret_of_a_lost_xr_is_not_proven_gone_by_the_next_one() {
     world.service.deprovision(&operator(), ready.id()).await.unwrap();
     world.until(ready.id(), Phase::Deleted).await;
     assert!(world.cluster.exists(&secret));
-    assert!(left_to_garbage_collection(&world).await);
+    assert!(deleted_event_names_leftovers(&world).await);
 }
 
 #[tokio::test]
 async fn unlisted_kind_blocks_teardown_only_and_is_named() {
     let world = world_composing(&[NOP, UNLISTED]);
-    let ready = deprovisioned(&world).await;
+    let ready = declare_and_deprovision(&world).await;
     for _ in 0..4 {
         drop(world.round(ready.id()).await);
     }
@@ -120,9 +120,9 @@ async fn unlisted_kind_blocks_teardown_only_and_is_named() {
     assert_eq!(explained.verdict, Verdict::Forbidden, "{explained}");
     let blocker = explained.blocker.unwrap();
     assert_eq!(blocker.object.unwrap().kind(), "Disk");
-    let said = blocker.message.unwrap();
-    assert!(said.contains("do not list Disk (other.example.org/v1)"), "{said}");
-    assert!(said.contains("plexsphere-provisioning-broker-reader"), "{said}");
+    let message = blocker.message.unwrap();
+    assert!(message.contains("do not list Disk (other.example.org/v1)"), "{message}");
+    assert!(message.contains("plexsphere-provisioning-broker-reader"), "{message}");
 
     world.cluster.allow_everything();
     world.until(ready.id(), Phase::Deleted).await;

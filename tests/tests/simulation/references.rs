@@ -9,13 +9,13 @@ use broker_testkit::builders::id;
 use broker_testkit::faults::{Fault, FaultPlan, Faults};
 use broker_tests::world::{NODE, STANDALONE, World, declaration, operator, project};
 
-fn take_references(world: &mut World) {
+fn remove_references(world: &mut World) {
     world.neighbours.withdraw(project(), id(4));
     world.neighbours.remove_cloud(id(0xc0));
     world.neighbours.displace(project());
     let (port, fault) = (PortName::LabelTagResolver, Fault::BeforeEffect);
     let faults = Faults::new(FaultPlan::none().from_call(port, "resolve", 1, fault));
-    world.rewire(|ports| ports.labels = faults.around(ports.labels.clone()));
+    world.rewire(|ports| ports.labels = faults.wrap(ports.labels.clone()));
 }
 
 #[tokio::test]
@@ -25,7 +25,7 @@ async fn teardown_before_the_first_apply_needs_no_references() {
     let declared = world.declare(&declaration(NODE)).await.unwrap();
     world.round(declared.id()).await.unwrap();
     assert!(world.get(declared.id()).await.substrate().provider_config().is_none());
-    take_references(&mut world);
+    remove_references(&mut world);
     world.service.deprovision(&operator(), declared.id()).await.unwrap();
     world.until(declared.id(), Phase::Deleted).await;
 }
@@ -35,7 +35,7 @@ async fn ready_resource_that_fails_needs_no_references() {
     let mut world = World::new();
     let declared = declaration(STANDALONE).on_failure(OnFailure::Retain);
     let ready = world.declare_until(Phase::Ready, &declared).await;
-    take_references(&mut world);
+    remove_references(&mut world);
     world
         .cluster
         .behave_for(ready.id(), Behaviour::failing_after(0, "the cloud closed the account"));
@@ -46,7 +46,7 @@ async fn ready_resource_that_fails_needs_no_references() {
 async fn enrolled_node_becomes_ready_without_references() {
     let mut world = World::new();
     let enrolling = world.declare_until(Phase::Enrolling, &declaration(NODE)).await;
-    take_references(&mut world);
+    remove_references(&mut world);
     world.boot_agents();
     world.until(enrolling.id(), Phase::Ready).await;
     assert_eq!(world.explain(enrolling.id()).await.verdict, Verdict::Ready);

@@ -1,4 +1,4 @@
-//! The facade: visibility, permissions, answers to callers, and dry runs.
+//! The facade: visibility, permissions, responses to callers, and dry runs.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use broker_tests::world::{
     xrd_document,
 };
 
-fn trail(world: &World) -> usize {
+fn audit_count(world: &World) -> usize {
     world.store.audit_trail().len()
 }
 
@@ -24,15 +24,15 @@ async fn refused_declaration_stores_nothing_and_is_audited() {
     let world = World::new();
     let unpublished = Declaration::new(project(), id(2), id(0xdead), id(4));
     let unassigned = Declaration::new(project(), id(2), id(NODE), id(0xdead));
-    let homeless = Declaration::new(id(0xbad), id(2), id(NODE), id(4));
+    let unassigned_project = Declaration::new(id(0xbad), id(2), id(NODE), id(4));
     let rows = [
         ("an unpublished blueprint", unpublished, "blueprint_not_found"),
         ("a foreign credential", unassigned, "credential_not_found"),
-        ("a Project without a namespace", homeless, "assignment_not_found"),
+        ("a Project without a namespace", unassigned_project, "assignment_not_found"),
         ("a parameter is missing", declaration(SIZED), "parameter_values_invalid"),
     ];
     for (why, declared, reason) in rows {
-        let before = trail(&world);
+        let before = audit_count(&world);
         for refused in [
             world.service.provision(&operator(), &declared).await.map(drop),
             world.service.admit(&operator(), &declared).await.map(drop),
@@ -40,15 +40,15 @@ async fn refused_declaration_stores_nothing_and_is_audited() {
             assert_eq!(refused.unwrap_err().reason(), reason, "{why}");
         }
         let lines = world.store.audit_trail();
-        let told: Vec<_> = lines[before..].iter().map(|line| line.entry.action).collect();
-        assert_eq!(told, [AuditAction::DeclarationRefused; 2], "{why}");
+        let actions: Vec<_> = lines[before..].iter().map(|line| line.entry.action).collect();
+        assert_eq!(actions, [AuditAction::DeclarationRefused; 2], "{why}");
     }
     let page = world.service.list(&operator(), &ListQuery::new(PageSize::MAX)).await.unwrap();
     assert_eq!(page.resources, []);
 }
 
-/// The XRD of the blueprint declares no size any more.
-fn narrow(world: &World) {
+/// Publishes the blueprint again, without `size` in its XRD.
+fn publish_without_size(world: &World) {
     let mut xrd = xrd_document("example.org", "Cluster", "clusters");
     let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
     let parameters = xrd.pointer_mut(&format!("{spec}/parameters/properties")).unwrap();
@@ -66,11 +66,11 @@ fn narrow(world: &World) {
     world.neighbours.publish(id(SIZED), documents);
 }
 
-/// No caller can mend these, and their text is for the operators.
+/// Only operators can repair these faults, and only operators see the message.
 #[tokio::test]
 async fn fault_of_the_platform_is_internal_and_not_audited() {
-    type Spoil = fn(&World);
-    let rows: [(&str, Spoil, Verdict); 3] = [
+    type Break = fn(&World);
+    let rows: [(&str, Break, Verdict); 2] = [
         (
             "assignment.namespace",
             |world| world.neighbours.place(project(), NamespaceObservation::new("default", true)),
@@ -84,28 +84,27 @@ async fn fault_of_the_platform_is_internal_and_not_audited() {
             },
             Verdict::PassFailing,
         ),
-        ("spec.parameters.size", narrow, Verdict::CannotRender),
     ];
-    for (field, spoil, verdict) in rows {
+    for (field, break_platform, verdict) in rows {
         let world = World::new();
         let declared = declaration(SIZED).with_parameters(r#"{"size":"small"}"#);
         let stored = world.declare(&declared).await.unwrap().id();
-        spoil(&world);
-        let before = trail(&world);
+        break_platform(&world);
+        let before = audit_count(&world);
         let service = &world.service;
-        for (call, answer) in [
+        for (call, result) in [
             ("provision", service.provision(&operator(), &declared).await.map(drop)),
             ("admit", service.admit(&operator(), &declared).await.map(drop)),
             ("plan", service.plan_declaration(&operator(), &declared).await.map(drop)),
             ("replace", service.replace(&operator(), stored, None).await.map(drop)),
         ] {
-            let error = answer.unwrap_err();
+            let error = result.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Internal, "{call}: {error}");
             assert_eq!(error.reason(), "platform_misconfigured", "{call}: {error}");
             assert!(!error.public_message().contains(field), "{call}: {error}");
             assert!(one_line(&error).contains(field), "{call}: {error}");
         }
-        assert_eq!(trail(&world), before, "{field}: an audit line");
+        assert_eq!(audit_count(&world), before, "{field}: an audit line");
 
         let error = world.round(stored).await.unwrap_err();
         assert_eq!(error.reason(), "platform_misconfigured", "{field}");
@@ -115,44 +114,57 @@ async fn fault_of_the_platform_is_internal_and_not_audited() {
     }
 }
 
+#[tokio::test]
+async fn value_that_only_the_xrd_refuses_is_a_refusal_that_names_it() {
+    let world = World::new();
+    let declared = declaration(SIZED).with_parameters(r#"{"size":"small"}"#);
+    let stored = world.declare(&declared).await.unwrap().id();
+    publish_without_size(&world);
+    let error = world.service.provision(&operator(), &declared).await.unwrap_err();
+    assert_eq!((error.kind(), error.reason()), (ErrorKind::Invalid, "invalid_input"));
+    assert!(error.public_message().contains("spec.parameters.size"), "{error}");
+    world.round(stored).await.unwrap_err();
+    assert_eq!(world.explain(stored).await.verdict, Verdict::CannotRender);
+}
+
 #[tokio::test(start_paused = true)]
 async fn wait_ends_on_phase_on_impossibility_and_on_timeout() {
     let world = World::new();
-    let waited = |resource: &ProvisionedResource, phase, seconds| {
+    let wait = |resource: &ProvisionedResource, phase, seconds| {
         let (service, id) = (&world.service, resource.id());
         async move {
-            let at_most = Duration::from_secs(seconds);
-            service.wait_for(&operator(), id, phase, at_most).await.unwrap()
+            let timeout = Duration::from_secs(seconds);
+            service.wait_for(&operator(), id, phase, timeout).await.unwrap()
         }
     };
     let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
-    assert_eq!(waited(&ready, Phase::Ready, 0).await, WaitOutcome::Reached(ready.clone()));
+    assert_eq!(wait(&ready, Phase::Ready, 0).await, WaitOutcome::Reached(ready.clone()));
     let pending = world.declare(&declaration(NODE)).await.unwrap();
-    assert_eq!(waited(&pending, Phase::Ready, 3).await, WaitOutcome::TimedOut(pending.clone()));
+    assert_eq!(wait(&pending, Phase::Ready, 3).await, WaitOutcome::TimedOut(pending.clone()));
     let later = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         world.until(pending.id(), Phase::Ready).await
     };
-    let (seen, ready) = tokio::join!(waited(&pending, Phase::Ready, 60), later);
+    let (seen, ready) = tokio::join!(wait(&pending, Phase::Ready, 60), later);
     assert_eq!(seen, WaitOutcome::Reached(ready));
     let leaving = world.service.deprovision(&operator(), pending.id()).await.unwrap();
-    assert_eq!(waited(&leaving, Phase::Ready, 60).await, WaitOutcome::Never(leaving.clone()));
+    assert_eq!(wait(&leaving, Phase::Ready, 60).await, WaitOutcome::Never(leaving.clone()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_declaration_does_not_wait_for_the_ticker() {
+async fn declaration_starts_a_pass_before_the_next_poll() {
     let world = World::new();
-    let never = Duration::from_hours(1);
+    let an_hour = Duration::from_hours(1);
     let config = config_with(|config| {
-        config.sweep_interval = never;
-        config.poll_interval = never;
+        config.sweep_interval = an_hour;
+        config.poll_interval = an_hour;
     });
     background(world.runner_with(config), async {
         // The first poll for due work, which begins the subscription, is immediate.
         tokio::time::sleep(Duration::from_millis(10)).await;
         let resource = world.declare(&declaration(STANDALONE)).await.unwrap();
         tokio::time::sleep(Duration::from_millis(10)).await;
-        assert!(world.cluster.exists(&world.xr(&resource)), "the resource was read");
+        assert!(world.cluster.exists(&world.xr(&resource)), "a pass applied the resource");
     })
     .await;
 }
@@ -163,9 +175,9 @@ async fn strict_runner_does_not_start_with_a_resource_error() {
     let resource = world.declare(&declaration(STANDALONE)).await.unwrap();
     world.neighbours.withdraw(project(), id(4));
     world.cluster.forbid(Verb::List, "Bucket");
-    let strict = world.runner_with(config_with(|it| it.strict = true));
+    let strict = world.runner_with(config_with(|config| config.strict = true));
     let Err(BootError::ResourceError { resource: named, .. }) = strict.boot().await else {
-        panic!("it started");
+        panic!("the strict runner started");
     };
     assert_eq!(named, resource.id());
     assert!(world.runner().boot().await.is_ok(), "without strict, the runner starts");
@@ -183,14 +195,14 @@ async fn dry_run_stores_requests_and_acts_on_none() {
         world.boot_agents();
     }
     let leaving = world.service.deprovision(&operator(), ready.id()).await.unwrap();
-    let token = leaving.bootstrap_token_id().expect("it was Ready");
+    let token = leaving.bootstrap_token_id().expect("a Ready Node has a token");
 
-    let picture = async || {
+    let snapshot = async || {
         let entries = [world.store.entry(fresh.id()).await, world.store.entry(leaving.id()).await];
-        let claims = entries.map(|entry| entry.unwrap().map(|it| (it.epoch, it.lease)));
-        (world.cluster.writes(), world.existing_objects(), trail(&world), claims)
+        let claims = entries.map(|entry| entry.unwrap().map(|entry| (entry.epoch, entry.lease)));
+        (world.cluster.writes(), world.existing_objects(), audit_count(&world), claims)
     };
-    let before = picture().await;
+    let before = snapshot().await;
     for (id, action, phase) in [
         (fresh.id(), Action::Apply, Phase::Pending),
         (leaving.id(), Action::DeregisterNode, Phase::Deregistering),
@@ -199,7 +211,7 @@ async fn dry_run_stores_requests_and_acts_on_none() {
         assert_eq!(
             planned,
             PassResult::Completed { action, from: phase, to: phase },
-            "what it would do"
+            "the planned action"
         );
     }
     // The dry run's runner still delivers both events.
@@ -209,9 +221,10 @@ async fn dry_run_stores_requests_and_acts_on_none() {
         }
     })
     .await;
-    assert_eq!(picture().await, before, "nothing was sent, written or claimed");
+    assert_eq!(snapshot().await, before, "nothing was sent, written or claimed");
     assert_eq!((world.get(fresh.id()).await, world.get(leaving.id()).await), (fresh, leaving));
     assert!(!world.mesh.consumer(token).unwrap().deregistered);
-    let told: Vec<_> = world.sink.deliveries().iter().map(|it| it.event_type).collect();
-    assert_eq!(told.len(), 4, "{told:?}");
+    let event_types: Vec<_> =
+        world.sink.deliveries().iter().map(|envelope| envelope.event_type).collect();
+    assert_eq!(event_types.len(), 4, "{event_types:?}");
 }

@@ -7,7 +7,7 @@ use broker_ports::{ListQuery, PageSize, Redrive, TraceParent};
 use broker_tests::world::{NODE, World, declaration, operator, project};
 use tracing_subscriber::fmt::format::FmtSpan;
 
-use crate::ears::with_log;
+use crate::log_capture::with_log;
 
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
@@ -39,16 +39,16 @@ const CALLS: [&str; 24] = [
     "wait_for",
 ];
 
-/// Calls everything once. Refusals do not matter here: a call that is refused has its span, too.
+/// Calls every method once. A refused call has a span too.
 async fn call_everything(world: &World) {
     let trace = TraceParent::new(TRACE).unwrap();
     let context = &operator().with_traceparent(trace);
-    let (service, machine) = (&world.service, declaration(NODE));
-    let id = service.provision(context, &machine).await.unwrap().id();
+    let (service, node) = (&world.service, declaration(NODE));
+    let id = service.provision(context, &node).await.unwrap().id();
     let cluster = service.set_brake(context, Some(project())).await.unwrap();
     service.release_brake(context, &cluster, Some(project())).await.unwrap();
     service.brake_status(context).await.unwrap();
-    service.admit(context, &machine).await.unwrap();
+    service.admit(context, &node).await.unwrap();
     service.get(context, id).await.unwrap();
     service.list(context, &ListQuery::new(PageSize::MAX)).await.unwrap();
     service.status(context, id).await.unwrap();
@@ -56,7 +56,7 @@ async fn call_everything(world: &World) {
     service.explain(context, id).await.unwrap();
     service.explain_all(context, None, PageSize::MAX).await.unwrap();
     service.plan(context, id).await.unwrap();
-    service.plan_declaration(context, &machine).await.unwrap();
+    service.plan_declaration(context, &node).await.unwrap();
     service.pause(context, id).await.unwrap();
     service.resume(context, id).await.unwrap();
     service.reconcile_now(context, id).await.unwrap();
@@ -75,16 +75,16 @@ fn service_call_carries_the_traceparent_in_its_span() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     with_log(tracing::Level::INFO, FmtSpan::NEW, |log| {
         runtime.block_on(call_everything(&World::new()));
-        let lines = log.take("");
+        let lines = log.take_lines("");
         let field = format!("traceparent=\"{TRACE}\"");
         for call in CALLS {
             let span = format!("broker.{call}{{");
-            let carries = |line: &String| {
+            let has_field = |line: &String| {
                 line.split_once(&span).is_some_and(|(_, fields)| {
                     fields.split_once('}').is_some_and(|(fields, _)| fields.contains(&field))
                 })
             };
-            assert!(lines.iter().any(carries), "{call} has no span with {field}");
+            assert!(lines.iter().any(has_field), "{call} has no span with {field}");
         }
     });
 }

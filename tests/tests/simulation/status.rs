@@ -12,7 +12,7 @@ use broker_tests::world::{
     NODE, STANDALONE, World, background, caller_of, config, declaration, operator, project,
 };
 
-async fn status(service: &Service, id: ProvisionedResourceId) -> Status {
+async fn status_of(service: &Service, id: ProvisionedResourceId) -> Status {
     service.status(&operator(), id).await.unwrap()
 }
 
@@ -22,7 +22,7 @@ async fn status_costs_one_read_of_the_store() {
     let world = World::new();
     let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     let (service, faults) = world.service_under(FaultPlan::none());
-    assert_eq!(status(&service, ready.id()).await.hold_up, None);
+    assert_eq!(status_of(&service, ready.id()).await.hold_up, None);
     let calls: Vec<_> = faults.calls().into_iter().collect();
     assert_eq!(calls, [((PortName::Repository, "get_by_id"), 1)]);
 }
@@ -31,25 +31,25 @@ async fn status_costs_one_read_of_the_store() {
 async fn status_without_a_runner_uses_only_the_row() {
     let world = World::new();
     let declared = world.declare_until(Phase::Provisioning, &declaration(NODE)).await;
-    let told = status(&world.service, declared.id()).await;
-    assert_eq!((told.phase, told.hold_up, told.basis), (Phase::Provisioning, None, Basis::Row));
-    assert_eq!((told.since, told.is_leaving), (declared.phase_entered_at(), false));
+    let shown = status_of(&world.service, declared.id()).await;
+    assert_eq!((shown.phase, shown.hold_up, shown.basis), (Phase::Provisioning, None, Basis::Row));
+    assert_eq!((shown.since, shown.is_leaving), (declared.phase_entered_at(), false));
 
     world.clock.advance(Duration::from_mins(31));
-    assert_eq!(status(&world.service, declared.id()).await.hold_up, Some(HoldUp::Slow));
+    assert_eq!(status_of(&world.service, declared.id()).await.hold_up, Some(HoldUp::Slow));
 
     world.service.deprovision(&operator(), declared.id()).await.unwrap();
-    assert!(status(&world.service, declared.id()).await.is_leaving);
+    assert!(status_of(&world.service, declared.id()).await.is_leaving);
 }
 
 #[tokio::test]
-async fn status_of_a_failed_resource_says_so() {
+async fn status_of_a_failed_resource_is_failed() {
     let world = World::new();
     let failed = declaration(NODE).on_failure(OnFailure::Retain);
     let failed = world.declare(&failed).await.unwrap().id();
     world.cluster.behave_for(failed, Behaviour::failing_after(1, "no quota"));
     world.until(failed, Phase::Failed).await;
-    assert_eq!(status(&world.service, failed).await.hold_up, Some(HoldUp::Failed));
+    assert_eq!(status_of(&world.service, failed).await.hold_up, Some(HoldUp::Failed));
 }
 
 #[tokio::test]
@@ -61,7 +61,7 @@ async fn status_outside_the_callers_scope_is_not_found() {
     assert_eq!(hidden.reason(), "provisioned_resource_not_found");
 }
 
-/// What the last sweep found counts until the next one, except a pause by a caller of this process.
+/// The findings of a sweep last until the next one. A pause by this process shows at once.
 #[tokio::test(start_paused = true)]
 async fn status_with_a_runner_knows_pause_brake_and_namespace() {
     let world = World::new();
@@ -69,16 +69,20 @@ async fn status_with_a_runner_knows_pause_brake_and_namespace() {
     let declared = world.declare(&declaration(STANDALONE)).await.unwrap().id();
     let runner = world.runner_with(config("replica-1"));
     let service = world.service.clone().with_probe(runner.probe());
-    let hold_up = async || status(&service, declared).await.hold_up;
+    let hold_up = async || status_of(&service, declared).await.hold_up;
     let next_sweep = || tokio::time::sleep(Duration::from_secs(31));
     background(runner, async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(hold_up().await, Some(HoldUp::NamespaceNotReady));
 
         service.pause(&operator(), declared).await.unwrap();
-        assert_eq!(hold_up().await, Some(HoldUp::Paused), "this process was asked to pause it");
+        assert_eq!(hold_up().await, Some(HoldUp::Paused), "this process paused the resource");
         world.service.resume(&operator(), declared).await.unwrap();
-        assert_eq!(hold_up().await, Some(HoldUp::Paused), "another process was asked to resume it");
+        assert_eq!(
+            hold_up().await,
+            Some(HoldUp::Paused),
+            "this process does not know of the resume"
+        );
         next_sweep().await;
         assert_eq!(hold_up().await, Some(HoldUp::NamespaceNotReady));
         world.service.pause(&operator(), declared).await.unwrap();
@@ -94,7 +98,7 @@ async fn status_with_a_runner_knows_pause_brake_and_namespace() {
     .await;
 }
 
-/// The local runner's knowledge is reported in words that reveal nothing of the platform.
+/// The hold-up names what the local runner knows, without details of the platform.
 #[tokio::test(start_paused = true)]
 async fn status_with_a_runner_names_the_hold_up() {
     type Break = fn(&World);
@@ -104,7 +108,7 @@ async fn status_with_a_runner_names_the_hold_up() {
         (|world| world.cluster.take_down(), Some(HoldUp::Unavailable)),
         (|world| world.cluster.forbid(Verb::Create, "Bucket"), Some(HoldUp::Refused)),
     ];
-    for (number, (spoil, expected)) in rows.into_iter().enumerate() {
+    for (number, (break_world, expected)) in rows.into_iter().enumerate() {
         let world = World::new();
         world.place(false);
         let declared = world.declare(&declaration(STANDALONE)).await.unwrap().id();
@@ -113,13 +117,17 @@ async fn status_with_a_runner_names_the_hold_up() {
         background(runner, async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             world.place(true);
-            spoil(&world);
+            break_world(&world);
             for _ in 0..20 {
                 world.let_time_pass().await;
                 world.service.reconcile_now(&operator(), declared).await.ok();
             }
-            let told = status(&service, declared).await;
-            assert_eq!((told.hold_up, told.basis), (expected, Basis::RowAndRunner), "row {number}");
+            let shown = status_of(&service, declared).await;
+            assert_eq!(
+                (shown.hold_up, shown.basis),
+                (expected, Basis::RowAndRunner),
+                "row {number}"
+            );
         })
         .await;
     }
@@ -136,7 +144,7 @@ async fn status_with_a_runner_knows_a_reported_problem() {
             Some(HoldUp::ProblemReported),
         ),
         ("nothing is reported", Some(Behaviour::never_ready()), None),
-        ("it reached Ready", None, None),
+        ("the resource reached Ready", None, None),
     ];
     for (why, behaviour, expected) in rows {
         let world = World::new();
@@ -151,20 +159,24 @@ async fn status_with_a_runner_knows_a_reported_problem() {
                 world.let_time_pass().await;
             }
             tokio::time::sleep(Duration::from_secs(31)).await;
-            let told = status(&service, declared).await;
-            assert_eq!((told.hold_up, told.basis), (expected, Basis::RowAndRunner), "{why}");
-            assert!(!told.to_json().to_string().contains("10.0.0.7"), "{why}");
+            let shown = status_of(&service, declared).await;
+            assert_eq!((shown.hold_up, shown.basis), (expected, Basis::RowAndRunner), "{why}");
+            assert!(!shown.to_json().to_string().contains("10.0.0.7"), "{why}");
 
             world.cluster.behave_for(declared, Behaviour::never_ready());
             world.let_time_pass().await;
             tokio::time::sleep(Duration::from_secs(31)).await;
-            assert_eq!(status(&service, declared).await.hold_up, None, "{why}: it is over");
+            assert_eq!(
+                status_of(&service, declared).await.hold_up,
+                None,
+                "{why}: the problem is gone"
+            );
         })
         .await;
     }
 }
 
-/// A pause also sets Synced to False: the broker's own of a shell, and one by an operator of the cluster.
+/// Every pause sets Synced to False: that of a shell, and that of a cluster operator.
 #[tokio::test(start_paused = true)]
 async fn status_of_a_paused_composite_reports_no_problem() {
     let world = World::new();
@@ -177,7 +189,7 @@ async fn status_of_a_paused_composite_reports_no_problem() {
     let service = world.service.clone().with_probe(runner.probe());
     background(runner, async {
         tokio::time::sleep(Duration::from_secs(31)).await;
-        assert_eq!(status(&service, declared.id()).await.hold_up, None);
+        assert_eq!(status_of(&service, declared.id()).await.hold_up, None);
     })
     .await;
 }

@@ -1,5 +1,4 @@
-//! Isolation between Projects: what a caller of one learns of the other, and what either may refer
-//! to.
+//! Isolation between Projects: what a caller sees of other Projects, and which references it may use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -32,7 +31,7 @@ fn two_projects() -> World {
     world
 }
 
-async fn picture(world: &World, ids: &[ProvisionedResourceId]) -> String {
+async fn snapshot(world: &World, ids: &[ProvisionedResourceId]) -> String {
     let mut seen = vec![format!("{:?}", world.store.audit_trail())];
     for id in ids {
         let entry = world.store.entry(*id).await.unwrap();
@@ -42,38 +41,37 @@ async fn picture(world: &World, ids: &[ProvisionedResourceId]) -> String {
     format!("{seen:?} {backlog:?} {:?} {:?}", world.existing_objects(), world.cluster.writes())
 }
 
-/// The answers of every public method of the service about a resource and a Project, without their
-/// ids.
-async fn answers(
+/// Calls every public method about a resource and a Project. Returns the results without their ids.
+async fn responses(
     service: &Service,
     context: &RequestContext,
     resource: ProvisionedResourceId,
-    about: ProjectId,
+    project_id: ProjectId,
 ) -> BTreeMap<&'static str, String> {
-    let told = |answer: Result<Box<dyn Debug>, Error>| {
-        let told = match answer {
-            Ok(answer) => format!("{answer:?}"),
+    let as_text = |result: Result<Box<dyn Debug>, Error>| {
+        let text = match result {
+            Ok(value) => format!("{value:?}"),
             Err(error) => format!("{}: {}", error.reason(), one_line(&error)),
         };
-        told.replace(&resource.to_string(), "RESOURCE").replace(&about.to_string(), "PROJECT")
+        text.replace(&resource.to_string(), "RESOURCE").replace(&project_id.to_string(), "PROJECT")
     };
     macro_rules! rows {
         ($($method:ident($($argument:expr),*),)+) => {
             BTreeMap::from([$({
-                let answer = service.$method(context, $($argument),*).await;
-                (stringify!($method), told(answer.map(|answer| Box::new(answer) as Box<dyn Debug>)))
+                let result = service.$method(context, $($argument),*).await;
+                (stringify!($method), as_text(result.map(|value| Box::new(value) as Box<dyn Debug>)))
             }),+])
         };
     }
     let request = RequestId::new("order-1").unwrap();
-    let declared = Declaration::new(about, id(2), id(NODE), id(4)).with_request_id(request);
+    let declared = Declaration::new(project_id, id(2), id(NODE), id(4)).with_request_id(request);
     let everything = ListQuery::new(PageSize::MAX);
-    let theirs = everything.clone().in_project(about);
+    let in_project = everything.clone().in_project(project_id);
     let second = Duration::from_secs(1);
-    let here = ClusterId::new("kube-system-uid").unwrap();
-    let mut answers = rows! {
+    let cluster = ClusterId::new("kube-system-uid").unwrap();
+    let mut responses = rows! {
         get(resource),
-        list(&theirs),
+        list(&in_project),
         wait_for(resource, Phase::Ready, second),
         status(resource),
         history(resource),
@@ -87,19 +85,19 @@ async fn answers(
         resume(resource),
         reconcile_now(resource),
         redrive_events(resource, Redrive::Skip),
-        redrive_all_events(Some(about), Redrive::Skip),
+        redrive_all_events(Some(project_id), Redrive::Skip),
         deprovision(resource),
         abandon(resource, "why not"),
         scrub_audit(resource),
         retry(resource),
         replace(resource, None),
         brake_status(),
-        set_brake(Some(about)),
-        release_brake(&here, Some(about)),
+        set_brake(Some(project_id)),
+        release_brake(&cluster, Some(project_id)),
     };
     let listed = service.list(context, &everything).await.unwrap();
-    answers.insert("list of everything", format!("{:?} {:?}", listed.resources, listed.next));
-    answers
+    responses.insert("list of everything", format!("{:?} {:?}", listed.resources, listed.next));
+    responses
 }
 
 /// The path and the text of every source file below a directory of the workspace.
@@ -131,9 +129,9 @@ fn public_methods() -> BTreeSet<String> {
     methods
 }
 
-/// A new method of the service fails this test until `answers` contains it.
+/// A new method of the service fails this test until `responses` contains it.
 #[tokio::test(start_paused = true)]
-async fn every_method_answers_a_foreign_caller_not_found() {
+async fn every_method_returns_not_found_to_a_foreign_caller() {
     let world = two_projects();
     let leaving = world.declare_until(Phase::Ready, &declaration(STANDALONE)).await;
     world.service.deprovision(&operator(), leaving.id()).await.unwrap();
@@ -144,13 +142,13 @@ async fn every_method_answers_a_foreign_caller_not_found() {
     let all = [leaving.id(), ready.id(), requested.id()];
 
     let stranger = caller_of(id(OTHER));
-    let before = picture(&world, &all).await;
-    let nothing = answers(&world.service, &stranger, id(NOWHERE), id(NOWHERE + 1)).await;
+    let before = snapshot(&world, &all).await;
+    let nothing = responses(&world.service, &stranger, id(NOWHERE), id(NOWHERE + 1)).await;
     for resource in all {
-        let told = answers(&world.service, &stranger, resource, project()).await;
-        assert_eq!(told, nothing, "{resource}");
+        let found = responses(&world.service, &stranger, resource, project()).await;
+        assert_eq!(found, nothing, "{resource}");
     }
-    assert_eq!(picture(&world, &all).await, before, "nothing was changed, scheduled or recorded");
+    assert_eq!(snapshot(&world, &all).await, before, "nothing was changed, scheduled or recorded");
     for (method, reason) in [
         ("get", "provisioned_resource_not_found"),
         ("deprovision", "provisioned_resource_not_found"),
@@ -178,10 +176,11 @@ async fn every_method_answers_a_foreign_caller_not_found() {
 async fn resource_of_another_project_is_refused_as_absent() {
     let world = two_projects();
     let caller = caller_of(id(OTHER));
-    let of = |resource: u128| Declaration::new(id(OTHER), id(resource), id(NODE), id(4));
-    let mut told = Vec::new();
+    let declaration_of =
+        |resource: u128| Declaration::new(id(OTHER), id(resource), id(NODE), id(4));
+    let mut found = Vec::new();
     for resource in [2, NOWHERE] {
-        let declared = of(resource);
+        let declared = declaration_of(resource);
         let service = &world.service;
         for refused in [
             service.provision(&caller, &declared).await.map(drop),
@@ -190,14 +189,14 @@ async fn resource_of_another_project_is_refused_as_absent() {
         ] {
             let error = refused.unwrap_err();
             assert_eq!(error.reason(), "resource_not_found");
-            told.push(one_line(&error).replace(&declared.resource_id.to_string(), "RESOURCE"));
+            found.push(one_line(&error).replace(&declared.resource_id.to_string(), "RESOURCE"));
         }
     }
-    assert!(told.iter().all(|line| *line == told[0]), "{told:?}");
+    assert!(found.iter().all(|line| *line == found[0]), "{found:?}");
     let lines = world.store.audit_trail();
     let refusals = lines.iter().filter(|it| it.entry.action == AuditAction::DeclarationRefused);
     assert_eq!(refusals.count(), 4, "provision and admit are audited, twice each");
-    assert!(world.service.provision(&caller, &of(OTHERS_RESOURCE)).await.is_ok());
+    assert!(world.service.provision(&caller, &declaration_of(OTHERS_RESOURCE)).await.is_ok());
 }
 
 /// A row whose Resource moved to another Project is not rendered with that Project's labels.
@@ -250,7 +249,7 @@ async fn refusal_is_audited_unless_the_project_is_foreign() {
     let conflict = declaration(STANDALONE).with_request_id(order());
     let rows = [
         ("another declaration under a used request id", project(), conflict.clone(), 1),
-        ("a Resource that does not exist", project(), refers_to(NOWHERE), 1),
+        ("a Resource that does not exist", project(), declaration_for(NOWHERE), 1),
         ("another Project, without a request id", id(OTHER), declaration(NODE), 0),
         ("another Project, with a request id", id(OTHER), conflict, 0),
     ];
@@ -266,16 +265,16 @@ async fn refusal_is_audited_unless_the_project_is_foreign() {
     }
 }
 
-fn refers_to(resource: u128) -> Declaration {
+fn declaration_for(resource: u128) -> Declaration {
     Declaration::new(project(), id(resource), id(NODE), id(4))
 }
 
-/// The store refuses what admission did not see: a reference that was deleted in between.
+/// A reference is deleted after admission: the store refuses the declaration.
 #[tokio::test]
 async fn refusal_by_the_store_is_audited() {
     let world = two_projects();
     let _ = world.store.clone().checking_references();
-    world.store.know(&declaration(STANDALONE));
+    world.store.register_references(&declaration(STANDALONE));
     let refused = world.declare(&declaration(NODE)).await.unwrap_err();
     assert_eq!(refused.reason(), "blueprint_not_found");
     let actions: Vec<_> = world.store.audit_trail().iter().map(|it| it.entry.action).collect();
@@ -289,9 +288,9 @@ fn cluster(name: &str) -> ClusterId {
 /// The cluster that the world's replicas serve.
 const HERE: &str = "kube-system-uid";
 
-fn assigned_to(world: &World, name: &str) {
-    let home = namespace(project()).as_str().to_owned();
-    let assignment = NamespaceObservation::new(home, true).on_cluster(cluster(name));
+fn assign_to_cluster(world: &World, name: &str) {
+    let namespace_name = namespace(project()).as_str().to_owned();
+    let assignment = NamespaceObservation::new(namespace_name, true).on_cluster(cluster(name));
     world.neighbours.place(project(), assignment);
 }
 
@@ -302,7 +301,7 @@ async fn project_on_another_cluster_gets_nothing_applied_here() {
     let world = World::new();
     let unbound = world.declare(&declaration(NODE)).await.unwrap();
     assert_eq!(unbound.substrate().cluster(), None, "the platform named no cluster");
-    assigned_to(&world, "elsewhere");
+    assign_to_cluster(&world, "elsewhere");
     for refused in [
         world.round(unbound.id()).await.map(drop),
         world.declare(&declaration(NODE)).await.map(drop),
@@ -320,7 +319,7 @@ async fn project_on_another_cluster_gets_nothing_applied_here() {
     assert_eq!(passed, PassResult::NotClaimed);
     assert!(world.existing_objects().is_empty());
 
-    assigned_to(&world, HERE);
+    assign_to_cluster(&world, HERE);
     let bound = world.declare(&declaration(NODE)).await.unwrap();
     assert_eq!(
         bound.substrate().cluster(),
@@ -345,9 +344,9 @@ async fn rows_of_another_cluster_are_left_to_its_replicas() {
     assert_eq!(world.get(ready.id()).await, ready);
 }
 
-/// A replica that does not know its cluster claims nothing; one that knew it continues.
+/// A replica claims nothing until it knows its cluster. A replica that knows its cluster continues.
 #[tokio::test]
-async fn replica_claims_nothing_before_its_cluster_answered() {
+async fn replica_without_a_known_cluster_claims_nothing() {
     let world = World::new();
     let declared = world.declare(&declaration(NODE)).await.unwrap();
     let (fresh, known) = (world.replica("fresh"), world.replica("known"));
@@ -382,21 +381,21 @@ fn only_admission_creates_resources() {
     assert_eq!(callers, admission);
 }
 
-/// An unreadable row of another Project is still another Project's.
+/// The service compares the Project before it reads the rest of the row.
 #[tokio::test(start_paused = true)]
-async fn unreadable_row_of_another_project_is_answered_as_absent() {
+async fn unreadable_row_of_another_project_looks_absent() {
     let world = two_projects();
-    let theirs = world.declare(&declaration(NODE)).await.unwrap();
-    assert!(world.store.spoil(theirs.id()));
+    let foreign = world.declare(&declaration(NODE)).await.unwrap();
+    assert!(world.store.corrupt(foreign.id()));
     let stranger = caller_of(id(OTHER));
-    let nothing = answers(&world.service, &stranger, id(NOWHERE), id(NOWHERE + 1)).await;
-    let told = answers(&world.service, &stranger, theirs.id(), project()).await;
-    for (method, answer) in &nothing {
-        assert_eq!(told.get(method), Some(answer), "{method}");
+    let nothing = responses(&world.service, &stranger, id(NOWHERE), id(NOWHERE + 1)).await;
+    let found = responses(&world.service, &stranger, foreign.id(), project()).await;
+    for (method, response) in &nothing {
+        assert_eq!(found.get(method), Some(response), "{method}");
     }
-    let own = world.service.get(&caller_of(project()), theirs.id()).await.unwrap_err();
+    let own = world.service.get(&caller_of(project()), foreign.id()).await.unwrap_err();
     let line = one_line(&own);
-    assert!(line.starts_with("the repository failed") && line.contains(&theirs.id().to_string()));
+    assert!(line.starts_with("the repository failed") && line.contains(&foreign.id().to_string()));
 }
 
 /// The counts of the cluster's brake cover all Projects.
@@ -408,26 +407,26 @@ async fn explanation_hides_the_counts_of_the_clusters_brake() {
     world.cluster.settle(5);
     let brake = Brake::new(71, 97, OffsetDateTime::UNIX_EPOCH);
     let rows = [(brake.clone().of_project(project()), true), (brake, false)];
-    for (brake, tells) in rows {
+    for (brake, visible) in rows {
         world.store.set_brake(&cluster(HERE), &brake, operator().attribution()).await.unwrap();
         let explained = world.service.explain(&caller_of(project()), lost.id()).await.unwrap();
         assert_eq!(explained.verdict, Verdict::Brake);
-        let (verdict, facts) = (format!("{:?}", explained.blocker), explained.facts);
-        for told in [verdict, format!("{facts:?}")] {
-            assert_eq!(told.contains("71") || told.contains("97"), tells, "{told}");
+        let (blocker, facts) = (format!("{:?}", explained.blocker), explained.facts);
+        for found in [blocker, format!("{facts:?}")] {
+            assert_eq!(found.contains("71") || found.contains("97"), visible, "{found}");
         }
     }
 }
 
-/// A caller would take a resource without an explanation for deleted.
+/// Without an explanation, a caller would take the resource for deleted.
 #[tokio::test(start_paused = true)]
-async fn explanations_of_all_name_a_row_that_cannot_be_read() {
+async fn explain_all_names_an_unreadable_row() {
     let world = two_projects();
-    let spoilt = world.declare(&declaration(NODE)).await.unwrap();
-    assert!(world.store.spoil(spoilt.id()));
+    let unreadable = world.declare(&declaration(NODE)).await.unwrap();
+    assert!(world.store.corrupt(unreadable.id()));
     let page = world.service.explain_all(&operator(), None, PageSize::MAX).await.unwrap();
     let named: Vec<_> = page.explanations.iter().map(|explained| explained.resource).collect();
-    assert_eq!(named, [spoilt.id()]);
+    assert_eq!(named, [unreadable.id()]);
     assert_eq!(page.explanations[0].verdict, Verdict::StoreUnreachable);
     for (caller, expected) in [(project(), 1), (id(OTHER), 0)] {
         let page = world.service.explain_all(&caller_of(caller), None, PageSize::MAX).await;

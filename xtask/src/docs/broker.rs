@@ -9,32 +9,32 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use broker_test_servers::failure::cannot_run;
 
-use super::Generated;
+use super::GeneratedFile;
 use crate::test;
 use crate::workspace::Workspace;
 
 /// Every page; builds the binary if necessary.
-pub(super) fn pages(workspace: &Workspace) -> Result<Vec<Generated>> {
+pub(super) fn pages(workspace: &Workspace) -> Result<Vec<GeneratedFile>> {
     let binary = test::program(workspace, "provisioning-broker", "demo")?;
-    let ask = |words: &[&str]| ask(workspace, &binary, words);
-    let demo = ask(&["demo", "--plain", "--speed", "max"])?;
+    let run_broker = |words: &[&str]| run_broker(workspace, &binary, words);
+    let demo = run_broker(&["demo", "--plain", "--speed", "max"])?;
     Ok(vec![
-        Generated {
+        GeneratedFile {
             path: "deploy/rbac.yaml",
-            content: ask(&["rbac", "--catalog", "examples/catalog"])?,
+            content: run_broker(&["rbac", "--catalog", "examples/catalog"])?,
         },
-        Generated { path: "docs/cli.md", content: ask(&["docs", "cli"])? },
-        Generated { path: "docs/demo.svg", content: picture(&demo) },
+        GeneratedFile { path: "docs/cli.md", content: run_broker(&["docs", "cli"])? },
+        GeneratedFile { path: "docs/demo.svg", content: picture(&demo) },
     ])
 }
 
-fn ask(workspace: &Workspace, binary: &Path, words: &[&str]) -> Result<String> {
+fn run_broker(workspace: &Workspace, binary: &Path, words: &[&str]) -> Result<String> {
     let mut command = Command::new(binary);
     let command = command.args(words).current_dir(workspace.root());
     let output = command.output().with_context(cannot_run(command))?;
     let (words, errors) = (words.join(" "), String::from_utf8_lossy(&output.stderr));
-    let (status, why) = (output.status, errors.trim());
-    ensure!(status.success(), "`provisioning-broker {words}` failed ({status}: {why})");
+    let (status, message) = (output.status, errors.trim());
+    ensure!(status.success(), "`provisioning-broker {words}` failed ({status}: {message})");
     Ok(String::from_utf8(output.stdout)?)
 }
 

@@ -15,15 +15,15 @@ pub(crate) const PATH: &str = "docs/proof.md";
 type Table = (&'static str, &'static str);
 
 /// For the big counts.
-pub(crate) const IN_FULL: Table =
+pub(crate) const NIGHTLY_TABLE: Table =
     ("<!-- begin: `cargo xtask prove --nightly` writes this table -->", "<!-- end -->");
 /// For the counts of a normal test run.
-pub(crate) const SHARE: Table =
+pub(crate) const NORMAL_TABLE: Table =
     ("<!-- begin: `cargo xtask prove` writes this table -->", "<!-- end -->");
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Row {
-    pub(crate) what: String,
+    pub(crate) check: String,
     pub(crate) cases: String,
     pub(crate) found: String,
 }
@@ -31,9 +31,9 @@ pub(crate) struct Row {
 /// The rows of a table.
 pub(crate) fn rows(page: &str, table: Table) -> Vec<Row> {
     let row = |cells: Vec<&str>| {
-        let [what, cases, found] = cells[..] else { return None };
-        let [what, cases, found] = [what, cases, found].map(str::to_owned);
-        Some(Row { what, cases, found }).filter(|row| row.what != "what" && row.what != "---")
+        let [check, cases, found] = cells[..] else { return None };
+        let [check, cases, found] = [check, cases, found].map(str::to_owned);
+        Some(Row { check, cases, found }).filter(|row| row.check != "what" && row.check != "---")
     };
     page::rows(page::between(page, table)).filter_map(row).collect()
 }
@@ -47,11 +47,11 @@ pub(super) fn update(root: &Path, table: Table, row: Row) -> Result<()> {
 /// The table with this row added or replaced.
 fn updated(page: &str, table: Table, row: Row) -> String {
     let mut all = rows(page, table);
-    match all.iter_mut().find(|old| old.what == row.what) {
+    match all.iter_mut().find(|old| old.check == row.check) {
         Some(old) => *old = row,
         None => all.push(row),
     }
-    let line = |Row { what, cases, found }: &Row| format!("| {what} | {cases} | {found} |\n");
+    let line = |Row { check, cases, found }: &Row| format!("| {check} | {cases} | {found} |\n");
     let lines: String = all.iter().map(line).collect();
     format!("\n\n| what | cases | found |\n|---|---|---|\n{lines}\n")
 }
@@ -62,14 +62,17 @@ mod tests {
 
     #[test]
     fn update_replaces_its_row_and_keeps_the_others() {
-        let page = |text: &str| format!("{}{text}{}", IN_FULL.0, IN_FULL.1);
-        let row = |what: &str, cases: &str| {
-            let [what, cases, found] = [what, cases, "0"].map(str::to_owned);
-            Row { what, cases, found }
+        let page = |text: &str| format!("{}{text}{}", NIGHTLY_TABLE.0, NIGHTLY_TABLE.1);
+        let row = |check: &str, cases: &str| {
+            let [check, cases, found] = [check, cases, "0"].map(str::to_owned);
+            Row { check, cases, found }
         };
-        let one = updated(&page(""), IN_FULL, row("one", "1 case"));
-        let two = updated(&page(&one), IN_FULL, row("two", "2"));
-        let again = updated(&page(&two), IN_FULL, row("two", "20 cases"));
-        assert_eq!(rows(&page(&again), IN_FULL), [row("one", "1 case"), row("two", "20 cases")]);
+        let one = updated(&page(""), NIGHTLY_TABLE, row("one", "1 case"));
+        let two = updated(&page(&one), NIGHTLY_TABLE, row("two", "2"));
+        let again = updated(&page(&two), NIGHTLY_TABLE, row("two", "20 cases"));
+        assert_eq!(
+            rows(&page(&again), NIGHTLY_TABLE),
+            [row("one", "1 case"), row("two", "20 cases")]
+        );
     }
 }

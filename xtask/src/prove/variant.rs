@@ -26,23 +26,23 @@ pub(crate) const DIRECTORY: &str = "tests/mutations";
 
 /// A parsed mutation patch.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Variant {
+pub(crate) struct MutationPatch {
     /// Directory and name, without the extension.
     pub(crate) name: String,
     pub(crate) breaks: String,
-    pub(crate) catches: Vec<Catch>,
+    pub(crate) detectors: Vec<Detector>,
     pub(crate) edits: Vec<Edit>,
 }
 
 /// A test that must detect the mutation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Catch {
+pub(crate) struct Detector {
     /// A test target of `broker-tests`, or a crate.
     pub(crate) suite: String,
     /// The full name of the test.
     pub(crate) test: String,
     /// A required part of its failure message.
-    pub(crate) saying: Option<String>,
+    pub(crate) expected_message: Option<String>,
 }
 
 /// The hunks of one file.
@@ -59,23 +59,23 @@ struct Hunk {
     new: String,
 }
 
-impl fmt::Display for Catch {
+impl fmt::Display for Detector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.suite, self.test)
     }
 }
 
-impl Variant {
+impl MutationPatch {
     /// Parses a patch. The error describes the problem.
     pub(crate) fn parse(name: &str, text: &str) -> Result<Self, String> {
         let mut variant = Self {
             name: name.to_owned(),
             breaks: String::new(),
-            catches: Vec::new(),
+            detectors: Vec::new(),
             edits: Vec::new(),
         };
         for line in text.lines() {
-            variant.take(line)?;
+            variant.parse_line(line)?;
         }
         let edits = &variant.edits;
         if edits.is_empty() || edits.iter().any(|edit| edit.hunks.is_empty()) {
@@ -84,18 +84,18 @@ impl Variant {
         if variant.breaks.is_empty() {
             return Err("the patch has no description; begin it with `Breaks: `".to_owned());
         }
-        if variant.catches.is_empty() {
+        if variant.detectors.is_empty() {
             return Err("the patch names no test; add `Caught by: SUITE TEST`".to_owned());
         }
         Ok(variant)
     }
 
-    fn take(&mut self, line: &str) -> Result<(), String> {
+    fn parse_line(&mut self, line: &str) -> Result<(), String> {
         if let Some(file) = line.strip_prefix("--- a/") {
             self.edits.push(Edit { path: file.to_owned(), hunks: Vec::new() });
             return Ok(());
         }
-        let Some(edit) = self.edits.last_mut() else { return self.take_header(line) };
+        let Some(edit) = self.edits.last_mut() else { return self.parse_header(line) };
         match (line.split_at_checked(1).unwrap_or((" ", "")), edit.hunks.last_mut()) {
             (("+", rest), None) if rest.starts_with("++ b/") => {}
             (("@", _), _) => edit.hunks.push(Hunk::default()),
@@ -113,26 +113,28 @@ impl Variant {
         Ok(())
     }
 
-    fn take_header(&mut self, line: &str) -> Result<(), String> {
+    fn parse_header(&mut self, line: &str) -> Result<(), String> {
         if let Some(breaks) = line.strip_prefix("Breaks: ") {
             breaks.clone_into(&mut self.breaks);
             return Ok(());
         }
-        if let Some(saying) = line.strip_prefix("Saying: ") {
-            let Some(catch) = self.catches.last_mut().filter(|catch| catch.saying.is_none()) else {
+        if let Some(expected_message) = line.strip_prefix("Saying: ") {
+            let Some(detector) =
+                self.detectors.last_mut().filter(|detector| detector.expected_message.is_none())
+            else {
                 return Err(format!("{line:?} does not follow a `Caught by` line"));
             };
-            catch.saying = Some(saying.to_owned());
+            detector.expected_message = Some(expected_message.to_owned());
             return Ok(());
         }
-        let caught = line.strip_prefix("Caught by: ").and_then(|catch| catch.split_once(' '));
-        let Some((suite, test)) = caught else {
+        let detector = line.strip_prefix("Caught by: ").and_then(|test| test.split_once(' '));
+        let Some((suite, test)) = detector else {
             return Err(format!(
                 "{line:?} is neither `Breaks: …` nor `Caught by: SUITE TEST` nor `Saying: …`"
             ));
         };
         let (suite, test) = (suite.to_owned(), test.to_owned());
-        self.catches.push(Catch { suite, test, saying: None });
+        self.detectors.push(Detector { suite, test, expected_message: None });
         Ok(())
     }
 }
@@ -158,7 +160,7 @@ impl Edit {
 }
 
 /// A patch, or the problem with it.
-type Parsed = Result<Variant, String>;
+type Parsed = Result<MutationPatch, String>;
 
 /// Every patch by name, each parsed or with its problem.
 pub(crate) fn all(root: &Path) -> anyhow::Result<Vec<(String, Parsed)>> {
@@ -166,7 +168,7 @@ pub(crate) fn all(root: &Path) -> anyhow::Result<Vec<(String, Parsed)>> {
     let read = |file: String| {
         let text = fs::read_to_string(top.join(&file)).with_context(cannot("read", &file))?;
         let name = file.trim_end_matches(".patch").to_owned();
-        let variant = Variant::parse(&name, &text);
+        let variant = MutationPatch::parse(&name, &text);
         Ok((name, variant))
     };
     files(&top)?.into_iter().map(read).collect()
@@ -190,12 +192,13 @@ Caught by: simulation counting::two_is_two
     #[test]
     fn patch_is_located_by_its_text() {
         // A `Saying` belongs to the test above it.
-        let more = "Caught by: proof a::b\nSaying: S5: it went\nCaught by: proof c::d\n--- a/";
-        let variant = Variant::parse("act/two", &PATCH.replacen("--- a/", more, 1)).unwrap();
+        let more = "Caught by: proof a::b\nSaying: S5: out of order\nCaught by: proof c::d\n--- a/";
+        let variant = MutationPatch::parse("act/two", &PATCH.replacen("--- a/", more, 1)).unwrap();
         assert_eq!(variant.breaks, "Two is three.");
-        assert_eq!(variant.catches[0].to_string(), "simulation counting::two_is_two");
-        let sayings = variant.catches.iter().map(|catch| catch.saying.as_deref());
-        assert_eq!(sayings.collect::<Vec<_>>(), [None, Some("S5: it went"), None]);
+        assert_eq!(variant.detectors[0].to_string(), "simulation counting::two_is_two");
+        let messages =
+            variant.detectors.iter().map(|detector| detector.expected_message.as_deref());
+        assert_eq!(messages.collect::<Vec<_>>(), [None, Some("S5: out of order"), None]);
         let [edit] = variant.edits.as_slice() else { panic!("one file") };
         assert_eq!(edit.path, "src/a.rs");
         assert_eq!(edit.apply("zero\none\ntwo\n\nfour\n").unwrap(), "zero\none\nthree\n\nfour\n");
@@ -210,7 +213,7 @@ Caught by: simulation counting::two_is_two
 
     #[test]
     fn incomplete_patch_is_refused() {
-        for (is, becomes, problem) in [
+        for (text, replacement, problem) in [
             ("Breaks: Two is three.\n", "", "the patch has no description"),
             ("Caught by: simulation counting::two_is_two\n", "", "the patch names no test"),
             ("Caught by", "Seen by", "is neither"),
@@ -218,7 +221,8 @@ Caught by: simulation counting::two_is_two
             ("-two", "*two", "is not a diff line"),
             ("@@ -7,3 +7,3 @@\n one\n-two\n+three\n\n", "", "the patch changes nothing"),
         ] {
-            let found = Variant::parse("act/two", &PATCH.replace(is, becomes)).unwrap_err();
+            let found =
+                MutationPatch::parse("act/two", &PATCH.replace(text, replacement)).unwrap_err();
             assert!(found.contains(problem), "{found}");
         }
     }

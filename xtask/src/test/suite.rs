@@ -70,7 +70,7 @@ pub(crate) struct Outcome {
     pub(crate) failed: usize,
     pub(crate) ignored: usize,
     /// Also false after a crash, which reports no failed test.
-    pub(crate) exited_well: bool,
+    pub(crate) exited_successfully: bool,
 }
 
 impl Suite {
@@ -108,7 +108,7 @@ impl Suite {
         {
             command.env(THREADS, threads.to_string());
         }
-        Ok(watch(&mut command, screen)?.0)
+        Ok(run_tests(&mut command, screen)?.0)
     }
 
     pub(crate) fn command(&self) -> Command {
@@ -137,7 +137,10 @@ fn threads(tier: &Tier) -> Option<usize> {
 }
 
 /// Runs tests and copies each line to `screen`. Returns the outcome and the whole output.
-pub(crate) fn watch(command: &mut Command, screen: &mut impl Write) -> Result<(Outcome, String)> {
+pub(crate) fn run_tests(
+    command: &mut Command,
+    screen: &mut impl Write,
+) -> Result<(Outcome, String)> {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().with_context(cannot_run(command))?;
     let mut text = Vec::new();
@@ -156,7 +159,7 @@ impl Outcome {
     /// Parses the output of a finished harness: the counts in each line `test result: ok. 3 passed; 0 failed; 0
     /// ignored; …`.
     pub(crate) fn of(text: &str, status: ExitStatus) -> Self {
-        let mut outcome = Self { exited_well: status.success(), ..Self::default() };
+        let mut outcome = Self { exited_successfully: status.success(), ..Self::default() };
         let results = text.lines().filter_map(|line| line.strip_prefix("test result: "));
         let counts = results.filter_map(|rest| rest.split_once(". "));
         for count in counts.flat_map(|(_, counts)| counts.split("; ")) {
@@ -172,20 +175,20 @@ impl Outcome {
 
     /// Every reason to fail the run. Invariant: no test is skipped; every listed test is executed, whatever the exit
     /// code.
-    pub(super) fn complaints(self, listed: usize) -> Vec<String> {
-        let Self { passed, failed, ignored, exited_well } = self;
+    pub(super) fn problems(self, listed: usize) -> Vec<String> {
+        let Self { passed, failed, ignored, exited_successfully } = self;
         let executed = passed + failed;
-        let complaints = [
+        let problems = [
             (failed > 0).then(|| format!("{failed} failed")),
             (ignored > 0).then(|| format!("{ignored} ignored; no test may be ignored")),
             (executed + ignored != listed)
                 .then(|| format!("{listed} listed but {executed} executed")),
         ];
-        let mut complaints: Vec<_> = complaints.into_iter().flatten().collect();
-        if !exited_well && complaints.is_empty() {
-            complaints.push("the test binary exited with an error".to_owned());
+        let mut problems: Vec<_> = problems.into_iter().flatten().collect();
+        if !exited_successfully && problems.is_empty() {
+            problems.push("the test binary exited with an error".to_owned());
         }
-        complaints
+        problems
     }
 }
 
@@ -220,8 +223,8 @@ mod tests {
             ("kill -9 $$".to_owned(), "3 listed but 0 executed"),
         ] {
             // Not shown on the real screen: the outer run would parse it as its own result.
-            let watched = watch(Command::new("sh").args(["-c", &script]), &mut io::sink());
-            assert_eq!(watched.unwrap().0.complaints(3).join("; "), expected, "{script}");
+            let watched = run_tests(Command::new("sh").args(["-c", &script]), &mut io::sink());
+            assert_eq!(watched.unwrap().0.problems(3).join("; "), expected, "{script}");
         }
     }
 }

@@ -1,17 +1,17 @@
 //! The tests of the tree, for pages and patches that name them.
 //!
-//! A check is written `SUITE TEST`: a test target or a crate (for its unit tests), and the full test name. It exists if
-//! a file of the suite defines the function with a test attribute and is the module in the name.
+//! A check is written `SUITE TEST`. `SUITE` is a test target, or a crate for its unit tests; `TEST` is the full test
+//! name. The check exists if the file of the named module defines the function with a test attribute.
 
 use super::tree::Tree;
 
-/// The suite of the binary's unit tests, whose directory has another name.
+/// The suite of the binary's unit tests, and its directory, which has another name.
 const BINARY: (&str, &str) = ("provisioning-broker", "broker-app/cli/src/");
 
 /// Paths that run in the simulation and on real servers: a macro generates their tests.
-const SHARED: &str = "tests/tests/paths/";
+const PATH_FILES: &str = "tests/tests/paths/";
 /// The file in which that macro lists them.
-const WALKED: &str = "tests/tests/paths.rs";
+const PATH_LIST: &str = "tests/tests/paths.rs";
 
 /// The problem with a named check.
 pub(super) fn problem(tree: &Tree, check: &str) -> Option<String> {
@@ -19,28 +19,28 @@ pub(super) fn problem(tree: &Tree, check: &str) -> Option<String> {
         return Some(format!("{check:?} is not a check; write `SUITE TEST`"));
     };
     // The unit tests of a crate, or a test target of any package.
-    let (name, place) = BINARY;
-    let unit = if suite == name { place.to_owned() } else { format!("{suite}/src/") };
+    let (binary, directory) = BINARY;
+    let unit = if suite == binary { directory.to_owned() } else { format!("{suite}/src/") };
     let target = format!("tests/{suite}");
-    let is_walked = ["simulation", "servers"].contains(&suite);
+    let runs_paths = ["simulation", "servers"].contains(&suite);
     let mut segments = test.rsplit("::");
     let name = segments.next().unwrap_or(test);
     let module = segments.next();
-    let mut homes = tree.rust_files().filter(|file| {
+    let mut candidates = tree.rust_files().filter(|file| {
         file.path.starts_with(&unit)
             || file.path.contains(&target)
-            || (is_walked && file.path.starts_with(SHARED))
+            || (runs_paths && file.path.starts_with(PATH_FILES))
     });
     let root = tree.text(&format!("tests/tests/{suite}.rs")).unwrap_or_default();
-    let walked = tree.text(WALKED).unwrap_or_default();
-    let found = homes.any(|file| {
-        if file.path.starts_with(SHARED) {
-            has_function(&file.text, name) && walked.contains(name)
+    let path_list = tree.text(PATH_LIST).unwrap_or_default();
+    let found = candidates.any(|file| {
+        if file.path.starts_with(PATH_FILES) {
+            has_function(&file.text, name) && path_list.contains(name)
         } else {
             has_test(&file.text, name) && is_module(&file.path, module, root)
         }
     });
-    (!found).then(|| format!("there is no test {test} in {suite}"))
+    (!found).then(|| format!("{suite} has no test {test}"))
 }
 
 fn has_function(text: &str, name: &str) -> bool {
@@ -51,15 +51,15 @@ fn has_function(text: &str, name: &str) -> bool {
 fn has_test(text: &str, name: &str) -> bool {
     let lines: Vec<_> = text.lines().map(str::trim).collect();
     let mut functions = lines.iter().enumerate().filter(|(_, line)| has_function(line, name));
-    functions.any(|(place, _)| {
-        let above = lines[..place].iter().rev();
+    functions.any(|(index, _)| {
+        let above = lines[..index].iter().rev();
         let mut above = above.take_while(|line| line.starts_with("#[") || line.starts_with("//"));
-        above.any(|line| makes_a_test(line))
+        above.any(|line| is_test_attribute(line))
     })
 }
 
 /// `#[test]`, `#[tokio::test]`, `#[tokio::test(start_paused = true)]`.
-fn makes_a_test(line: &str) -> bool {
+fn is_test_attribute(line: &str) -> bool {
     let attribute = line.strip_prefix("#[").unwrap_or_default();
     let path = attribute.split([']', '(']).next().unwrap_or_default();
     path == "test" || path.ends_with("::test")
@@ -93,13 +93,13 @@ mod tests {
             ("tests/tests/paths/up.rs", paths),
             ("tests/tests/simulation.rs", "#[path = \"simulation/ways.rs\"]\nmod walking;"),
             ("tests/tests/simulation/ways.rs", slow),
-            ("broker-domain/src/next/tests.rs", "#[test]\nfn sinks_stay() {}"),
+            ("broker-domain/src/next/tests.rs", "#[test]\nfn failed_and_deleted_never_change() {}"),
         ]);
         for (check, exists) in [
             ("proof model::checks::it_holds", true),
             ("simulation walking::it_comes_up", true),
             ("simulation walking::it_brakes", true),
-            ("broker-domain next::tests::sinks_stay", true),
+            ("broker-domain next::tests::failed_and_deleted_never_change", true),
             ("proof model::world::it_holds", false),
             ("proof model::checks::it_hold", false),
             ("proof model::checks::it_helps", false),

@@ -4,7 +4,7 @@
 //! domain ← render ← ports ← { pg, kube }        app → { domain, render, ports }
 //! ```
 //!
-//! The core stays cheap: decisions compile without a runtime, a driver or a client, and an embedder chooses its own.
+//! The core compiles without a runtime, a driver or a client, so an embedder chooses these.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ const ALLOWED: &str = include_str!("dependencies.txt");
 const PATH: &str = "xtask/src/tidy/dependencies.txt";
 
 /// No library depends on these, so their dependencies are not restricted.
-const FREE: [&str; 8] = [
+const UNRESTRICTED: [&str; 8] = [
     "broker-test-servers",
     "broker-tests",
     "custom-token-issuer",
@@ -32,14 +32,16 @@ const FREE: [&str; 8] = [
 /// Finds every edge that is not allowed, and every allowed edge that no manifest has.
 pub(super) fn check(workspace: &Workspace) -> Vec<Finding> {
     let mut edges = BTreeSet::new();
-    for package in workspace.packages().filter(|package| !FREE.contains(&package.name.as_str())) {
+    for package in
+        workspace.packages().filter(|package| !UNRESTRICTED.contains(&package.name.as_str()))
+    {
         for dependency in &package.dependencies {
-            let how = match (dependency.kind, dependency.optional) {
+            let kind = match (dependency.kind, dependency.optional) {
                 (DependencyKind::Development, _) => ", for tests",
                 (_, true) => ", optional",
                 (_, false) => "",
             };
-            edges.insert(format!("{}{how}: {}", package.name, dependency.name));
+            edges.insert(format!("{}{kind}: {}", package.name, dependency.name));
         }
     }
     compare(&edges)
@@ -49,7 +51,9 @@ fn compare(edges: &BTreeSet<String>) -> Vec<Finding> {
     let allowed: BTreeSet<_> = ALLOWED
         .lines()
         .filter_map(|line| line.split_once(": ").filter(|_| !line.starts_with('#')))
-        .flat_map(|(who, whom)| whom.split(' ').map(move |whom| format!("{who}: {whom}")))
+        .flat_map(|(dependent, names)| {
+            names.split(' ').map(move |name| format!("{dependent}: {name}"))
+        })
         .collect();
     let finding = |edge: &String, problem, remedy| {
         Finding::new("edges", PATH, 1, format!("{edge}: {problem}"), remedy)
@@ -57,10 +61,10 @@ fn compare(edges: &BTreeSet<String>) -> Vec<Finding> {
     let remedy =
         "remove it from the manifest, or add it to dependencies.txt if ARCHITECTURE.md allows it";
     let new = edges.difference(&allowed).map(|edge| finding(edge, "is not allowed", remedy));
-    let gone = allowed.difference(edges);
-    new.chain(
-        gone.map(|edge| finding(edge, "is in no manifest", "remove it from dependencies.txt")),
-    )
+    let removed = allowed.difference(edges);
+    new.chain(removed.map(|edge| {
+        finding(edge, "does not exist in any manifest", "remove it from dependencies.txt")
+    }))
     .collect()
 }
 
@@ -74,7 +78,7 @@ mod tests {
         let problems: Vec<_> = found.iter().map(|finding| finding.problem.as_str()).collect();
         assert!(problems.contains(&"broker-app: sqlx: is not allowed"), "{problems:?}");
         assert!(
-            problems.contains(&"broker-domain, optional: serde: is in no manifest"),
+            problems.contains(&"broker-domain, optional: serde: does not exist in any manifest"),
             "{problems:?}"
         );
     }

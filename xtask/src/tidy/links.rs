@@ -1,17 +1,17 @@
-//! Rule `link`: a relative link of a page leads to a file, and its fragment to a heading there.
+//! Rule `link`: the target file of every relative link exists, and so does the heading of its fragment.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::Finding;
 use super::tree::{Tree, extension, numbered};
 
-/// Checks every Markdown file. `root` is the checkout: a link may lead to a directory or to a file that is no text.
+/// Checks every Markdown file. Links may also lead to a directory or a binary file below `root`, the checkout.
 pub(super) fn resolve(tree: &Tree, root: &Path) -> Vec<Finding> {
     let mut findings = Vec::new();
     for page in tree.files.iter().filter(|file| extension(&file.path) == Some("md")) {
         for (line, target) in links(&page.text) {
             if let Some(problem) = problem(tree, root, &page.path, target) {
-                findings.push(Finding::new("link", &page.path, line, problem, "name what exists"));
+                findings.push(Finding::new("link", &page.path, line, problem, "correct the link"));
             }
         }
     }
@@ -20,14 +20,14 @@ pub(super) fn resolve(tree: &Tree, root: &Path) -> Vec<Finding> {
 
 fn problem(tree: &Tree, root: &Path, page: &str, target: &str) -> Option<String> {
     let (file, fragment) = target.split_once('#').unwrap_or((target, ""));
-    let path = if file.is_empty() { page.to_owned() } else { beside(page, file) };
+    let path = if file.is_empty() { page.to_owned() } else { resolve_path(page, file) };
     if tree.text(&path).is_none() && (path.is_empty() || !root.join(&path).exists()) {
-        return Some(format!("{target} leads to no file"));
+        return Some(format!("{target} is a broken link"));
     }
     let text = tree.text(&path).filter(|_| extension(&path) == Some("md"));
     let is_missing = |text: &str| !headings(text).any(|heading| anchor(heading) == fragment);
     (!fragment.is_empty() && text.is_some_and(is_missing))
-        .then(|| format!("{target} leads to no heading"))
+        .then(|| format!("{target} has no such heading"))
 }
 
 /// The relative targets of the Markdown links in a text, with their lines. Code blocks contain none.
@@ -35,7 +35,9 @@ fn links(text: &str) -> impl Iterator<Item = (usize, &str)> {
     outside_code(text).flat_map(|(line, text)| {
         let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
         let targets = targets.map(|(target, _)| target);
-        targets.filter(|it| !it.contains("://") && !it.contains(' ')).map(move |it| (line, it))
+        targets
+            .filter(|target| !target.contains("://") && !target.contains(' '))
+            .map(move |target| (line, target))
     })
 }
 
@@ -55,12 +57,14 @@ fn outside_code(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 /// The fragment that a Markdown viewer gives to a heading.
 fn anchor(heading: &str) -> String {
-    let kept = heading.chars().filter(|it| it.is_alphanumeric() || matches!(it, ' ' | '-' | '_'));
-    kept.map(|it| if it == ' ' { '-' } else { it.to_ascii_lowercase() }).collect()
+    let kept = heading
+        .chars()
+        .filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'));
+    kept.map(|letter| if letter == ' ' { '-' } else { letter.to_ascii_lowercase() }).collect()
 }
 
 /// The path of `target` as seen from `page`, without `.` and `..`. Empty if it leaves the checkout.
-fn beside(page: &str, target: &str) -> String {
+fn resolve_path(page: &str, target: &str) -> String {
     let mut path = PathBuf::new();
     let from = Path::new(page).parent().unwrap_or(Path::new(""));
     for part in from.join(target).components() {
@@ -92,10 +96,10 @@ mod tests {
         assert_eq!(
             found,
             [
-                (5, "c.md leads to no file"),
-                (6, "b.md#three leads to no heading"),
-                (6, "#two leads to no heading"),
-                (7, "../../up.md leads to no file"),
+                (5, "c.md is a broken link"),
+                (6, "b.md#three has no such heading"),
+                (6, "#two has no such heading"),
+                (7, "../../up.md is a broken link"),
             ]
         );
     }

@@ -9,11 +9,11 @@ use anyhow::Result;
 use super::Finding;
 use super::checks;
 use super::tree::{SourceFile, Tree};
-use crate::prove::variant::{DIRECTORY, Variant};
+use crate::prove::variant::{DIRECTORY, MutationPatch};
 
-pub(super) fn still_fits(tree: &Tree) -> Vec<Finding> {
-    let each = patches(tree).flat_map(|patch| {
-        let problems = match Variant::parse(&patch.path, &patch.text) {
+pub(super) fn patches_apply(tree: &Tree) -> Vec<Finding> {
+    let findings = patches(tree).flat_map(|patch| {
+        let problems = match MutationPatch::parse(&patch.path, &patch.text) {
             Ok(variant) => problems(tree, &variant),
             Err(problem) => vec![problem],
         };
@@ -21,13 +21,13 @@ pub(super) fn still_fits(tree: &Tree) -> Vec<Finding> {
         let finding = |problem| Finding::new("mutations", &patch.path, 1, problem, remedy);
         problems.into_iter().map(finding).collect::<Vec<_>>()
     });
-    each.collect()
+    findings.collect()
 }
 
 /// The number of patches of a checkout, and the problems with those that do not apply.
-pub(crate) fn variants_fit(root: &Path) -> Result<(usize, Vec<String>)> {
+pub(crate) fn check_patches(root: &Path) -> Result<(usize, Vec<String>)> {
     let tree = Tree::load(root)?;
-    let findings = still_fits(&tree).iter().map(ToString::to_string).collect();
+    let findings = patches_apply(&tree).iter().map(ToString::to_string).collect();
     Ok((patches(&tree).count(), findings))
 }
 
@@ -36,13 +36,14 @@ pub(super) fn patches(tree: &Tree) -> impl Iterator<Item = &SourceFile> {
     tree.files.iter().filter(|file| file.path.starts_with(DIRECTORY))
 }
 
-fn problems(tree: &Tree, variant: &Variant) -> Vec<String> {
-    let unfit = variant.edits.iter().filter_map(|edit| match tree.text(&edit.path) {
+fn problems(tree: &Tree, variant: &MutationPatch) -> Vec<String> {
+    let not_applying = variant.edits.iter().filter_map(|edit| match tree.text(&edit.path) {
         None => Some(format!("{} does not exist", edit.path)),
         Some(text) => edit.apply(text).err(),
     });
-    let catches = variant.catches.iter();
-    unfit.chain(catches.filter_map(|it| checks::problem(tree, &it.to_string()))).collect()
+    let detectors = variant.detectors.iter();
+    let missing = detectors.filter_map(|detector| checks::problem(tree, &detector.to_string()));
+    not_applying.chain(missing).collect()
 }
 
 #[cfg(test)]
@@ -60,7 +61,7 @@ mod tests {
                 "two_is_two",
                 "the hunk that begins with \"two\" matches 0 times, not once",
             ),
-            ("two\n", "two_is_2", "there is no test counting::two_is_two in proof"),
+            ("two\n", "two_is_2", "proof has no test counting::two_is_two"),
         ] {
             let test = format!("#[test]\nfn {test}() {{}}");
             let tree = Tree::of_files(&[
@@ -68,7 +69,7 @@ mod tests {
                 ("src/a.rs", source),
                 ("tests/tests/proof/counting.rs", &test),
             ]);
-            let found: String = still_fits(&tree).into_iter().map(|it| it.problem).collect();
+            let found: String = patches_apply(&tree).into_iter().map(|it| it.problem).collect();
             assert_eq!(found, expected);
         }
     }

@@ -4,13 +4,16 @@ use broker_app::explain::Verdict;
 
 use super::Finding;
 use super::tree::{Tree, numbered};
-use crate::docs::Generated;
+use crate::docs::GeneratedFile;
 
 /// Rule `generated`: a committed generated file equals the generator's output. A finding points to the first line that
 /// differs.
-pub(super) fn are_current(tree: &Tree, generated: &[Generated]) -> Vec<Finding> {
+pub(super) fn generated_files_are_current(
+    tree: &Tree,
+    generated: &[GeneratedFile],
+) -> Vec<Finding> {
     let differing = generated.iter().filter(|it| tree.text(it.path) != Some(it.content.as_str()));
-    let finding = |Generated { path, content }: &Generated| {
+    let finding = |GeneratedFile { path, content }: &GeneratedFile| {
         let same = tree.text(path).unwrap_or_default().lines().zip(content.lines());
         let line = same.take_while(|(one, other)| one == other).count() + 1;
         let problem = "is missing or stale";
@@ -57,7 +60,7 @@ mod tests {
 
     #[test]
     fn stale_or_missing_generated_file_is_found() {
-        let generated = [Generated { path: "docs/a.md", content: "one\ntwo\n".to_owned() }];
+        let generated = [GeneratedFile { path: "docs/a.md", content: "one\ntwo\n".to_owned() }];
         let table: [(&[_], &[usize]); 4] = [
             (&[("docs/a.md", "one\ntwo\n")], &[]),
             (&[("docs/a.md", "one\nTWO\n")], &[2]),
@@ -65,7 +68,7 @@ mod tests {
             (&[], &[1]),
         ];
         for (files, expected) in table {
-            let found = are_current(&Tree::of_files(files), &generated);
+            let found = generated_files_are_current(&Tree::of_files(files), &generated);
             assert!(found.iter().map(|it| it.line).eq(expected.iter().copied()), "{files:?}");
         }
     }

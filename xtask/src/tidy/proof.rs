@@ -1,21 +1,21 @@
 //! Rules for the guarantees and their checks: `guarantees` and `proof`.
 //!
-//! The rules cannot tell whether a row is older than the code.
+//! The rules do not detect rows that are older than the code.
 
 use std::collections::BTreeMap;
 
 use super::tree::{Tree, numbered};
 use super::{Finding, checks, mutations};
 use crate::prove::CHECKS;
-use crate::prove::page::{IN_FULL, PATH, Row, SHARE, rows};
+use crate::prove::page::{NIGHTLY_TABLE, NORMAL_TABLE, PATH, Row, rows};
 
 const GUARANTEES: &str = "docs/guarantees.md";
 
-/// The numbers of the last guarantees of safety and of liveness. A new one raises its number here.
-const LAST: [(char, u8); 2] = [('S', 21), ('L', 6)];
+/// The numbers of the last safety and liveness guarantees. Raise them for a new guarantee.
+const LAST_GUARANTEES: [(char, u8); 2] = [('S', 21), ('L', 6)];
 
 /// Rule `guarantees`: every guarantee has a check, and every check in a table of either page exists.
-pub(super) fn promises_have_their_checks(tree: &Tree) -> Vec<Finding> {
+pub(super) fn guarantees_have_checks(tree: &Tree) -> Vec<Finding> {
     let finding = |path: &str, line, problem: String| {
         Finding::new("guarantees", path, line, problem, "name an existing test")
     };
@@ -23,23 +23,23 @@ pub(super) fn promises_have_their_checks(tree: &Tree) -> Vec<Finding> {
     for path in [GUARANTEES, PATH] {
         let lines = numbered(tree.text(path).unwrap_or_default());
         for (line, row) in lines.filter(|(_, line)| line.starts_with('|')) {
-            let problems = spans(row).filter_map(|check| checks::problem(tree, check));
+            let problems = named_checks(row).filter_map(|check| checks::problem(tree, check));
             findings.extend(problems.map(|problem| finding(path, line, problem)));
         }
     }
     let names = |(kind, last)| (1..=last).map(move |number| (format!("{kind}{number}"), 0));
-    let mut checks: BTreeMap<String, usize> = LAST.into_iter().flat_map(names).collect();
+    let mut checks: BTreeMap<String, usize> = LAST_GUARANTEES.into_iter().flat_map(names).collect();
     for (number, line) in numbered(tree.text(GUARANTEES).unwrap_or_default()) {
-        let promise = line.strip_prefix("| ").and_then(|rest| rest.split_once(' '));
-        let Some((name, _)) = promise.filter(|(name, _)| is_guarantee(name)) else { continue };
+        let guarantee = line.strip_prefix("| ").and_then(|rest| rest.split_once(' '));
+        let Some((name, _)) = guarantee.filter(|(name, _)| is_guarantee(name)) else { continue };
         match checks.get_mut(name) {
-            Some(count) => *count += spans(line).count(),
-            None => findings.push(finding(GUARANTEES, number, format!("{name} is not expected"))),
+            Some(count) => *count += named_checks(line).count(),
+            None => findings.push(finding(GUARANTEES, number, format!("{name} is unknown"))),
         }
     }
-    let without = checks.into_iter().filter(|(_, checks)| *checks == 0);
+    let unchecked = checks.into_iter().filter(|(_, checks)| *checks == 0);
     findings.extend(
-        without.map(|(promise, _)| finding(GUARANTEES, 1, format!("{promise} has no check"))),
+        unchecked.map(|(guarantee, _)| finding(GUARANTEES, 1, format!("{guarantee} has no check"))),
     );
     findings
 }
@@ -51,14 +51,14 @@ fn is_guarantee(name: &str) -> bool {
 }
 
 /// The checks of a table row: its text in back-ticks.
-fn spans(line: &str) -> impl Iterator<Item = &str> {
+fn named_checks(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
 
 /// The page that counts the cells of a normal run.
 const MATRIX: &str = "docs/fault-matrix.md";
 /// A check, its unit, and the minimum of a nightly run.
-const LEAST: [(&str, &str, usize); 7] = [
+const NIGHTLY_MINIMUMS: [(&str, &str, usize); 7] = [
     ("model check", "distinct states", 1_000_000),
     ("simulation", "seeds", 10_000),
     ("differential oracle", "histories of a store", 1_000),
@@ -70,35 +70,37 @@ const LEAST: [(&str, &str, usize); 7] = [
 
 /// Rule `proof`: docs/proof.md has a row per check in both tables. The nightly rows reach the minimum, and the rows of
 /// a normal run match the tree.
-pub(super) fn has_run_in_full(tree: &Tree) -> Vec<Finding> {
+pub(super) fn proof_tables_are_complete(tree: &Tree) -> Vec<Finding> {
     let page = tree.text(PATH).unwrap_or_default();
     let mut problems = Vec::new();
-    for (table, how) in [(IN_FULL, "with the nightly counts"), (SHARE, "with the normal counts")] {
+    for (table, counts) in
+        [(NIGHTLY_TABLE, "with the nightly counts"), (NORMAL_TABLE, "with the normal counts")]
+    {
         let rows = rows(page, table);
         let missing =
-            CHECKS.iter().filter(|(_, title, _)| rows.iter().all(|row| row.what != *title));
-        problems.extend(missing.map(|(_, title, _)| format!("{title} has no run {how}")));
+            CHECKS.iter().filter(|(_, title, _)| rows.iter().all(|row| row.check != *title));
+        problems.extend(missing.map(|(_, title, _)| format!("{title} has no run {counts}")));
     }
-    for row in rows(page, IN_FULL) {
-        let least = LEAST.iter().filter(|(what, ..)| *what == row.what);
-        problems.extend(least.filter_map(|(_, unit, least)| too_few(&row, unit, *least)));
-        let found = format!("{} reports {} unfixed findings", row.what, row.found);
+    for row in rows(page, NIGHTLY_TABLE) {
+        let minimums = NIGHTLY_MINIMUMS.iter().filter(|(check, ..)| *check == row.check);
+        problems.extend(minimums.filter_map(|(_, unit, minimum)| too_few(&row, unit, *minimum)));
+        let found = format!("{} reports {} unfixed findings", row.check, row.found);
         problems.extend((row.found != "0").then_some(found));
     }
     // A nightly row describes the tree of its run; a row of a normal run must match this tree.
-    for row in rows(page, SHARE) {
-        match row.what.as_str() {
+    for row in rows(page, NORMAL_TABLE) {
+        match row.check.as_str() {
             // The last line of the page counts the cells.
             "fault matrix" => {
                 let matrix = tree.text(MATRIX).unwrap_or_default().lines().last();
-                let least = count(matrix.unwrap_or_default(), "cells");
-                problems.extend(too_few(&row, "cells", least));
+                let minimum = count(matrix.unwrap_or_default(), "cells");
+                problems.extend(too_few(&row, "cells", minimum));
             }
             "mutations" => {
-                let (tried, there) =
+                let (tried, existing) =
                     (count(&row.cases, "mutation patches"), mutations::patches(tree).count());
-                let differs = format!("mutations tried {tried} patches, not {there}");
-                problems.extend((tried != there).then_some(differs));
+                let differs = format!("mutations tried {tried} patches, not {existing}");
+                problems.extend((tried != existing).then_some(differs));
             }
             _ => {}
         }
@@ -108,9 +110,9 @@ pub(super) fn has_run_in_full(tree: &Tree) -> Vec<Finding> {
     problems.into_iter().map(finding).collect()
 }
 
-fn too_few(row: &Row, unit: &str, least: usize) -> Option<String> {
+fn too_few(row: &Row, unit: &str, minimum: usize) -> Option<String> {
     let tried = count(&row.cases, unit);
-    (tried < least).then(|| format!("{} tried {tried} {unit}, not {least}", row.what))
+    (tried < minimum).then(|| format!("{} tried {tried} {unit}, not {minimum}", row.check))
 }
 
 /// The number with this unit in a row: `12 seeds, 30 faults`.
@@ -141,10 +143,10 @@ mod tests {
         for (is, becomes, expected) in [
             ("", "", &[][..]),
             ("| S7 ", "| SEVEN ", &["S7 has no check"]),
-            ("| L6 ", "| L7 ", &["L7 is not expected", "L6 has no check"]),
-            ("model::checks::every_order", "model::checks::any_order", &["there is no test"]),
+            ("| L6 ", "| L7 ", &["L7 is unknown", "L6 has no check"]),
+            ("model::checks::every_order", "model::checks::any_order", &["proof has no test"]),
         ] {
-            let found = found(is, becomes, promises_have_their_checks);
+            let found = found(is, becomes, guarantees_have_checks);
             let all = found.iter().zip(expected).all(|(one, other)| one.starts_with(other));
             assert!(all && found.is_empty() == expected.is_empty(), "{is}: {found:?}");
         }
@@ -164,7 +166,7 @@ mod tests {
             ("7 kinds | 0 |", "7 kinds | 2 |", "simulation reports 2 unfixed findings"),
             (" mutation patches, all apply", "1 mutation patches, all apply", "mutations tried"),
         ] {
-            let found = found(is, becomes, has_run_in_full).join("; ");
+            let found = found(is, becomes, proof_tables_are_complete).join("; ");
             assert!(
                 found.starts_with(expected) && found.is_empty() == expected.is_empty(),
                 "{found}"

@@ -1,4 +1,4 @@
-//! Rule `semver`: the types of the ports can grow without breaking embedders and implementers.
+//! Rule `semver`: fields and variants of port types can be added without breaking embedders and implementers.
 
 use super::Finding;
 use super::tree::{Tree, numbered};
@@ -36,8 +36,8 @@ pub(super) fn types_can_grow(tree: &Tree) -> Vec<Finding> {
             findings.push(finding(LISTING, line, problem, "use a slice: &[Self]"));
         }
     }
-    let gone = listed.iter().filter(|name| !seen.contains(name));
-    findings.extend(gone.map(|name| {
+    let missing = listed.iter().filter(|name| !seen.contains(name));
+    findings.extend(missing.map(|name| {
         finding(EXHAUSTIVE, 1, format!("{name} does not exist"), "remove it from the list")
     }));
     findings
@@ -77,11 +77,11 @@ mod tests {
             ("listed", "pub enum p::Written\npub p::Written::Committed\n", &[]),
             ("closed fields", "pub struct p::Fresh\npub fn p::Fresh::new() -> Self\n", &[]),
         ];
-        for (why, text, expected) in rows {
+        for (reason, text, expected) in rows {
             let files = [(LISTING, text), (EXHAUSTIVE, "- an effect: `Written`\n")];
             let found = types_can_grow(&Tree::of_files(&files)).into_iter();
             let found = found.filter(|it| it.path != EXHAUSTIVE).map(|it| it.line);
-            assert_eq!(found.collect::<Vec<_>>(), expected, "{why}");
+            assert_eq!(found.collect::<Vec<_>>(), expected, "{reason}");
         }
     }
 }

@@ -5,22 +5,22 @@ use super::Finding;
 use super::tree::{Tree, extension, numbered};
 
 /// The violated rule, the problem and the fix.
-type Objection = (&'static str, String, &'static str);
+type Violation = (&'static str, String, &'static str);
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in &tree.files {
         let path = file.path.as_str();
-        let mut object = |line, (rule, problem, remedy): Objection| {
+        let mut report = |line, (rule, problem, remedy): Violation| {
             findings.push(Finding::new(rule, path, line, problem, remedy));
         };
         if extension(path) == Some("rs") && !file.text.starts_with("//!") {
             let remedy = "add a first line with the stage and the purpose of the file";
-            object(1, ("header", "the file does not begin with a `//!` header".to_owned(), remedy));
+            report(1, ("header", "the file does not begin with a `//!` header".to_owned(), remedy));
         }
         if path.ends_with("/mod.rs") {
             let remedy = "rename it to DIRECTORY.rs, next to the directory";
-            object(1, ("mod-rs", "the module file is named mod.rs".to_owned(), remedy));
+            report(1, ("mod-rs", "the module file is named mod.rs".to_owned(), remedy));
         }
         let is_example = path.starts_with("examples/");
         if path.ends_with("/Cargo.toml")
@@ -28,18 +28,18 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             && !file.text.contains("[lints]\nworkspace = true\n")
         {
             let problem = "the manifest does not inherit the workspace's lints".to_owned();
-            object(1, ("lints", problem, "add `[lints]` with `workspace = true`"));
+            report(1, ("lints", problem, "add `[lints]` with `workspace = true`"));
         }
         let mut next = file.text.lines().skip(1);
         for (line, text) in numbered(&file.text) {
             let next = next.next().unwrap_or_default();
-            let objections = [
+            let violations = [
                 unfinished(path, text),
                 private_path(text),
                 unrepeatable(path, text, next),
                 inherited(path, text),
             ];
-            objections.into_iter().flatten().for_each(|objection| object(line, objection));
+            violations.into_iter().flatten().for_each(|violation| report(line, violation));
         }
     }
     findings
@@ -56,7 +56,7 @@ const MARKS: [&str; 5] = [
 const SKIPPED: &str = concat!("#[ign", "ore");
 
 /// Rule `unfinished`: the tree has no unfinished marks and no ignored tests.
-fn unfinished(path: &str, text: &str) -> Option<Objection> {
+fn unfinished(path: &str, text: &str) -> Option<Violation> {
     // A document may mention a mark in backticks.
     let step = if extension(path) == Some("md") { 2 } else { 1 };
     let text = text.split('`').step_by(step).collect::<Vec<_>>().join("` `");
@@ -66,23 +66,23 @@ fn unfinished(path: &str, text: &str) -> Option<Objection> {
 }
 
 /// Rule `private-path`: no text refers to a path outside the repository or in a home directory.
-fn private_path(text: &str) -> Option<Objection> {
+fn private_path(text: &str) -> Option<Violation> {
     const OUTSIDE: &str = concat!("../sha", "red");
     const HOMES: [&str; 3] = [concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/Us", "ers/")];
 
-    // After a letter it is part of another path or an address.
-    let begins = |home: &str| {
+    // After a letter, the text is part of another path or an address.
+    let starts_path = |home: &str| {
         text.match_indices(home)
             .any(|(start, _)| !text[..start].ends_with(|before: char| before.is_alphanumeric()))
     };
-    let home = HOMES.into_iter().find(|home| begins(home));
+    let home = HOMES.into_iter().find(|home| starts_path(home));
     let path = home.or_else(|| text.contains(OUTSIDE).then_some(OUTSIDE))?;
     let remedy = "use a path relative to the repository, or describe it";
     Some(("private-path", format!("{path}… exists on one machine only"), remedy))
 }
 
 /// Rule `copied-out`: the manifest of an example is self-contained, because readers copy it out of this workspace.
-fn inherited(path: &str, text: &str) -> Option<Objection> {
+fn inherited(path: &str, text: &str) -> Option<Violation> {
     let is_inherited = path.starts_with("examples/")
         && path.ends_with("/Cargo.toml")
         && text.contains("workspace = true");
@@ -92,7 +92,7 @@ fn inherited(path: &str, text: &str) -> Option<Objection> {
 
 /// Rule `repeatable`: runs of the application with the same seed are identical. The compiler does not prevent hash map
 /// iteration, a `select!` with random branch order, or a task outside of the runner.
-fn unrepeatable(path: &str, text: &str, next: &str) -> Option<Objection> {
+fn unrepeatable(path: &str, text: &str, next: &str) -> Option<Violation> {
     let within = path.strip_prefix("broker-app/src/")?;
     let has = |part: &str| text.contains(part) && !text.trim_start().starts_with("//");
     let (problem, remedy) = if has("HashMap") || has("HashSet") {
@@ -127,7 +127,7 @@ mod tests {
         let app = "broker-app/src/a.rs";
         let rows: [(&str, &str, &str, &[usize]); 19] = [
             ("header", "a.rs", "\n//! Too late.\n", &[1]),
-            ("mod-rs", "a/mod.rs", "//! Why.\n", &[1]),
+            ("mod-rs", "a/mod.rs", "//! Header.\n", &[1]),
             ("lints", "a/Cargo.toml", "[lints]\nworkspace = false\n", &[1]),
             ("", "a/Cargo.toml", "[package]\nname = \"a\"\n\n[lints]\nworkspace = true\n", &[]),
             ("copied-out", "examples/a/Cargo.toml", "[package]\na.workspace = true\n", &[2]),
@@ -139,12 +139,12 @@ mod tests {
             ("private-path", "a.md", &format!("See {home}me/notes."), &[1]),
             ("private-path", "a.md", concat!("Fine.\nSee ../sha", "red/notes."), &[2]),
             ("", "a.md", &format!("https://example.com{home}"), &[]),
-            ("repeatable", app, "//! Why.\nuse std::collections::HashMap;\n", &[2]),
-            ("repeatable", app, "//! Why.\ntokio::select! {\n    x = y => z,\n}\n", &[2]),
-            ("repeatable", app, "//! Why.\ntasks.spawn(work);\n", &[2]),
+            ("repeatable", app, "//! Header.\nuse std::collections::HashMap;\n", &[2]),
+            ("repeatable", app, "//! Header.\ntokio::select! {\n    x = y => z,\n}\n", &[2]),
+            ("repeatable", app, "//! Header.\ntasks.spawn(work);\n", &[2]),
             ("", app, "//! No HashMap.\ntokio::select! {\n    biased;\n    x = y => z,\n}\n", &[]),
-            ("", "broker-app/src/runner/b.rs", "//! Why.\ntasks.spawn(work);\n", &[]),
-            ("", "broker-app/cli/src/a.rs", "//! Why.\nuse std::collections::HashMap;\n", &[]),
+            ("", "broker-app/src/runner/b.rs", "//! Header.\ntasks.spawn(work);\n", &[]),
+            ("", "broker-app/cli/src/a.rs", "//! Header.\nuse std::collections::HashMap;\n", &[]),
         ];
         for (rule, path, text, expected) in rows {
             let found = check(&Tree::of_files(&[(path, text)]));

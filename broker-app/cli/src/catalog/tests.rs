@@ -42,7 +42,7 @@ fn directory(files: &[(&str, &str)]) -> TempDir {
     directory
 }
 
-fn sound() -> Vec<(&'static str, &'static str)> {
+fn valid_files() -> Vec<(&'static str, &'static str)> {
     vec![
         ("bucket/metadata.json", METADATA),
         ("bucket/xrd.yaml", XRD),
@@ -52,21 +52,21 @@ fn sound() -> Vec<(&'static str, &'static str)> {
     ]
 }
 
-fn on(directory: &Path, command: &[&str]) -> CommandOutput {
+fn run_on(directory: &Path, command: &[&str]) -> CommandOutput {
     let world = World::new(Behaviour::ready_after(1));
-    world.broker(&[command, &[directory.to_str().unwrap()]].concat())
+    world.run_command(&[command, &[directory.to_str().unwrap()]].concat())
 }
 
 #[test]
 fn valid_catalog_is_checked_imported_and_has_roles() {
-    let catalog = directory(&sound());
-    let printed = on(catalog.path(), &["catalog", "check"]);
+    let catalog = directory(&valid_files());
+    let printed = run_on(catalog.path(), &["catalog", "check"]);
     assert_eq!(
         (printed.exit, printed.out.as_str()),
-        (Exit::Done, "1 blueprint can be published\n"),
+        (Exit::Success, "1 blueprint can be published\n"),
         "{printed:?}"
     );
-    let printed = on(catalog.path(), &["catalog", "check", "--output=json"]);
+    let printed = run_on(catalog.path(), &["catalog", "check", "--output=json"]);
     assert_eq!(
         printed.json(),
         json!({
@@ -76,7 +76,7 @@ fn valid_catalog_is_checked_imported_and_has_roles() {
             "problems": [],
         })
     );
-    let printed = on(catalog.path(), &["catalog", "import", "--output=json"]);
+    let printed = run_on(catalog.path(), &["catalog", "import", "--output=json"]);
     assert_eq!(
         printed.json(),
         json!({"blueprints": [{
@@ -86,17 +86,17 @@ fn valid_catalog_is_checked_imported_and_has_roles() {
             "published": true,
         }]})
     );
-    let printed = on(catalog.path(), &["rbac", "--catalog"]);
-    assert_eq!((printed.exit, printed.out.as_str()), (Exit::Done, "- bucket\n"));
+    let printed = run_on(catalog.path(), &["rbac", "--catalog"]);
+    assert_eq!((printed.exit, printed.out.as_str()), (Exit::Success, "- bucket\n"));
 }
 
 #[test]
 fn each_problem_prints_a_line_and_errors_fail() {
-    let mut files = sound();
+    let mut files = valid_files();
     files[0].1 = r#"{"slug": "bucket"}"#;
     files.push(("vm/xrd.yaml", "kind: ["));
     let catalog = directory(&files);
-    let printed = on(catalog.path(), &["catalog", "check"]);
+    let printed = run_on(catalog.path(), &["catalog", "check"]);
     assert_eq!(printed.exit, Exit::Error);
     let lines: Vec<_> = printed.out.lines().collect();
     assert_eq!(
@@ -104,7 +104,7 @@ fn each_problem_prints_a_line_and_errors_fail() {
         [
             "error: vm/metadata.json: is missing",
             "error: vm/composition.yaml: is missing",
-            "no blueprint can be published: there are 3 errors",
+            "no blueprint can be published: 3 errors",
         ]
     );
     assert!(lines[0].starts_with("error: bucket/metadata.json: "), "{}", lines[0]);
@@ -116,46 +116,43 @@ fn each_problem_prints_a_line_and_errors_fail() {
         )
     );
     for command in [&["catalog", "import"][..], &["rbac", "--catalog"]] {
-        let printed = on(catalog.path(), command);
+        let printed = run_on(catalog.path(), command);
         assert_eq!((printed.exit, printed.out.as_str()), (Exit::Error, ""));
         assert!(printed.err.starts_with("error: bucket/metadata.json: "), "{}", printed.err);
     }
 }
 
 #[test]
-fn directory_without_a_catalog_is_named() {
+fn directory_without_a_catalog_is_named_in_the_error() {
     let empty = directory(&[("README.md", "nothing here")]);
     let path = empty.path().display();
-    let printed = on(empty.path(), &["catalog", "check"]);
-    assert_eq!(
-        (printed.exit, printed.out.as_str()),
-        (Exit::Error, "there is no blueprint to publish\n")
-    );
-    let expected = format!("error[catalog_invalid]: {path} holds no blueprint; ");
+    let printed = run_on(empty.path(), &["catalog", "check"]);
+    assert_eq!((printed.exit, printed.out.as_str()), (Exit::Error, "no blueprint to publish\n"));
+    let expected = format!("error[catalog_invalid]: {path} contains no blueprint; ");
     assert!(printed.err.starts_with(&expected), "{}", printed.err);
-    let printed = on(&empty.path().join("missing"), &["catalog", "check"]);
+    let printed = run_on(&empty.path().join("missing"), &["catalog", "check"]);
     let expected = format!("error[file_unreadable]: cannot read {path}/missing: ");
     assert!(printed.err.starts_with(&expected), "{}", printed.err);
 }
 
 #[test]
-fn oversized_file_is_refused_and_not_read_whole() {
-    let mut files = sound();
+fn oversized_file_is_refused() {
+    let mut files = valid_files();
     let large = format!("# {}", "x".repeat(2 * MAX_DOCUMENT_BYTES));
     files[1].1 = &large;
     let catalog = directory(&files);
-    let printed = on(catalog.path(), &["catalog", "check"]);
+    let printed = run_on(catalog.path(), &["catalog", "check"]);
     let line = printed.out.lines().next().unwrap();
-    assert_eq!(line, "error: bucket/xrd.yaml: is 1048577 bytes; at most 1048576 are read");
+    assert_eq!(line, "error: bucket/xrd.yaml: is 1048577 bytes long; use at most 1048576");
 }
 
 #[test]
 fn sample_catalog_is_publishable_without_warnings() {
     let samples = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/catalog"));
-    let printed = on(samples, &["catalog", "check"]);
+    let printed = run_on(samples, &["catalog", "check"]);
     assert_eq!(
         (printed.exit, printed.out.as_str()),
-        (Exit::Done, "9 blueprints can be published\n"),
+        (Exit::Success, "9 blueprints can be published\n"),
         "{printed:?}"
     );
 }

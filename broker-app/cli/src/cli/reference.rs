@@ -9,12 +9,12 @@ pub(crate) fn reference() -> String {
     let mut page = include_str!("reference.md").to_owned();
     let mut program = definition().term_width(HELP_WIDTH).disable_help_subcommand(true);
     program.build();
-    push(&mut page, &mut program, "provisioning-broker");
+    push_help(&mut page, &mut program, "provisioning-broker");
     page
 }
 
 /// Appends the help of a command and of its visible subcommands.
-fn push(page: &mut String, command: &mut clap::Command, name: &str) {
+fn push_help(page: &mut String, command: &mut clap::Command, name: &str) {
     for part in ["\n### `", name, "`\n\n```text\n"] {
         page.push_str(part);
     }
@@ -23,9 +23,9 @@ fn push(page: &mut String, command: &mut clap::Command, name: &str) {
         page.push('\n');
     }
     page.push_str("```\n");
-    for below in command.get_subcommands_mut().filter(|below| !below.is_hide_set()) {
-        let name = format!("{name} {}", below.get_name());
-        push(page, below, &name);
+    for subcommand in command.get_subcommands_mut().filter(|subcommand| !subcommand.is_hide_set()) {
+        let name = format!("{name} {}", subcommand.get_name());
+        push_help(page, subcommand, &name);
     }
 }
 

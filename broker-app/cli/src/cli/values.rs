@@ -13,35 +13,35 @@ use crate::demo::Pace;
 
 const RESOURCES: RangeInclusive<u16> = 1..=200;
 
-/// Outside this range a reader cannot follow the demo, or the demo takes hours.
+/// A faster demo is unreadable; a slower one takes minutes longer.
 const SPEEDS: RangeInclusive<f64> = 0.1..=100.0;
 
-/// Polling more often overloads the store; polling less often is no watch.
+/// Faster polling overloads the store; slower polling reports changes too late.
 const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_mins(10);
 
 /// One week.
-const LONGEST_WAIT: Duration = Duration::from_hours(7 * 24);
+const MAX_WAIT: Duration = Duration::from_hours(7 * 24);
 
-/// A caller must still find a Deleted resource after a short outage.
-const LEAST_RETENTION: Duration = Duration::from_hours(1);
+/// After a short outage, a caller must still find a Deleted resource.
+const MIN_RETENTION: Duration = Duration::from_hours(1);
 
 pub(super) fn seed(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("use a whole number from 0 to {}", u32::MAX))
 }
 
 pub(super) fn resources(text: &str) -> Result<u16, String> {
-    let (least, most) = (RESOURCES.start(), RESOURCES.end());
+    let (min, max) = (RESOURCES.start(), RESOURCES.end());
     let number = text.parse().ok().filter(|number| RESOURCES.contains(number));
-    number.ok_or_else(|| format!("use a whole number from {least} to {most}"))
+    number.ok_or_else(|| format!("use a whole number from {min} to {max}"))
 }
 
 pub(super) fn pace(text: &str) -> Result<Pace, String> {
     if text == "max" {
         return Ok(Pace::Max);
     }
-    let (least, most) = (SPEEDS.start(), SPEEDS.end());
-    let times = text.parse().ok().filter(|times| SPEEDS.contains(times));
-    times.map(Pace::Times).ok_or_else(|| format!("use a number from {least} to {most}, or max"))
+    let (min, max) = (SPEEDS.start(), SPEEDS.end());
+    let factor = text.parse().ok().filter(|factor| SPEEDS.contains(factor));
+    factor.map(Pace::Times).ok_or_else(|| format!("use a number from {min} to {max}, or max"))
 }
 
 pub(super) fn id<T: TryFrom<uuid::Uuid>>(text: &str) -> Result<T, String> {
@@ -69,25 +69,28 @@ pub(super) fn on_failure(text: &str) -> Result<OnFailure, String> {
     OnFailure::try_from(text).map_err(|_| "use retain or rollback".to_owned())
 }
 
-pub(super) fn moment(text: &str) -> Result<Watermark, String> {
-    let moment = OffsetDateTime::parse(text, &Rfc3339).map(Watermark::new);
-    moment.map_err(|_| "use a time of RFC 3339, such as 2026-09-21T13:33:20Z".to_owned())
+pub(super) fn watermark(text: &str) -> Result<Watermark, String> {
+    let watermark = OffsetDateTime::parse(text, &Rfc3339).map(Watermark::new);
+    watermark.map_err(|_| "use an RFC 3339 time, such as 2026-09-21T13:33:20Z".to_owned())
 }
 
 pub(super) fn timeout(text: &str) -> Result<Duration, String> {
-    let time = humantime::parse_duration(text).ok();
-    let time = time.filter(|time| !time.is_zero() && *time <= LONGEST_WAIT);
-    time.ok_or_else(|| "use a duration of more than zero and up to 7days, such as 30m".to_owned())
+    let duration = humantime::parse_duration(text).ok();
+    let duration = duration.filter(|duration| !duration.is_zero() && *duration <= MAX_WAIT);
+    duration
+        .ok_or_else(|| "use a duration of more than zero and up to 7days, such as 30m".to_owned())
 }
 
 pub(super) fn interval(text: &str) -> Result<Duration, String> {
-    let time = humantime::parse_duration(text).ok().filter(|time| INTERVALS.contains(time));
-    time.ok_or_else(|| "use a duration from 100ms to 10m, such as 2s".to_owned())
+    let duration =
+        humantime::parse_duration(text).ok().filter(|duration| INTERVALS.contains(duration));
+    duration.ok_or_else(|| "use a duration from 100ms to 10m, such as 2s".to_owned())
 }
 
 pub(super) fn retention(text: &str) -> Result<Duration, String> {
-    let time = humantime::parse_duration(text).ok().filter(|time| *time >= LEAST_RETENTION);
-    time.ok_or_else(|| "use a duration of 1h or more, such as 90days".to_owned())
+    let duration =
+        humantime::parse_duration(text).ok().filter(|duration| *duration >= MIN_RETENTION);
+    duration.ok_or_else(|| "use a duration of 1h or more, such as 90days".to_owned())
 }
 
 pub(super) fn migration(text: &str) -> Result<u32, String> {
@@ -96,7 +99,8 @@ pub(super) fn migration(text: &str) -> Result<u32, String> {
 
 pub(super) fn log_filter(text: &str) -> Result<String, String> {
     let valid = EnvFilter::builder().parse(text).is_ok();
-    let allowed = "use a level (error, warn, info, debug, trace), or TARGET=LEVEL, by commas";
+    let allowed =
+        "use a level (error, warn, info, debug, trace) or TARGET=LEVEL, separated by commas";
     if valid { Ok(text.to_owned()) } else { Err(allowed.to_owned()) }
 }
 
@@ -109,11 +113,11 @@ mod tests {
         assert_eq!(pace("max"), Ok(Pace::Max));
         assert_eq!(pace("0.1"), Ok(Pace::Times(0.1)));
         assert_eq!(pace("100"), Ok(Pace::Times(100.0)));
-        for refused in ["0", "0.09", "100.1", "-1", "inf", "NaN", "", "fast", "Max"] {
+        for invalid in ["0", "0.09", "100.1", "-1", "inf", "NaN", "", "fast", "Max"] {
             assert_eq!(
-                pace(refused).unwrap_err(),
+                pace(invalid).unwrap_err(),
                 "use a number from 0.1 to 100, or max",
-                "{refused}"
+                "{invalid}"
             );
         }
     }

@@ -23,7 +23,7 @@ pub(crate) enum Verb {
     /// Idempotent. With `--wait`, follows the resource to Deleted.
     Deprovision(DeprovisionArguments),
     /// Show a resource.
-    Get(OneArguments),
+    Get(ResourceArguments),
     /// List resources.
     List(ListArguments),
     /// Explain why a resource is in its phase: what blocks it, who must act, and what to do next.
@@ -33,20 +33,20 @@ pub(crate) enum Verb {
     Explain(ExplainArguments),
     /// Show what the next pass over a resource would do, or how a declaration would be applied.
     ///
-    /// Prints every step, with the manifests and the changed fields, without secrets. A dry run asks the API server, so
-    /// a rejection names its field. Writes nothing.
+    /// Prints every step, with the manifests and the changed fields, without secrets. A dry run on the
+    /// API server names rejected fields. Writes nothing.
     Plan(Box<PlanArguments>),
     /// Show the audit of a resource: every change, its time and its actor.
     ///
     /// The audit outlives the resource, so this works after a purge.
-    History(OneArguments),
+    History(ResourceArguments),
     /// Pause a resource: no pass runs on it until `resume`.
-    Pause(OneArguments),
+    Pause(ResourceArguments),
     /// Resume a paused resource.
-    Resume(OneArguments),
+    Resume(ResourceArguments),
     /// Reconcile a resource now, regardless of its back-off.
-    ReconcileNow(OneArguments),
-    /// Abandon a teardown: mark the resource Deleted without proof that everything is gone.
+    ReconcileNow(ResourceArguments),
+    /// Abandon a teardown: mark the resource Deleted without proof that its objects are deleted.
     ///
     /// Works only while the deletion is in progress. The broker leaves the remaining objects on the cluster; remove
     /// them by hand.
@@ -57,8 +57,8 @@ pub(crate) enum Verb {
     #[command(subcommand)]
     Brake(BrakeCommand),
     /// Retry a failed resource after its cause is fixed.
-    Retry(OneArguments),
-    /// Tear a resource down and declare its replacement, atomically.
+    Retry(ResourceArguments),
+    /// Tear a resource down and declare its replacement in one transaction.
     ///
     /// For a resource that can never become Ready: its token expired, or its Node is lost. The replacement has the same
     /// Resource, blueprint version, credential and parameters. Idempotent: a repeated call prints the same replacement.
@@ -68,14 +68,14 @@ pub(crate) enum Verb {
     ///
     /// Only a rejection (400, 413, 415 or 422) dead-letters an event. The relay retries events after other failures
     /// without this command.
-    RedriveEvents(ResumeEventsArguments),
+    RedriveEvents(RedriveEventsArguments),
     /// Erase free text from the audit of a resource.
-    ScrubAudit(OneArguments),
+    ScrubAudit(ResourceArguments),
 }
 
 /// The actor and the output format. The broker does not authorise: access to the connection string is full access.
 #[derive(Args, Debug)]
-pub(crate) struct Common {
+pub(crate) struct CommonArguments {
     /// The opaque actor id for the audit; never a name or an address.
     #[arg(long, value_name = "ID", default_value = "user:cli", value_parser = actor)]
     pub(crate) actor: Actor,
@@ -87,7 +87,7 @@ pub(crate) struct Common {
 }
 
 impl Verb {
-    pub(crate) const fn common(&self) -> &Common {
+    pub(crate) const fn common(&self) -> &CommonArguments {
         match self {
             Self::Provision(arguments) => &arguments.common,
             Self::Deprovision(arguments) => &arguments.common,
@@ -159,7 +159,7 @@ pub(crate) struct ProvisionArguments {
     )]
     pub(crate) wait_for: Phase,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArguments,
 }
 
 #[derive(Args, Debug)]
@@ -171,7 +171,7 @@ pub(crate) struct ExplainArguments {
     #[arg(long, conflicts_with = "id")]
     pub(crate) all: bool,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArguments,
 }
 
 /// A resource, or a declaration.
@@ -183,7 +183,7 @@ pub(crate) struct PlanArguments {
     #[command(flatten)]
     pub(crate) declaration: Option<DeclarationArguments>,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArguments,
 }
 
 #[derive(Args, Debug)]
@@ -191,7 +191,7 @@ pub(crate) struct DeclarationArguments {
     /// The Project.
     #[arg(long, value_name = "ID", value_parser = values::id::<ProjectId>)]
     pub(crate) project: ProjectId,
-    /// The tenancy Resource that the declaration backs.
+    /// The platform's Resource that this declaration provisions.
     #[arg(long, value_name = "ID", value_parser = values::id::<ResourceId>)]
     pub(crate) resource: ResourceId,
     /// The blueprint version.
@@ -226,7 +226,7 @@ pub(crate) struct DeprovisionArguments {
     #[command(flatten)]
     pub(crate) wait: Wait,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArguments,
 }
 
 #[derive(Args, Debug)]
@@ -240,16 +240,16 @@ pub(crate) struct ReplaceArguments {
     #[command(flatten)]
     pub(crate) wait: Wait,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArguments,
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct OneArguments {
+pub(crate) struct ResourceArguments {
     /// The resource.
     #[arg(value_name = "ID", value_parser = values::id::<ProvisionedResourceId>)]
     pub(crate) id: ProvisionedResourceId,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArguments,
 }
 
 #[derive(Args, Debug)]
@@ -261,7 +261,7 @@ pub(crate) struct ListArguments {
     #[arg(long, value_name = "PHASE", value_parser = values::phase)]
     pub(crate) phase: Option<Phase>,
     /// Only resources changed at or after this time: the `watermark` of an earlier list.
-    #[arg(long, value_name = "TIME", value_parser = values::moment)]
+    #[arg(long, value_name = "TIME", value_parser = values::watermark)]
     pub(crate) updated_since: Option<Watermark>,
     /// Keeps running and prints each changed resource again, one per line, until Ctrl-C.
     ///
@@ -279,7 +279,7 @@ pub(crate) struct ListArguments {
     )]
     pub(crate) interval: Duration,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArguments,
 }
 
 #[derive(Args, Debug)]
@@ -291,25 +291,24 @@ pub(crate) struct AbandonArguments {
     #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) reason: String,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArguments,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BrakeCommand {
-    /// Show the brakes and every absent composite resource, each by a direct read.
+    /// Show the brakes and every absent composite resource, read directly from the cluster.
     Show {
         #[command(flatten)]
-        common: Common,
+        common: CommonArguments,
     },
     /// Set the brake of the cluster, or of one Project on it.
     Set {
         #[command(flatten)]
         reach: BrakeReach,
         #[command(flatten)]
-        common: Common,
+        common: CommonArguments,
     },
-    /// Release a brake and accept the absent composite resources that it holds: the broker creates them again, without
-    /// a permit.
+    /// Release a brake and accept its losses: the broker re-creates the absent composite resources without a permit.
     Release {
         /// The cluster: the uid of its namespace kube-system, as in `brake show`.
         #[arg(value_name = "CLUSTER", value_parser = cluster_id)]
@@ -317,11 +316,11 @@ pub(crate) enum BrakeCommand {
         #[command(flatten)]
         reach: BrakeReach,
         #[command(flatten)]
-        common: Common,
+        common: CommonArguments,
     },
 }
 
-/// The Project or cluster that a brake holds.
+/// The Project or cluster that a brake stops.
 #[derive(Args, Debug, Clone, Copy)]
 pub(crate) struct BrakeReach {
     /// One Project; the whole cluster by default.
@@ -330,7 +329,7 @@ pub(crate) struct BrakeReach {
 }
 
 impl BrakeCommand {
-    const fn common(&self) -> &Common {
+    const fn common(&self) -> &CommonArguments {
         match self {
             Self::Show { common } | Self::Set { common, .. } | Self::Release { common, .. } => {
                 common
@@ -340,7 +339,7 @@ impl BrakeCommand {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct ResumeEventsArguments {
+pub(crate) struct RedriveEventsArguments {
     /// The resource.
     #[arg(value_name = "ID", required_unless_present_any = ["project", "all"],
         value_parser = values::id::<ProvisionedResourceId>)]
@@ -355,5 +354,5 @@ pub(crate) struct ResumeEventsArguments {
     #[arg(long)]
     pub(crate) skip: bool,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArguments,
 }

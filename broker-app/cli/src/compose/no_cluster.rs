@@ -1,4 +1,4 @@
-//! The cluster port of a command without a cluster: each call fails with the reason why there is none.
+//! The cluster port of a command without a cluster: each call fails with the reason.
 
 use async_trait::async_trait;
 use broker_domain::ClusterId;
@@ -9,16 +9,16 @@ use broker_ports::{
 
 use crate::failure::{Failure, in_one_line};
 
-/// Refuses everything, for a reason.
+/// Rejects every call with this message.
 pub(super) struct NoCluster(String);
 
 impl NoCluster {
-    /// Because it could not be set up.
-    pub(super) fn because(failure: &Failure) -> Self {
+    /// After the client could not be created.
+    pub(super) fn after(failure: &Failure) -> Self {
         Self(in_one_line(failure))
     }
 
-    fn refuse<T>(&self) -> Result<T, PortError> {
+    fn reject<T>(&self) -> Result<T, PortError> {
         Err(PortError::rejected(self.0.clone()))
     }
 }
@@ -26,42 +26,42 @@ impl NoCluster {
 #[async_trait]
 impl Cluster for NoCluster {
     async fn identity(&self) -> Result<ClusterId, PortError> {
-        self.refuse()
+        self.reject()
     }
 
     async fn observe_many(
         &self,
         _: &[XrTarget],
     ) -> Result<Vec<Result<CachedXr, PortError>>, PortError> {
-        self.refuse()
+        self.reject()
     }
 
     async fn read(&self, _: &Target) -> Result<Reading, PortError> {
-        self.refuse()
+        self.reject()
     }
 
     async fn inspect(&self, _: &Target) -> Result<Inspection, PortError> {
-        self.refuse()
+        self.reject()
     }
 
     async fn apply(&self, _: &ApplyRequest) -> Result<Applied, PortError> {
-        self.refuse()
+        self.reject()
     }
 
     async fn dry_run(&self, _: &ApplyRequest) -> Result<DryRun, PortError> {
-        self.refuse()
+        self.reject()
     }
 
     async fn delete(&self, _: &DeleteRequest<'_>) -> Result<Deleted, PortError> {
-        self.refuse()
+        self.reject()
     }
 
     async fn list_owned(&self, _: &OwnedQuery) -> Result<OwnedPage, PortError> {
-        self.refuse()
+        self.reject()
     }
 
     async fn hints(&self) -> Result<Hints, PortError> {
-        self.refuse()
+        self.reject()
     }
 
     async fn watch(&self) {

@@ -1,4 +1,4 @@
-//! The store: from a connection string to a pool whose schema is the one of this release.
+//! The store: connects a pool and checks its schema.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -14,25 +14,24 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
 use sqlx::{Connection, PgConnection, PgPool};
 use tokio::time::timeout;
 
-use crate::catalog::{Catalog, Checked};
+use crate::catalog::{Catalog, CheckedBlueprint};
 use crate::composition::Publication;
 use crate::failure::Failure;
 use crate::settings::{Dsn, SettingsError};
 
-/// A server that is not there is waited for no longer than this.
-const CONNECT_WITHIN: Duration = Deadlines::DEFAULT.store;
+const CONNECT_TIMEOUT: Duration = Deadlines::DEFAULT.store;
 
-/// A pool on a schema that this release can use.
-pub(super) async fn current(dsn: &Dsn) -> Result<PgPool, Failure> {
+/// A pool, after a check that this release supports the schema.
+pub(super) async fn connect_checked(dsn: &Dsn) -> Result<PgPool, Failure> {
     let pool = connect(dsn).await?;
-    let checked = timeout(CONNECT_WITHIN, migrate::ensure_current(&pool)).await;
-    checked.map_err(|_| unusable(NoConnection::Silent))?.map_err(unusable)?;
+    let checked = timeout(CONNECT_TIMEOUT, migrate::ensure_current(&pool)).await;
+    checked.map_err(|_| unusable(ConnectError::Timeout))?.map_err(unusable)?;
     Ok(pool)
 }
 
-/// A pool, whatever the schema is.
+/// A pool without a check of the schema.
 pub(super) async fn connect(dsn: &Dsn) -> Result<PgPool, Failure> {
-    // What the parser has to say may repeat a part of the string.
+    // Drops the parser's message: it may quote a part of the string.
     let url = dsn.secret().expose_secret();
     let options = PgConnectOptions::from_str(url)
         .map_err(|_| SettingsError::unreadable_dsn())?
@@ -40,20 +39,20 @@ pub(super) async fn connect(dsn: &Dsn) -> Result<PgPool, Failure> {
     if !is_protected(url, &options) {
         return Err(SettingsError::unprotected_dsn().into());
     }
-    // A pool only ever says that it ran out of time; a connection says why there is none.
-    let first = async { PgConnection::connect_with(&options).await?.close().await };
-    timeout(CONNECT_WITHIN, first)
+    // A pool reports only a timeout; a single connection reports the cause.
+    let probe = async { PgConnection::connect_with(&options).await?.close().await };
+    timeout(CONNECT_TIMEOUT, probe)
         .await
-        .map_err(|_| unusable(NoConnection::Silent))?
-        .map_err(|error| unusable(NoConnection::from(error)))?;
+        .map_err(|_| unusable(ConnectError::Timeout))?
+        .map_err(|error| unusable(ConnectError::from(error)))?;
     let pool = resilient(PgPoolOptions::new());
     let connections = BrokerConfig::default().connections();
-    let pool = pool.max_connections(connections).acquire_timeout(CONNECT_WITHIN);
+    let pool = pool.max_connections(connections).acquire_timeout(CONNECT_TIMEOUT);
     Ok(pool.connect_lazy_with(options))
 }
 
-/// Whether the connection protects the password on its way, or the operator decided otherwise. Without an `sslmode` the driver
-/// would use a connection without TLS, or with a certificate of anybody, if the server offers nothing better.
+/// Whether TLS protects the password, or the operator chose another `sslmode`. Without an `sslmode` the driver falls
+/// back to no TLS or to an unverified certificate.
 fn is_protected(url: &str, options: &PgConnectOptions) -> bool {
     let host = options.get_host().trim_matches(['[', ']']);
     let is_local = options.get_socket().is_some()
@@ -65,22 +64,21 @@ fn is_protected(url: &str, options: &PgConnectOptions) -> bool {
     is_local || is_verified || names.any(|name| matches!(name, "sslmode" | "ssl-mode"))
 }
 
-/// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
-enum NoConnection {
-    #[error("no answer within {}", humantime::format_duration(CONNECT_WITHIN))]
-    Silent,
-    /// The server's own words, without the line of its source that the driver adds.
+enum ConnectError {
+    #[error("no answer within {}", humantime::format_duration(CONNECT_TIMEOUT))]
+    Timeout,
+    /// The server's message, without the source line that the driver adds.
     #[error("{0}")]
-    Refused(String),
+    Rejected(String),
     #[error(transparent)]
     Failed(sqlx::Error),
 }
 
-impl From<sqlx::Error> for NoConnection {
+impl From<sqlx::Error> for ConnectError {
     fn from(error: sqlx::Error) -> Self {
-        if let sqlx::Error::Database(refusal) = &error {
-            return Self::Refused(refusal.message().to_owned());
+        if let sqlx::Error::Database(rejection) = &error {
+            return Self::Rejected(rejection.message().to_owned());
         }
         Self::Failed(error)
     }
@@ -91,7 +89,7 @@ pub(super) async fn import(pool: &PgPool, catalog: &Catalog) -> Result<Vec<Publi
     let sources: Vec<_> = catalog
         .blueprints
         .iter()
-        .map(|Checked { blueprint, metadata, xrd, composition }| {
+        .map(|CheckedBlueprint { blueprint, metadata, xrd, composition }| {
             Source::new(&blueprint.slug, Files { metadata, xrd, composition })
         })
         .collect();
@@ -102,12 +100,12 @@ pub(super) async fn import(pool: &PgPool, catalog: &Catalog) -> Result<Vec<Publi
             Failure::CatalogRefused { source: error.into() }
         }
     })?;
-    let publication = |new| {
+    let publication = |is_new| {
         move |BlueprintVersion { id, slug, version, .. }: BlueprintVersion| Publication {
             slug,
             version,
             id,
-            new,
+            is_new,
         }
     };
     let published = imported.published.into_iter().map(publication(true));
@@ -117,9 +115,9 @@ pub(super) async fn import(pool: &PgPool, catalog: &Catalog) -> Result<Vec<Publi
     Ok(all)
 }
 
-/// Postgres is there or not, but cannot be used as it is.
+/// Postgres cannot be used with these settings.
 pub(super) fn unusable(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
-    Failure::Compose { what: "Postgres", source: error.into() }
+    Failure::Compose { subject: "Postgres", source: error.into() }
 }
 
 #[cfg(test)]
@@ -127,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn remote_server_needs_tls_that_is_verified_or_a_decision() {
+    fn remote_server_without_tls_or_sslmode_is_unprotected() {
         for (url, protected) in [
             ("postgres://broker@localhost/broker", true),
             ("postgres://broker@127.0.0.1/broker", true),

@@ -1,6 +1,6 @@
 //! The agents: each finds a token on its machine and enrols after the machine has booted.
 //!
-//! Agents know nothing of the broker: they read only what the Composition passed to the machine.
+//! Agents read only what the Composition passed to the machine.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use secrecy::ExposeSecret;
 
 #[derive(Debug, Default)]
 pub(super) struct Agents {
-    /// For how many rounds each machine has run.
-    running: BTreeMap<ProvisionedResourceId, u32>,
+    /// The number of rounds that each machine has run.
+    rounds: BTreeMap<ProvisionedResourceId, u32>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -23,21 +23,21 @@ pub(crate) enum AgentError {
 }
 
 impl Agents {
-    /// Runs one round of every machine. `boots_for` returns the boot time in rounds.
-    pub(super) fn work(
+    /// Runs one round of every machine. `boot_rounds` returns the boot time in rounds.
+    pub(super) fn run_round(
         &mut self,
         cluster: &MemoryCluster,
         mesh: &MemoryMesh,
-        boots_for: impl Fn(ProvisionedResourceId) -> u32,
+        boot_rounds: impl Fn(ProvisionedResourceId) -> u32,
     ) -> Result<(), (ProvisionedResourceId, AgentError)> {
         for machine in cluster.agent_documents().into_iter().filter(|machine| machine.booted) {
-            let running = self.running.entry(machine.resource).or_default();
-            *running += 1;
-            if *running == boots_for(machine.resource) {
-                let refused = |error| (machine.resource, error);
+            let rounds = self.rounds.entry(machine.resource).or_default();
+            *rounds += 1;
+            if *rounds == boot_rounds(machine.resource) {
+                let agent_error = |error| (machine.resource, error);
                 let token = machine.token.secret().expose_secret();
-                let node = mesh.enrol(token).map_err(|error| refused(error.into()))?;
-                mesh.join(node).map_err(|error| refused(error.into()))?;
+                let node = mesh.enrol(token).map_err(|error| agent_error(error.into()))?;
+                mesh.join(node).map_err(|error| agent_error(error.into()))?;
             }
         }
         Ok(())

@@ -1,11 +1,11 @@
-//! The recorded history of every resource, from which each output format draws.
+//! The recorded history of every resource, for all output formats.
 
 use std::time::Duration;
 
 use broker_domain::{EventType, MeshRole, Phase, ProvisionedResource, ProvisionedResourceId};
 use serde_json::Value;
 
-use super::story::Role;
+use super::scenario::Scenario;
 
 /// A recorded change, with simulated time.
 #[derive(Debug, Clone)]
@@ -25,9 +25,9 @@ pub(super) enum DemoChange {
 
 /// A resource and its history.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct JournalEntry {
     pub(super) name: String,
-    pub(super) role: Role,
+    pub(super) scenario: Scenario,
     pub(super) id: ProvisionedResourceId,
     /// Every phase with its entry time.
     pub(super) phases: Vec<(Duration, Phase)>,
@@ -37,11 +37,11 @@ pub(super) struct Entry {
     pub(super) events: Vec<(u64, EventType)>,
 }
 
-impl Entry {
-    pub(super) fn new(name: &str, role: Role, id: ProvisionedResourceId) -> Self {
+impl JournalEntry {
+    pub(super) fn new(name: &str, scenario: Scenario, id: ProvisionedResourceId) -> Self {
         Self {
             name: name.to_owned(),
-            role,
+            scenario,
             id,
             phases: Vec::new(),
             note: String::new(),
@@ -62,48 +62,50 @@ impl Entry {
     }
 
     /// The entry time and name of the current phase. Every entry has at least one phase.
-    pub(super) fn now(&self) -> (Duration, Phase) {
+    pub(super) fn current_phase(&self) -> (Duration, Phase) {
         self.phases.last().copied().unwrap_or((Duration::ZERO, Phase::Pending))
     }
 
-    pub(super) fn is_over(&self) -> bool {
-        self.now().1 == self.role.last_phase()
+    pub(super) fn is_finished(&self) -> bool {
+        self.current_phase().1 == self.scenario.last_phase()
     }
 }
 
 /// Describes a phase change for people.
 pub(super) fn note(
-    role: Role,
+    scenario: Scenario,
     from: Option<Phase>,
     to: Phase,
     resource: &ProvisionedResource,
 ) -> String {
     let is_node = resource.mesh_role() == MeshRole::Node;
     let text = match to {
-        Phase::Pending if from.is_none() => return introduction(role, resource),
-        Phase::Pending => "its composite resource is gone and is made again",
+        Phase::Pending if from.is_none() => return introduction(scenario, resource),
+        Phase::Pending => "its composite resource was lost and is created again",
         Phase::Provisioning => "Crossplane composes it",
-        Phase::Enrolling => "the substrate is up, its agent boots",
+        Phase::Enrolling => "the substrate is ready, its agent boots",
         Phase::Ready if is_node => "its agent enrolled with the token that it found",
-        Phase::Ready => "the substrate is up",
+        Phase::Ready => "the substrate is ready",
         Phase::Failed => {
-            return resource.failure().map_or_else(String::new, |f| f.reason().to_string());
+            return resource
+                .failure()
+                .map_or_else(String::new, |failure| failure.reason().to_string());
         }
         Phase::Deregistering if from == Some(Phase::Failed) => {
-            "rolled back, as it was declared to be"
+            "rolled back, as its declaration demands"
         }
-        Phase::Deregistering => "its deletion was asked for",
+        Phase::Deregistering => "its deletion was requested",
         Phase::Deprovisioning if resource.first_ready_at().is_some() && is_node => {
-            "its Node has left, the substrate is deleted"
+            "its Node is deregistered, its substrate is being deleted"
         }
-        Phase::Deprovisioning => "there is no Node, the substrate is deleted",
-        Phase::Deleted => "everything is proven gone",
+        Phase::Deprovisioning => "it has no Node, its substrate is being deleted",
+        Phase::Deleted => "all of its objects are deleted",
     };
     text.to_owned()
 }
 
-fn introduction(role: Role, resource: &ProvisionedResource) -> String {
-    let introduction = role.introduction();
+fn introduction(scenario: Scenario, resource: &ProvisionedResource) -> String {
+    let introduction = scenario.introduction();
     let values = match resource.parameters().as_json() {
         "{}" => String::new(),
         values => format!(" {values}"),

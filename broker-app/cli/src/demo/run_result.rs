@@ -1,50 +1,50 @@
-//! The result of a demo: the outcome of every resource, compared with the script.
+//! The result of a demo: the outcome of every resource, compared with the plan.
 
 use std::time::Duration;
 
 use broker_domain::{EventType, Phase};
 
-use super::journal::Entry;
+use super::journal::JournalEntry;
 
 #[derive(Debug, Clone)]
 pub(super) struct Outcome {
     /// Its recorded history.
-    pub(super) entry: Entry,
-    /// How many of its objects exist on the cluster.
+    pub(super) entry: JournalEntry,
+    /// The number of its objects on the cluster.
     pub(super) objects_left: usize,
     /// Whether its Node is live in the mesh.
     pub(super) live_node: bool,
 }
 
-/// The result of a run.
 #[derive(Debug, Clone)]
 pub(super) struct RunResult {
     /// Simulated time.
     pub(super) after: Duration,
     pub(super) outcomes: Vec<Outcome>,
-    /// How many resources the last sweep returned for a pass.
+    /// The number of resources that the last sweep returned for a pass.
     pub(super) unsettled: usize,
 }
 
 /// Composite resource, ProviderConfig and one composed object.
-const OBJECTS_OF_ONE: usize = 3;
+const OBJECTS_PER_RESOURCE: usize = 3;
 
 impl RunResult {
-    /// The first difference from the script.
-    pub(super) fn flaw(&self) -> Option<String> {
-        let flawed =
-            |outcome: &Outcome| outcome.flaw().map(|flaw| format!("{} {flaw}", outcome.entry.name));
+    /// The first difference from the plan.
+    pub(super) fn mismatch(&self) -> Option<String> {
+        let describe = |outcome: &Outcome| {
+            outcome.mismatch().map(|mismatch| format!("{} {mismatch}", outcome.entry.name))
+        };
         let unsettled = || {
             (self.unsettled > 0)
                 .then(|| format!("a last sweep found {} resources to work on", self.unsettled))
         };
-        self.outcomes.iter().find_map(flawed).or_else(unsettled)
+        self.outcomes.iter().find_map(describe).or_else(unsettled)
     }
 }
 
 impl Outcome {
     pub(super) fn phase(&self) -> Phase {
-        self.entry.now().1
+        self.entry.current_phase().1
     }
 
     pub(super) fn path(&self) -> Vec<Phase> {
@@ -52,19 +52,21 @@ impl Outcome {
     }
 
     /// The first difference, phrased to follow the resource's name.
-    fn flaw(&self) -> Option<String> {
-        let Entry { role, events, .. } = &self.entry;
-        let last = role.last_phase();
+    fn mismatch(&self) -> Option<String> {
+        let JournalEntry { scenario, events, .. } = &self.entry;
+        let last = scenario.last_phase();
         if self.phase() != last {
             return Some(format!("is in {}, not in {last}", self.phase()));
         }
-        if self.path() != role.path() {
-            let (went, expected) = (arrows(&self.path()), arrows(role.path()));
-            return Some(format!("went {went}, not {expected}"));
+        if self.path() != scenario.path() {
+            let (actual, expected) =
+                (arrow_separated(&self.path()), arrow_separated(scenario.path()));
+            return Some(format!("went {actual}, not {expected}"));
         }
         let published: Vec<_> = events.iter().map(|(_, event_type)| *event_type).collect();
-        if published != role.events() {
-            let (published, expected) = (commas(&published), commas(role.events()));
+        if published != scenario.events() {
+            let (published, expected) =
+                (comma_separated(&published), comma_separated(scenario.events()));
             return Some(format!("published {published}, not {expected}"));
         }
         if let Some((sequence, _)) =
@@ -75,8 +77,8 @@ impl Outcome {
         let (objects, node) = if last == Phase::Deleted {
             (0, false)
         } else {
-            // A role that passes Enrolling keeps a live Node.
-            (OBJECTS_OF_ONE, role.path().contains(&Phase::Enrolling))
+            // A scenario with the phase Enrolling keeps a live Node.
+            (OBJECTS_PER_RESOURCE, scenario.path().contains(&Phase::Enrolling))
         };
         if self.objects_left != objects {
             return Some(format!(
@@ -90,12 +92,12 @@ impl Outcome {
 }
 
 /// Phases, joined by arrows.
-pub(super) fn arrows(path: &[Phase]) -> String {
+pub(super) fn arrow_separated(path: &[Phase]) -> String {
     path.iter().map(|phase| phase.as_str()).collect::<Vec<_>>().join(" -> ")
 }
 
 /// Event types without their common prefix, joined by commas.
-pub(super) fn commas(events: &[EventType]) -> String {
+pub(super) fn comma_separated(events: &[EventType]) -> String {
     let short = |event: &EventType| {
         event.as_str().strip_prefix("broker.ProvisionedResource").unwrap_or(event.as_str())
     };

@@ -1,6 +1,6 @@
 //! The composition root of the demo: the real service, reconciler and sweep over in-memory adapters.
 //!
-//! Time stands still until [`World::pass_time`] moves it, so that a seed gives the same run on every machine.
+//! Only [`World::advance`] changes the time, so a seed gives the same run on every machine.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,9 +25,8 @@ use broker_render::{ApiUrl, Provider, Xrd, namespace};
 use time::OffsetDateTime;
 
 use super::catalog::{Blueprint, COMPOSED};
-use super::story::{Part, Role};
+use super::scenario::{PlannedResource, Scenario};
 
-/// Everything, wired together.
 pub(super) struct World {
     pub(super) store: MemoryStore,
     pub(super) cluster: MemoryCluster,
@@ -38,25 +37,25 @@ pub(super) struct World {
     clock: ManualClock,
     started: OffsetDateTime,
     ids: SequentialIds,
-    neighbours: MemoryPlatformContexts,
+    platform: MemoryPlatformContexts,
     operator: RequestContext,
-    known: Known,
+    sample_ids: SampleIds,
 }
 
-/// What declarations refer to.
-struct Known {
-    /// Its namespace is ready from the beginning.
+/// The ids that declarations refer to.
+struct SampleIds {
+    /// The Project with a namespace from the beginning.
     atlas: ProjectId,
-    /// Its namespace becomes ready later.
+    /// The Project whose namespace becomes ready later.
     borealis: ProjectId,
     credential: CloudCredentialId,
     blueprints: BTreeMap<Blueprint, BlueprintVersionId>,
 }
 
-/// The Project whose namespace is late, by its name.
+/// The name of the Project whose namespace becomes ready later.
 pub(super) const LATE_PROJECT: &str = "borealis";
 
-/// A moment in September 2026, after the epoch; any would do, as long as it is always the same.
+/// A fixed time in September 2026, so that runs are repeatable.
 const START: Duration = Duration::from_secs(1_790_000_000);
 
 impl World {
@@ -65,7 +64,8 @@ impl World {
         let started = OffsetDateTime::UNIX_EPOCH + START;
         let adapters = MemoryAdapters::new(seed, started, ClusterId::new("demo")?);
         let parts = Broker::configured(config()?).ports(adapters.ports()).parts();
-        let MemoryAdapters { clock, store, cluster, mesh, neighbours, ids, .. } = adapters;
+        let MemoryAdapters { clock, store, cluster, mesh, neighbours: platform, ids, .. } =
+            adapters;
         let store = store.with_seed(seed.into());
         let Parts { service, reconciler, sweeper, .. } =
             parts.map_err(|error| DomainError::invalid(error.field, error.allowed))?;
@@ -74,43 +74,43 @@ impl World {
             reconciler,
             sweeper,
             operator: operator()?,
-            known: Known::minted(&ids)?,
+            sample_ids: SampleIds::new(&ids)?,
             store,
             cluster,
             mesh,
             clock,
             started,
             ids,
-            neighbours,
+            platform,
         };
-        world.furnish()?;
+        world.prepare_platform()?;
         Ok(world)
     }
 
-    fn furnish(&self) -> Result<(), DomainError> {
-        let Self { neighbours, cluster, known, .. } = self;
+    fn prepare_platform(&self) -> Result<(), DomainError> {
+        let Self { platform, cluster, sample_ids, .. } = self;
         let cloud = CloudId::new(self.ids.uuid())?;
         let region = r#"{"region": "eu-1"}"#;
-        neighbours.add_cloud(CloudView::new(cloud, Provider::new("hetzner")?, region));
-        neighbours.add_credential(CredentialView::new(known.credential, cloud, "kv", "demo"));
-        for project in [known.atlas, known.borealis] {
-            neighbours.assign(project, known.credential);
+        platform.add_cloud(CloudView::new(cloud, Provider::new("hetzner")?, region));
+        platform.add_credential(CredentialView::new(sample_ids.credential, cloud, "kv", "demo"));
+        for project in [sample_ids.atlas, sample_ids.borealis] {
+            platform.assign(project, sample_ids.credential);
         }
-        self.place(known.atlas, Namespace::Ready);
-        self.place(known.borealis, Namespace::Missing);
+        self.set_namespace(sample_ids.atlas, Namespace::Ready);
+        self.set_namespace(sample_ids.borealis, Namespace::Missing);
         let (api_version, kind) = COMPOSED;
         cluster.install_kind(api_version, kind, KindScope::Namespaced);
         let provider_config = ("hetzner.crossplane.io/v1beta1", "ProviderConfig");
         cluster.install_kind(provider_config.0, provider_config.1, KindScope::Namespaced);
-        for (blueprint, id) in &known.blueprints {
+        for (blueprint, id) in &sample_ids.blueprints {
             let documents = blueprint.documents();
             cluster.install_xrd(&Arc::new(Xrd::parse(&documents.xrd)?));
-            neighbours.publish(*id, documents);
+            platform.publish(*id, documents);
         }
         Ok(())
     }
 
-    fn place(&self, project: ProjectId, state: Namespace) {
+    fn set_namespace(&self, project: ProjectId, state: Namespace) {
         let name = namespace(project).as_str().to_owned();
         let ready = match state {
             Namespace::Missing => false,
@@ -119,45 +119,47 @@ impl World {
                 true
             }
         };
-        self.neighbours.place(project, NamespaceObservation::new(name, ready));
+        self.platform.place(project, NamespaceObservation::new(name, ready));
     }
 
-    /// The platform gets the late Project's namespace ready.
-    pub(super) fn ready_late_namespace(&self) {
-        self.place(self.known.borealis, Namespace::Ready);
+    pub(super) fn create_late_namespace(&self) {
+        self.set_namespace(self.sample_ids.borealis, Namespace::Ready);
     }
 
-    /// As an operator: declares a part's resource. Its Crossplane will behave as the part says.
-    pub(super) async fn declare(&self, part: &Part) -> Result<ProvisionedResource, Error> {
-        let blueprint = part.role.blueprint();
-        let project = match part.role {
-            Role::Namespace => self.known.borealis,
-            Role::Node | Role::Standalone | Role::Parameters | Role::Rollback | Role::Teardown => {
-                self.known.atlas
-            }
+    /// Declares a planned resource and sets the behaviour of its Crossplane.
+    pub(super) async fn declare(
+        &self,
+        planned: &PlannedResource,
+    ) -> Result<ProvisionedResource, Error> {
+        let blueprint = planned.scenario.blueprint();
+        let project = match planned.scenario {
+            Scenario::Namespace => self.sample_ids.borealis,
+            Scenario::Node
+            | Scenario::Standalone
+            | Scenario::Parameters
+            | Scenario::Rollback
+            | Scenario::Teardown => self.sample_ids.atlas,
         };
         let resource = ResourceId::new(self.ids.uuid())?;
-        self.neighbours.add_resource(project, resource);
-        self.neighbours.label(resource, "name", part.name.as_str());
+        self.platform.add_resource(project, resource);
+        self.platform.label(resource, "name", planned.name.as_str());
         let declaration = Declaration::new(
             project,
             resource,
-            self.known.blueprints[&blueprint],
-            self.known.credential,
+            self.sample_ids.blueprints[&blueprint],
+            self.sample_ids.credential,
         )
         .with_parameters(blueprint.values())
-        .on_failure(part.role.on_failure());
+        .on_failure(planned.scenario.on_failure());
         let declared = self.service.provision(&self.operator, &declaration).await?;
-        self.cluster.behave_for(declared.id(), part.behaviour.clone());
+        self.cluster.behave_for(declared.id(), planned.behaviour.clone());
         Ok(declared)
     }
 
-    /// As an operator: asks for a resource's deletion.
     pub(super) async fn deprovision(&self, id: ProvisionedResourceId) -> Result<(), Error> {
         self.service.deprovision(&self.operator, id).await.map(drop)
     }
 
-    /// As an operator: looks at a resource.
     pub(super) async fn get(
         &self,
         id: ProvisionedResourceId,
@@ -165,34 +167,33 @@ impl World {
         self.service.get(&self.operator, id).await
     }
 
-    /// As an operator: asks why a resource is where it is.
     pub(super) async fn explain(&self, id: ProvisionedResourceId) -> Result<Explanation, Error> {
         self.service.explain(&self.operator, id).await
     }
 
-    /// How much time has passed.
+    /// The simulated time since the start.
     pub(super) fn elapsed(&self) -> Duration {
         (self.clock.now() - self.started).unsigned_abs()
     }
 
-    /// Lets time pass, in which Crossplane, providers and garbage collector work.
-    pub(super) fn pass_time(&self, time: Duration) {
+    /// Advances the clock, and runs Crossplane, the providers and the garbage collector once.
+    pub(super) fn advance(&self, time: Duration) {
         self.clock.advance(time);
         self.cluster.tick();
     }
 
-    /// How many objects of a resource stand on the cluster: what it composed has its name as a prefix.
-    pub(super) fn standing(&self, resource: &ProvisionedResource) -> usize {
+    /// The number of a resource's objects on the cluster. The names of composed objects begin with its name.
+    pub(super) fn count_objects(&self, resource: &ProvisionedResource) -> usize {
         let name = resource.xr_name();
-        let ours = |object: &str| {
+        let is_owned = |object: &str| {
             object
                 .strip_prefix(name.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
         };
-        self.cluster.objects().iter().filter(|object| ours(object.name())).count()
+        self.cluster.objects().iter().filter(|object| is_owned(object.name())).count()
     }
 
-    /// Whether the Node that came of a resource is live in the mesh.
+    /// Whether the resource's Node is live in the mesh.
     pub(super) fn has_live_node(&self, resource: &ProvisionedResource) -> bool {
         let consumer = resource.bootstrap_token_id().and_then(|token| self.mesh.consumer(token));
         consumer.is_some_and(|consumer| self.mesh.peer(consumer.node).is_some())
@@ -205,8 +206,8 @@ enum Namespace {
     Ready,
 }
 
-impl Known {
-    fn minted(ids: &SequentialIds) -> Result<Self, DomainError> {
+impl SampleIds {
+    fn new(ids: &SequentialIds) -> Result<Self, DomainError> {
         let mut blueprints = BTreeMap::new();
         for blueprint in Blueprint::ALL {
             blueprints.insert(blueprint, BlueprintVersionId::new(ids.uuid())?);

@@ -38,54 +38,59 @@ fn envelope() -> Envelope {
 }
 
 /// The received bodies; the server checks the headers.
-type Arrived = Arc<Mutex<Vec<Bytes>>>;
+type ReceivedBodies = Arc<Mutex<Vec<Bytes>>>;
 
-async fn take(State(arrived): State<Arrived>, headers: HeaderMap, body: Bytes) -> AxumResponse {
+async fn accept_event(
+    State(received_bodies): State<ReceivedBodies>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> AxumResponse {
     if headers.get(CONTENT_TYPE).is_none_or(|given| given != CLOUD_EVENT) {
         return StatusCode::UNSUPPORTED_MEDIA_TYPE.into_response();
     }
-    arrived.lock().unwrap().push(body);
+    received_bodies.lock().unwrap().push(body);
     StatusCode::ACCEPTED.into_response()
 }
 
-struct World {
+struct SinkWithServer {
     sink: HttpEventSink,
-    arrived: Arrived,
+    received_bodies: ReceivedBodies,
     /// Dropping the sender makes the server close every connection; the task ends with the last one.
     server: Mutex<Option<(oneshot::Sender<()>, JoinSet<()>)>>,
 }
 
-impl World {
+impl SinkWithServer {
     async fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let sink = sink_to(listener.local_addr().unwrap(), DEADLINE);
-        let arrived = Arrived::default();
-        let router = Router::new().route("/hook", post(take)).with_state(arrived.clone());
+        let received_bodies = ReceivedBodies::default();
+        let router =
+            Router::new().route("/hook", post(accept_event)).with_state(received_bodies.clone());
         let (stop, stopped) = oneshot::channel::<()>();
         let mut server = JoinSet::new();
         server.spawn(async move {
             let stopped = async { stopped.await.unwrap_or_default() };
             axum::serve(listener, router).with_graceful_shutdown(stopped).await.unwrap();
         });
-        Self { sink, arrived, server: Mutex::new(Some((stop, server))) }
+        Self { sink, received_bodies, server: Mutex::new(Some((stop, server))) }
     }
 }
 
 #[async_trait]
-impl EventSinkUnderTest for World {
+impl EventSinkUnderTest for SinkWithServer {
     fn sink(&self) -> &dyn EventSink {
         &self.sink
     }
 
     async fn received(&self, resource: ProvisionedResourceId) -> Result<Vec<Vec<u8>>, PortError> {
         let subject = resource.to_string();
-        let arrived = self.arrived.lock().unwrap();
+        let received_bodies = self.received_bodies.lock().unwrap();
         // A malformed envelope names no resource; its contract case sends only that one.
         let of_resource = |body: &&Bytes| {
             let text = String::from_utf8_lossy(body);
             text.contains(&subject) || !text.contains("specversion")
         };
-        Ok(arrived.iter().filter(of_resource).map(|body| body.to_vec()).collect())
+        Ok(received_bodies.iter().filter(of_resource).map(|body| body.to_vec()).collect())
     }
 
     async fn cut_off(&self) -> Result<(), PortError> {
@@ -100,27 +105,31 @@ impl EventSinkUnderTest for World {
 
 #[tokio::test]
 async fn http_sink_keeps_the_event_sink_contract() {
-    suite().run(World::new).await.assert_passed();
+    suite().run(SinkWithServer::new).await.assert_passed();
 }
 
-/// What the server does after its response.
+/// What the server does with the connection after its response.
 #[derive(Clone, Copy)]
-enum Then {
-    Closes,
-    Hangs,
+enum AfterResponse {
+    Close,
+    KeepOpen,
 }
 
 /// A server that reads one request and responds with these bytes.
-async fn answering(answer: &str, then: Then, deadline: Duration) -> (HttpEventSink, JoinSet<()>) {
+async fn server_with_response(
+    response: &str,
+    after: AfterResponse,
+    deadline: Duration,
+) -> (HttpEventSink, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let sink = sink_to(listener.local_addr().unwrap(), deadline);
-    let (answer, mut server) = (answer.to_owned(), JoinSet::new());
+    let (response, mut server) = (response.to_owned(), JoinSet::new());
     server.spawn(async move {
         while let Ok((mut connection, _)) = listener.accept().await {
             let mut request = [0; 4096];
             let _ = connection.read(&mut request).await;
-            connection.write_all(answer.as_bytes()).await.unwrap();
-            if let Then::Hangs = then {
+            connection.write_all(response.as_bytes()).await.unwrap();
+            if let AfterResponse::KeepOpen = after {
                 std::future::pending::<()>().await;
             }
         }
@@ -145,13 +154,13 @@ async fn only_400_413_415_and_422_reject_the_event() {
         ("not HTTP\r\n\r\n".to_owned(), Some(FailureClass::Unknown)),
     ];
     for (statuses, class) in statuses {
-        let answer = |status| format!("HTTP/1.1 {status} Reason\r\ncontent-length: 0\r\n\r\n");
-        rows.extend(statuses.iter().map(|status| (answer(status), class)));
+        let response = |status| format!("HTTP/1.1 {status} Reason\r\ncontent-length: 0\r\n\r\n");
+        rows.extend(statuses.iter().map(|status| (response(status), class)));
     }
-    for (answer, expected) in rows {
-        let (sink, _server) = answering(&answer, Then::Closes, DEADLINE).await;
+    for (response, expected) in rows {
+        let (sink, _server) = server_with_response(&response, AfterResponse::Close, DEADLINE).await;
         let delivered = sink.deliver(&envelope()).await;
-        assert_eq!(delivered.as_ref().err().map(PortError::class), expected, "{answer:?}");
+        assert_eq!(delivered.as_ref().err().map(PortError::class), expected, "{response:?}");
         if let Err(error) = delivered {
             let line = broker_app::one_line(&error);
             assert!(!line.contains("hush") && !line.contains('\n'), "{line}");
@@ -161,13 +170,14 @@ async fn only_400_413_415_and_422_reject_the_event() {
 
 #[tokio::test]
 async fn delivery_failure_has_its_class_and_message() {
-    let (sink, _server) = answering("", Then::Hangs, Duration::from_millis(200)).await;
+    let (sink, _server) =
+        server_with_response("", AfterResponse::KeepOpen, Duration::from_millis(200)).await;
     let error = sink.deliver(&envelope()).await.unwrap_err();
     assert_eq!(error.class(), FailureClass::Unknown);
     assert!(error.to_string().ends_with("did not answer within 200ms"), "{error}");
 
-    let answer = "HTTP/1.1 429 Too Many Requests\r\nretry-after: 17\r\n\r\n";
-    let (sink, _server) = answering(answer, Then::Closes, DEADLINE).await;
+    let response = "HTTP/1.1 429 Too Many Requests\r\nretry-after: 17\r\n\r\n";
+    let (sink, _server) = server_with_response(response, AfterResponse::Close, DEADLINE).await;
     let error = sink.deliver(&envelope()).await.unwrap_err();
     assert_eq!(error.retry_after(), Some(Duration::from_secs(17)));
 
@@ -179,9 +189,9 @@ async fn delivery_failure_has_its_class_and_message() {
 
 #[tokio::test]
 async fn https_connects_only_to_trusted_servers() {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let certificate = made.cert.der().clone();
-    let key = made.signing_key.serialize_der().try_into().unwrap();
+    let generated = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let certificate = generated.cert.der().clone();
+    let key = generated.signing_key.serialize_der().try_into().unwrap();
     let config = ServerConfig::builder_with_provider(ring::default_provider().into())
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -222,11 +232,14 @@ async fn status_decides_although_the_body_never_ends() {
             Some(FailureClass::Rejected),
         ),
     ];
-    for (answer, expected) in rows {
+    for (response, expected) in rows {
         let deadline = Duration::from_millis(500);
-        let (sink, _server) = answering(answer, Then::Hangs, deadline).await;
+        let (sink, _server) =
+            server_with_response(response, AfterResponse::KeepOpen, deadline).await;
         // The relay's timeout equals the sink's.
-        let delivered = timeout(deadline, sink.deliver(&envelope())).await.expect("in time");
-        assert_eq!(delivered.err().map(|error| error.class()), expected, "{answer:?}");
+        let delivered = timeout(deadline, sink.deliver(&envelope()))
+            .await
+            .expect("a delivery within the timeout");
+        assert_eq!(delivered.err().map(|error| error.class()), expected, "{response:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! A resource in human format: details, table row and single line; and as JSON.
+//! A resource in human format: details, table row and single line.
 
 use broker_domain::{Phase, ProvisionedResource};
 use broker_ports::wire;
@@ -20,7 +20,7 @@ pub(super) fn details(resource: &ProvisionedResource) -> Table {
         row("failure", format!("in {}: {}", failure.step(), failure.reason()));
     }
     if resource.abandoned() {
-        row("abandoned", "without proof that everything is gone".to_owned());
+        row("abandoned", "without proof that its objects are deleted".to_owned());
     }
     row("project", resource.project_id().to_string());
     row("resource", resource.resource_id().to_string());
@@ -42,13 +42,13 @@ pub(super) fn details(resource: &ProvisionedResource) -> Table {
     }
     row("created", wire::rfc3339(resource.created_at()));
     row("updated", wire::rfc3339(resource.updated_at()));
-    let moments = [
+    let times = [
         ("first ready", resource.first_ready_at()),
         ("deletion requested", resource.deletion_requested_at()),
     ];
-    for (name, moment) in moments {
-        if let Some(moment) = moment {
-            row(name, wire::rfc3339(moment));
+    for (name, time) in times {
+        if let Some(time) = time {
+            row(name, wire::rfc3339(time));
         }
     }
     row("version", resource.version().to_string());
@@ -77,7 +77,7 @@ pub(crate) fn line(resource: &ProvisionedResource) -> String {
     format!("{id}  {phase:width$}  {note}").trim_end().to_owned()
 }
 
-/// Conditions that a reader must not overlook.
+/// The failure reason, or `abandoned`.
 fn note(resource: &ProvisionedResource) -> String {
     match resource.failure() {
         Some(failure) => failure.reason().to_string(),

@@ -24,21 +24,21 @@ fn resource_is_declared_shown_listed_and_deleted() {
     let text = id.to_string();
     world.settle(id);
 
-    let got = world.broker(&["get", &text, "--output=json"]).json();
+    let got = world.run_command(&["get", &text, "--output=json"]).json();
     assert_eq!((&got["phase"], &got["at_rest"]), (&json!("Ready"), &json!(false)));
     assert_eq!(got["parameters"], json!({"size": "small"}));
     assert_eq!(got["cluster_id"], json!("cluster-1"));
 
-    let listed = world.broker(&["list", "--output=json"]).json();
+    let listed = world.run_command(&["list", "--output=json"]).json();
     assert_eq!(listed["resources"], json!([got]));
     let since = listed["watermark"].as_str().unwrap();
-    let deleting = world.broker(&["deprovision", &text, "--output=json"]).json();
+    let deleting = world.run_command(&["deprovision", &text, "--output=json"]).json();
     assert_eq!(deleting["phase"], json!("Deregistering"));
-    let changed = world.broker(&["list", "--updated-since", since, "--output=json"]).json();
+    let changed = world.run_command(&["list", "--updated-since", since, "--output=json"]).json();
     assert_eq!(changed["resources"], json!([deleting]));
 
     world.settle(id);
-    let gone = world.broker(&["get", &text, "--output=json"]).json();
+    let gone = world.run_command(&["get", &text, "--output=json"]).json();
     assert_eq!((&gone["phase"], &gone["composed"]), (&json!("Deleted"), &json!([])));
 }
 
@@ -46,17 +46,17 @@ fn resource_is_declared_shown_listed_and_deleted() {
 fn list_filters_by_project_phase_and_time() {
     let world = world();
     world.declare();
-    let number = |filters: &[&str]| {
-        let printed = world.broker(&[&["list", "--output=json"], filters].concat());
+    let count = |filters: &[&str]| {
+        let printed = world.run_command(&[&["list", "--output=json"], filters].concat());
         printed.json()["resources"].as_array().unwrap().len()
     };
-    assert_eq!(number(&[]), 1);
-    assert_eq!(number(&["--phase=pending"]), 1);
-    assert_eq!(number(&["--phase=Ready"]), 0);
-    assert_eq!(number(&[DECLARATION[0]]), 1);
-    assert_eq!(number(&["--project=00000000-0000-0000-0000-000000000009"]), 0);
-    assert_eq!(number(&["--updated-since=2099-01-01T00:00:00Z"]), 0);
-    assert_eq!(world.broker(&["list", "--phase=Ready"]).out, "no resources\n");
+    assert_eq!(count(&[]), 1);
+    assert_eq!(count(&["--phase=pending"]), 1);
+    assert_eq!(count(&["--phase=Ready"]), 0);
+    assert_eq!(count(&[DECLARATION[0]]), 1);
+    assert_eq!(count(&["--project=00000000-0000-0000-0000-000000000009"]), 0);
+    assert_eq!(count(&["--updated-since=2099-01-01T00:00:00Z"]), 0);
+    assert_eq!(world.run_command(&["list", "--phase=Ready"]).out, "no resources\n");
 }
 
 #[test]
@@ -67,18 +67,22 @@ fn parameters_come_from_file_stdin_and_flags() {
     let parameters = |printed: CommandOutput| printed.json()["parameters"].clone();
     let path = file.path().to_str().unwrap();
     let from_file = provision(&["--output=json", "--values", path, "--set", "disk.gb=20"]);
-    assert_eq!(parameters(world.broker(&from_file)), json!({"size": "small", "disk": {"gb": 20}}));
+    assert_eq!(
+        parameters(world.run_command(&from_file)),
+        json!({"size": "small", "disk": {"gb": 20}})
+    );
     let from_stdin = provision(&["--output=json", "--values=-"]);
-    let printed = world.broker_in(&[STORE], r#"{"size": "large"}"#, &from_stdin);
+    let printed = world.run_command_in(&[STORE], r#"{"size": "large"}"#, &from_stdin);
     assert_eq!(parameters(printed), json!({"size": "large"}));
 }
 
 #[test]
-fn operator_verbs_report_what_they_did() {
+fn operator_verb_reports_its_operation() {
     let world = world();
     let id = world.declare();
     let text = id.to_string();
-    let done = |arguments: &[&str]| world.broker(&[arguments, &["--output=json"]].concat()).json();
+    let done =
+        |arguments: &[&str]| world.run_command(&[arguments, &["--output=json"]].concat()).json();
     assert_eq!(done(&["pause", &text]), json!({"id": text, "done": "paused"}));
     assert_eq!(done(&["resume", &text]), json!({"id": text, "done": "resumed"}));
     assert_eq!(done(&["reconcile-now", &text]), json!({"id": text, "done": "reconcile_requested"}));
@@ -89,10 +93,13 @@ fn operator_verbs_report_what_they_did() {
     assert_eq!(done(&["brake", "set"]), set);
     assert_eq!(done(&["brake", "show"])["brakes"][0]["absent"], json!(0));
     assert_eq!(done(&["brake", "release", cluster])["done"], json!("brake_released"));
-    let elsewhere = world.broker(&["brake", "release", "cluster-9"]).err;
-    assert!(elsewhere.contains("cluster-9 is not the cluster of this broker"), "{elsewhere}");
-    let untimely = world.broker(&["retry", &text]);
-    assert!(untimely.err.starts_with("error[illegal_transition]"), "{}", untimely.err);
+    let other_cluster = world.run_command(&["brake", "release", "cluster-9"]).err;
+    assert!(
+        other_cluster.contains("cluster-9 is not the cluster of this broker"),
+        "{other_cluster}"
+    );
+    let early_retry = world.run_command(&["retry", &text]);
+    assert!(early_retry.err.starts_with("error[illegal_transition]"), "{}", early_retry.err);
     let nothing = json!({"id": text, "done": "nothing_dead_letter", "event": null});
     assert_eq!(done(&["redrive-events", &text]), nothing);
     done(&["deprovision", &text]);
@@ -100,7 +107,7 @@ fn operator_verbs_report_what_they_did() {
     assert_eq!((&abandoned["phase"], &abandoned["abandoned"]), (&json!("Deleted"), &json!(true)));
     let scrubbed = json!({"id": text, "done": "audit_scrubbed", "lines": 1});
     assert_eq!(done(&["scrub-audit", &text]), scrubbed);
-    assert_eq!(world.broker(&["pause", &text]).out, format!("{text} is paused\n"));
+    assert_eq!(world.run_command(&["pause", &text]).out, format!("{text} is paused\n"));
 }
 
 /// A sweep counts eight losses in one Project; one of its resources stays absent.
@@ -120,16 +127,17 @@ fn counted_brake_of_a_project_is_shown_and_released() {
         let by = crate::testing::operator().attribution().clone();
         world.store.set_brake(&cluster, &brake, &by).await.unwrap();
     });
-    let bucket = world.cluster.objects().into_iter().find(|it| it.kind() == "Bucket").unwrap();
+    let bucket =
+        world.cluster.objects().into_iter().find(|object| object.kind() == "Bucket").unwrap();
     let uid = world.cluster.object(&bucket).unwrap()["metadata"]["uid"].clone();
     let lost = format!("xr:{}", uid.as_str().unwrap());
     world.cluster.delete_in_background(&bucket);
     world.cluster.settle(5);
 
     assert_eq!(
-        world.broker(&["brake", "show"]).out,
+        world.run_command(&["brake", "show"]).out,
         format!(
-            "a brake holds project {PROJECT}: resources that were never applied go on; \
+            "a brake is set on project {PROJECT}: the broker still applies new resources; \
              8 of 9 composite resources were lost, since 2023-11-14T22:14:20Z\n\
              1 composite resource is absent\n  \
              {id} of project {PROJECT}, Ready: {lost} is absent\n"
@@ -138,7 +146,7 @@ fn counted_brake_of_a_project_is_shown_and_released() {
     let absent = json!([{"id": id.to_string(), "project_id": PROJECT, "phase": "Ready",
         "lost": lost}]);
     assert_eq!(
-        world.broker(&["brake", "show", "--output=json"]).json(),
+        world.run_command(&["brake", "show", "--output=json"]).json(),
         json!({"cluster_id": "cluster-1", "absent": absent, "unread": [],
             "brakes": [{"project_id": PROJECT, "absent": 8, "expected": 9,
                 "since": "2023-11-14T22:14:20Z"}]})
@@ -146,11 +154,11 @@ fn counted_brake_of_a_project_is_shown_and_released() {
 
     let release = ["brake", "release", "cluster-1", DECLARATION[0], "--output=json"];
     assert_eq!(
-        world.broker(&release).json(),
+        world.run_command(&release).json(),
         json!({"cluster_id": "cluster-1", "project_id": PROJECT, "done": "brake_released",
             "accepted": absent, "unread": []})
     );
-    let shown = world.broker(&["brake", "show", "--output=json"]).json();
+    let shown = world.run_command(&["brake", "show", "--output=json"]).json();
     assert_eq!((&shown["brakes"], &shown["absent"]), (&json!([]), &absent));
 }
 
@@ -158,14 +166,15 @@ fn counted_brake_of_a_project_is_shown_and_released() {
 fn repeated_replace_prints_the_same_new_resource() {
     let world = world();
     let old = world.declare().to_string();
-    let json = |arguments: &[&str]| world.broker(&[arguments, &["--output=json"]].concat()).json();
+    let json =
+        |arguments: &[&str]| world.run_command(&[arguments, &["--output=json"]].concat()).json();
     let new = json(&["replace", &old]);
     assert_ne!(new["id"], json!(old));
     assert_eq!(new["phase"], json!("Pending"));
     let torn_down = json(&["get", &old]);
     assert_eq!(torn_down["phase"], json!("Deregistering"));
-    for same in ["project_id", "resource_id", "blueprint_version_id", "parameters", "on_failure"] {
-        assert_eq!(new[same], torn_down[same], "{same}");
+    for key in ["project_id", "resource_id", "blueprint_version_id", "parameters", "on_failure"] {
+        assert_eq!(new[key], torn_down[key], "{key}");
     }
     assert_eq!(json(&["replace", &old]), new);
     let lines = json(&["history", &old]);
@@ -177,9 +186,9 @@ fn repeated_replace_prints_the_same_new_resource() {
 fn history_shows_the_audit_oldest_first() {
     let world = world();
     let text = world.declare().to_string();
-    world.broker(&["pause", &text, "--actor=user:7f3a", "--correlation-id=ticket-9"]);
-    world.broker(&["resume", &text]);
-    let shown = world.broker(&["history", &text, "--output=json"]).json();
+    world.run_command(&["pause", &text, "--actor=user:7f3a", "--correlation-id=ticket-9"]);
+    world.run_command(&["resume", &text]);
+    let shown = world.run_command(&["history", &text, "--output=json"]).json();
     assert_eq!(shown["id"], json!(text));
     let lines = shown["history"].as_array().unwrap();
     let actions: Vec<_> = lines.iter().map(|line| &line["action"]).collect();
@@ -189,7 +198,7 @@ fn history_shows_the_audit_oldest_first() {
     assert_eq!(lines[2]["actor"], json!("user:cli"));
     let correlation_id = lines[2]["correlation_id"].as_str().unwrap();
     assert!(correlation_id.starts_with("cli-"), "{correlation_id}");
-    let table = world.broker(&["history", &text]).out;
+    let table = world.run_command(&["history", &text]).out;
     assert_eq!(table.lines().count(), 4, "{table}");
 }
 
@@ -199,7 +208,7 @@ fn redrive_of_all_or_a_project_names_each_event() {
     let id = world.declare();
     let event = dead_letter(&world);
     let run = |arguments: &[&str]| {
-        world.broker(&[&["redrive-events", "--output=json"], arguments].concat()).json()
+        world.run_command(&[&["redrive-events", "--output=json"], arguments].concat()).json()
     };
     let nothing = json!({"done": "events_resumed", "events": []});
     assert_eq!(run(&["--project=00000000-0000-0000-0000-000000000077"]), nothing);
@@ -232,7 +241,8 @@ fn dead_letter(world: &World) -> String {
 fn migrations_are_shown_after_each_command() {
     let world = world();
     let applied = |arguments: &[&str]| -> Vec<bool> {
-        let printed = world.broker(&[&["migrate"], arguments, &["--output=json"]].concat()).json();
+        let printed =
+            world.run_command(&[&["migrate"], arguments, &["--output=json"]].concat()).json();
         let migrations = printed["migrations"].as_array().unwrap().clone();
         migrations.iter().map(|migration| migration["applied_at"] != Value::Null).collect()
     };
@@ -240,7 +250,7 @@ fn migrations_are_shown_after_each_command() {
     assert_eq!(applied(&["down", "--to=0"]), [false, false]);
     assert_eq!(applied(&["status"]), [true, false]);
     assert_eq!(
-        world.broker(&["migrate", "status"]).out,
+        world.run_command(&["migrate", "status"]).out,
         " VERSION  NAME    APPLIED\n 1        first   2023-11-14T22:13:21Z\n 2        second  pending\n"
     );
 }
@@ -248,9 +258,9 @@ fn migrations_are_shown_after_each_command() {
 #[test]
 fn migrate_sql_prints_the_schema_without_an_environment() {
     let world = world();
-    let own = world.broker_in(&[], "", &["migrate", "sql"]);
-    assert_eq!((own.exit, own.out), (Exit::Done, broker_pg::migrate::plain_sql()));
-    let reference = world.broker_in(&[], "", &["migrate", "sql", "--reference"]);
+    let own = world.run_command_in(&[], "", &["migrate", "sql"]);
+    assert_eq!((own.exit, own.out), (Exit::Success, broker_pg::migrate::plain_sql()));
+    let reference = world.run_command_in(&[], "", &["migrate", "sql", "--reference"]);
     assert_eq!(reference.out, broker_pg::migrate::plain_sql_of_reference());
 }
 
@@ -267,7 +277,7 @@ fn words(line: &str) -> Vec<String> {
 fn assert_refused(world: &World, line: &str, expected: &str) {
     let exit = if expected.starts_with("error[usage]") { Exit::Usage } else { Exit::Error };
     let words = words(line);
-    let printed = world.broker(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    let printed = world.run_command(&words.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!((printed.exit, printed.err), (exit, format!("{expected}\n")), "{line}");
     assert_eq!(printed.out, "", "{line}");
 }
@@ -301,7 +311,7 @@ const BAD_VALUES: &[(&str, &str, &str)] = &[
     (
         "list --updated-since=yesterday",
         "--updated-since <TIME>",
-        "use a time of RFC 3339, such as 2026-09-21T13:33:20Z",
+        "use an RFC 3339 time, such as 2026-09-21T13:33:20Z",
     ),
     (
         "list --watch --interval=1ms",
@@ -319,7 +329,7 @@ const BAD_VALUES: &[(&str, &str, &str)] = &[
     (
         "run --log=loud,,=x",
         "--log <FILTER>",
-        "use a level (error, warn, info, debug, trace), or TARGET=LEVEL, by commas",
+        "use a level (error, warn, info, debug, trace) or TARGET=LEVEL, separated by commas",
     ),
     ("run --retention=1m", "--retention <TIME>", "use a duration of 1h or more, such as 90days"),
     ("provision --on-failure=delete", "--on-failure <POLICY>", "use retain or rollback"),
@@ -340,7 +350,7 @@ const BAD_VALUES: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn bad_value_is_named_with_its_flag_and_what_is_allowed() {
+fn bad_value_is_named_with_its_flag_and_allowed_values() {
     const ID: &str = "00000000-0000-0000-0000-000000000077";
     let world = world();
     for (line, flag, allowed) in BAD_VALUES {
@@ -359,7 +369,7 @@ const MISSING: &str = "error[usage]: the following required arguments were not p
 #[test]
 fn invalid_input_prints_one_error_line() {
     const ID: &str = "00000000-0000-0000-0000-000000000077";
-    const NO_OBJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+    const NOT_AN_OBJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
     let rows = [
         (
             "lst",
@@ -389,7 +399,7 @@ fn invalid_input_prints_one_error_line() {
             "error[file_unreadable]: cannot read /nowhere/values.yaml: No such file or directory (os error 2)",
         ),
         (
-            &format!("provision --values {NO_OBJECT}"),
+            &format!("provision --values {NOT_AN_OBJECT}"),
             "error[values_invalid]: --values: is not YAML: did not find expected <document start> at line 5, column 1",
         ),
         (
@@ -411,13 +421,13 @@ fn invalid_input_prints_one_error_line() {
 fn bad_environment_fails_each_command_that_reads_it() {
     let world = world();
     for command in [&["list"][..], &["migrate", "status"], &["run"]] {
-        let printed = world.broker_in(&[STORE, (settings::LISTEN, "8090")], "", command);
+        let printed = world.run_command_in(&[STORE, (settings::LISTEN, "8090")], "", command);
         let expected =
             "error[environment_invalid]: PLEXSPHERE_PROVISIONING_BROKER_LISTEN is \"8090\"; ";
         assert_eq!(printed.exit, Exit::Error, "{command:?}");
         assert!(printed.err.starts_with(expected), "{command:?}: {}", printed.err);
     }
-    let printed = world.broker_in(&[], "", &["list"]);
+    let printed = world.run_command_in(&[], "", &["list"]);
     let expected = "error[environment_invalid]: PLEXSPHERE_DSN is empty; ";
     assert!(printed.err.starts_with(expected), "{}", printed.err);
 }

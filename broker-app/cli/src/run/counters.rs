@@ -1,9 +1,9 @@
-//! Registers every counter at zero at the start: a rate over a counter misses its first increment otherwise.
+//! Registers every counter at zero at the start. Otherwise a rate would miss the first increment.
 
 use broker_app::{Label, METRICS, MetricKind};
 use metrics::counter;
 
-/// There are many reasons and most never occur, so only the combination without a reason starts at zero.
+/// Most of the many reasons never occur, so only the combination without a reason starts at zero.
 const REASON: &str = "reason";
 const NO_REASON: &str = "none";
 
@@ -17,16 +17,16 @@ pub(super) fn register_at_zero() {
 
 /// Every combination of label values.
 fn combinations(labels: &[Label]) -> Vec<Vec<(&'static str, &'static str)>> {
-    labels.iter().fold(vec![Vec::new()], |so_far, label| {
+    labels.iter().fold(vec![Vec::new()], |combinations, label| {
         let values = if label.name == REASON { vec![NO_REASON] } else { (label.values)() };
-        let with = |value| {
-            let add = move |mut one: Vec<_>| {
-                one.push((label.name, value));
-                one
+        let with_value = |value| {
+            let add = move |mut combination: Vec<_>| {
+                combination.push((label.name, value));
+                combination
             };
-            so_far.clone().into_iter().map(add)
+            combinations.clone().into_iter().map(add)
         };
-        values.into_iter().flat_map(with).collect()
+        values.into_iter().flat_map(with_value).collect()
     })
 }
 
@@ -47,7 +47,7 @@ mod tests {
             "provisioning_broker_purged_total{what=\"events\"} 0",
             "provisioning_broker_events_total{result=\"dead_letter\"} 0",
         ] {
-            assert!(scrape.lines().any(|it| it == line), "{line} is not in:\n{scrape}");
+            assert!(scrape.lines().any(|found| found == line), "{line} is not in:\n{scrape}");
         }
         let counters = METRICS.iter().filter(|metric| metric.kind == MetricKind::Counter);
         for metric in counters {

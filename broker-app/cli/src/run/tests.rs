@@ -7,7 +7,7 @@ use broker_memory::Behaviour;
 
 use super::*;
 use crate::settings::{API_URL, DSN, RECONCILE_INTERVAL};
-use crate::testing::{World, ask};
+use crate::testing::{World, http_get};
 
 const REPLICA: [(&str, &str); 3] = [
     (DSN, "postgres://broker@localhost/broker"),
@@ -25,17 +25,17 @@ fn arguments() -> RunArguments {
     RunArguments { log: "info".to_owned(), strict: false, retention: None }
 }
 
-async fn serving() -> (Serving, SocketAddr) {
+async fn health_server() -> (HealthServer, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let metrics = PrometheusBuilder::new().build_recorder().handle();
-    (Serving { listener, metrics }, address)
+    (HealthServer { listener, metrics }, address)
 }
 
-/// Polls `/readyz`; the test runner's timeout ends a wait that fails.
-async fn until(address: SocketAddr, expected: u16) -> String {
+/// Polls `/readyz` until it returns this status; the test runner's timeout is the limit.
+async fn wait_for_status(address: SocketAddr, expected: u16) -> String {
     loop {
-        let (status, body) = ask(address, "/readyz").await;
+        let (status, body) = http_get(address, "/readyz").await;
         if status == expected {
             return body;
         }
@@ -46,49 +46,50 @@ async fn until(address: SocketAddr, expected: u16) -> String {
 #[tokio::test]
 async fn replica_works_reports_readiness_and_stops() {
     let world = World::new(Behaviour::ready_after(1));
-    let (serving, address) = serving().await;
+    let (server, address) = health_server().await;
     let (stop, stopped) = oneshot::channel::<()>();
     let (settings, arguments) = (settings(&REPLICA), arguments());
-    let replica = work(&settings, &arguments, &world, serving, async {
+    let replica = serve_and_replicate(&settings, &arguments, &world, server, async {
         stopped.await.unwrap_or_default();
     });
-    let people = async {
-        assert_eq!(until(address, 200).await, "ok\n");
+    let client = async {
+        assert_eq!(wait_for_status(address, 200).await, "ok\n");
 
         let declared = world.declare_now().await;
-        while world.now(declared).await.phase() != Phase::Ready {
+        while world.stored(declared).await.phase() != Phase::Ready {
             world.cluster.tick();
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
 
         world.store.set_reachable(false);
-        let why = until(address, 503).await;
-        assert!(why.starts_with("provisioning-broker-reconcile: "), "{why}");
+        let reason = wait_for_status(address, 503).await;
+        assert!(reason.starts_with("provisioning-broker-reconcile: "), "{reason}");
         world.store.set_reachable(true);
-        assert_eq!(until(address, 200).await, "ok\n");
+        assert_eq!(wait_for_status(address, 200).await, "ok\n");
         drop(stop);
     };
-    let (worked, ()) = tokio::join!(replica, people);
-    worked.unwrap();
+    let (result, ()) = tokio::join!(replica, client);
+    result.unwrap();
 }
 
 #[tokio::test]
 async fn unreachable_store_prevents_the_start() {
     let world = World::new(Behaviour::ready_after(1));
     world.store.set_reachable(false);
-    let (serving, _) = serving().await;
+    let (server, _) = health_server().await;
     let (settings, arguments) = (settings(&REPLICA), arguments());
-    let worked = work(&settings, &arguments, &world, serving, std::future::pending()).await;
-    let failure = worked.unwrap_err();
+    let result =
+        serve_and_replicate(&settings, &arguments, &world, server, std::future::pending()).await;
+    let failure = result.unwrap_err();
     assert_eq!(failure.exit(), crate::failure::Exit::Error);
     let line = failure.line();
     assert!(line.starts_with("error[repository_transient]: the repository failed: "), "{line}");
 }
 
 #[tokio::test]
-async fn address_in_use_is_named() {
-    let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = taken.local_addr().unwrap();
+async fn address_in_use_is_named_in_the_error() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
     let failure = listen(address).await.unwrap_err();
     let expected = format!("error[listen_failed]: cannot listen on {address}: ");
     assert!(failure.line().starts_with(&expected), "{}", failure.line());

@@ -6,7 +6,7 @@ use http::Uri;
 
 use super::{EVENT_URL, SettingsError};
 
-/// An `http` or `https` URL. Path and query are never shown: a webhook may hold a key there.
+/// An `http` or `https` URL. Path and query are never shown: a webhook may have a key there.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct EventUrl(Uri);
 
@@ -15,16 +15,16 @@ const ALLOWED: &str =
 
 impl EventUrl {
     pub(super) fn parse(text: &str) -> Result<Self, SettingsError> {
-        let refused =
+        let invalid =
             |problem| SettingsError::Hidden { variable: EVENT_URL, problem, allowed: ALLOWED };
-        let uri: Uri = text.parse().map_err(|_| refused("is not a URL"))?;
+        let uri: Uri = text.parse().map_err(|_| invalid("is not a URL"))?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) {
-            return Err(refused("is neither http nor https"));
+            return Err(invalid("is neither http nor https"));
         }
         match uri.authority() {
-            None => Err(refused("names no host")),
+            None => Err(invalid("names no host")),
             Some(authority) if authority.as_str().contains('@') => {
-                Err(refused("holds credentials"))
+                Err(invalid("holds credentials"))
             }
             Some(_) => Ok(Self(uri)),
         }

@@ -9,7 +9,7 @@ fn read(variables: &[(&str, &str)]) -> Result<Settings, SettingsError> {
 }
 
 #[test]
-fn empty_environment_is_inert_with_defaults() {
+fn empty_environment_means_inert_with_defaults() {
     // An empty value counts as unset.
     let empty: Vec<_> = VARIABLES.iter().map(|name| (*name, "")).collect();
     let settings = read(&empty).unwrap();
@@ -51,7 +51,7 @@ fn valid_values_are_read() {
 fn bad_value_names_what_is_allowed() {
     const INTERVAL: &str = "use a duration from 100ms to 1h, such as 30s";
     const TTL: &str = "use a duration of more than zero, such as 1h";
-    const LISTENS: &str = "use an IP address and a port, such as 127.0.0.1:8090";
+    const ADDRESS: &str = "use an IP address and a port, such as 127.0.0.1:8090";
     const URL: &str =
         "use an http or https URL without credentials, such as https://events.example.org/broker";
     const API: &str = "use the URL that agents enrol at: https://HOST[:PORT][/PATH], or http on the \
@@ -67,8 +67,8 @@ fn bad_value_names_what_is_allowed() {
         (ENABLED, "yes", "is \"yes\"; use true or false".to_owned()),
         (API_URL, "http://mesh.example.org", format!("is \"http://mesh.example.org\"; {API}")),
         (API_URL, "https://a:hush@mesh", format!("holds credentials; {API}")),
-        (LISTEN, "localhost:8090", format!("is \"localhost:8090\"; {LISTENS}")),
-        (LISTEN, "127.0.0.1:70000", format!("is \"127.0.0.1:70000\"; {LISTENS}")),
+        (LISTEN, "localhost:8090", format!("is \"localhost:8090\"; {ADDRESS}")),
+        (LISTEN, "127.0.0.1:70000", format!("is \"127.0.0.1:70000\"; {ADDRESS}")),
         (EVENT_URL, "https://a:hush@b/", format!("holds credentials; {URL}")),
         (EVENT_URL, "ftp://b/?key=hush", format!("is neither http nor https; {URL}")),
         (EVENT_URL, "https:// b/hush", format!("is not a URL; {URL}")),

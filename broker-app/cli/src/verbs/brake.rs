@@ -1,6 +1,6 @@
 //! `brake show|set|release`: prints brakes and losses.
 
-use broker_app::{Absence, BrakeLosses, Unread};
+use broker_app::{Absence, BrakeLosses, UnreadResource};
 use broker_ports::{Brake, wire};
 use serde_json::{Value, json};
 
@@ -25,8 +25,9 @@ pub(crate) async fn brake(
                 "accepted": absences(&losses.absent),
                 "unread": unread(&losses.unread),
             });
-            let of = held(cluster.as_str(), *reach);
-            let sentence = format!("the brake of {of} is released; {}", in_words(&losses));
+            let subject = reach_name(cluster.as_str(), *reach);
+            let sentence =
+                format!("the brake of {subject} is released; {}", release_summary(&losses));
             Ok(context.output.done(&sentence, &object)?)
         }
     }
@@ -52,7 +53,9 @@ async fn show(context: &mut CommandContext<'_>) -> Result<(), Failure> {
     let noun = if absent == 1 { "composite resource is" } else { "composite resources are" };
     lines.push(format!("{absent} {noun} absent"));
     lines.extend(status.losses.absent.iter().map(lost));
-    lines.extend(status.losses.unread.iter().map(|it| format!("  {}", not_read(it))));
+    lines.extend(
+        status.losses.unread.iter().map(|resource| format!("  {}", unread_sentence(resource))),
+    );
     Ok(context.output.done(&lines.join("\n"), &object)?)
 }
 
@@ -63,11 +66,11 @@ async fn set(context: &mut CommandContext<'_>, reach: BrakeReach) -> Result<(), 
         "project_id": reach.project.map(|project| project.to_string()),
         "done": "brake_set",
     });
-    let sentence = format!("the brake of {} is set", held(cluster.as_str(), reach));
+    let sentence = format!("the brake of {} is set", reach_name(cluster.as_str(), reach));
     Ok(context.output.done(&sentence, &object)?)
 }
 
-fn held(cluster: &str, reach: BrakeReach) -> String {
+fn reach_name(cluster: &str, reach: BrakeReach) -> String {
     match reach.project {
         Some(project) => format!("project {project} on cluster {cluster}"),
         None => format!("cluster {cluster}"),
@@ -84,15 +87,15 @@ fn brake_object(brake: &Brake) -> Value {
 }
 
 fn brake_sentence(brake: &Brake) -> String {
-    let holds = match brake.project {
-        Some(project) => format!("project {project}: resources that were never applied go on"),
-        None => "the whole cluster: nothing is created, either".to_owned(),
+    let reach = match brake.project {
+        Some(project) => format!("project {project}: the broker still applies new resources"),
+        None => "the whole cluster: the broker applies no new resources".to_owned(),
     };
-    let why = match (brake.absent, brake.expected) {
+    let cause = match (brake.absent, brake.expected) {
         (0, 0) => "an operator set it".to_owned(),
         (absent, expected) => format!("{absent} of {expected} composite resources were lost"),
     };
-    format!("a brake holds {holds}; {why}, since {}", wire::rfc3339(brake.since))
+    format!("a brake is set on {reach}; {cause}, since {}", wire::rfc3339(brake.since))
 }
 
 fn absences(absent: &[Absence]) -> Vec<Value> {
@@ -107,24 +110,26 @@ fn absences(absent: &[Absence]) -> Vec<Value> {
     absent.iter().map(object).collect()
 }
 
-fn unread(unread: &[Unread]) -> Vec<Value> {
-    let object =
-        |it: &Unread| json!({ "id": it.resource.to_string(), "problem": it.problem.as_str() });
+fn unread(unread: &[UnreadResource]) -> Vec<Value> {
+    let object = |unread: &UnreadResource| json!({ "id": unread.resource.to_string(), "problem": unread.problem.as_str() });
     unread.iter().map(object).collect()
 }
 
-fn not_read(Unread { resource, problem, .. }: &Unread) -> String {
+fn unread_sentence(UnreadResource { resource, problem, .. }: &UnreadResource) -> String {
     format!("{resource} cannot be read: {problem}")
 }
 
-fn in_words(losses: &BrakeLosses) -> String {
+fn release_summary(losses: &BrakeLosses) -> String {
     let accepted = match losses.absent.as_slice() {
-        [] => "nothing is absent in its reach".to_owned(),
-        some => {
-            let ids: Vec<_> = some.iter().map(|absence| absence.resource.to_string()).collect();
-            format!("{} losses are accepted: {}", some.len(), ids.join(", "))
+        [] => "no composite resource is absent in its reach".to_owned(),
+        absent => {
+            let ids: Vec<_> = absent.iter().map(|absence| absence.resource.to_string()).collect();
+            format!("{} losses are accepted: {}", absent.len(), ids.join(", "))
         }
     };
-    let unread = losses.unread.iter().map(|it| format!("\nnot accepted: {}", not_read(it)));
+    let unread = losses
+        .unread
+        .iter()
+        .map(|resource| format!("\nnot accepted: {}", unread_sentence(resource)));
     accepted + &unread.collect::<String>()
 }

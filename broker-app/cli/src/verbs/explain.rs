@@ -32,6 +32,6 @@ pub(crate) async fn explain(
 /// One line per resource: id, phase, actor and verdict.
 fn line(explained: &Explanation) -> String {
     let Explanation { resource, verdict, party, action, .. } = explained;
-    let next = if verdict.is_blocked() { action.to_string() } else { String::new() };
-    format!("{resource}  {verdict:<24} {party:<9} {next}").trim_end().to_owned()
+    let next_step = if verdict.is_blocked() { action.to_string() } else { String::new() };
+    format!("{resource}  {verdict:<24} {party:<9} {next_step}").trim_end().to_owned()
 }

@@ -5,14 +5,14 @@ use broker_ports::{AuditRecord, LeaseEpoch, wire};
 use serde_json::{Value, json};
 
 use super::CommandContext;
-use crate::cli::OneArguments;
+use crate::cli::ResourceArguments;
 use crate::failure::Failure;
 
 const HEADINGS: [&str; 7] = ["AT", "ACTION", "PHASE", "VERSION", "ACTOR", "CORRELATION ID", "TEXT"];
 
 pub(crate) async fn history(
     context: &mut CommandContext<'_>,
-    arguments: &OneArguments,
+    arguments: &ResourceArguments,
 ) -> Result<(), Failure> {
     let lines = context.service.history(&context.context, arguments.id).await?;
     let rows: Vec<_> = lines.iter().map(row).collect();

@@ -1,4 +1,4 @@
-//! `list`: reads every page; `--watch` then polls for changes.
+//! `list`: reads every page. `--watch` then polls for changes.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -19,8 +19,8 @@ pub(crate) async fn list(
     stop: impl Future<Output = ()>,
 ) -> Result<(), Failure> {
     let query = query(arguments);
-    let Everything { resources, unreadable, mut watermark } =
-        everything(context, query.clone()).await?;
+    let CompleteList { resources, unreadable, mut watermark } =
+        list_all(context, query.clone()).await?;
     if !arguments.watch {
         context.output.resources(&resources, watermark)?;
         // The list is incomplete; the exit code must report it.
@@ -29,8 +29,8 @@ pub(crate) async fn list(
         });
     }
     let mut stop = pin!(stop);
-    let mut shown = Shown::default();
-    shown.show(context, resources)?;
+    let mut printed = PrintedVersions::default();
+    printed.print_changes(context, resources)?;
     loop {
         tokio::select! {
             biased;
@@ -38,9 +38,9 @@ pub(crate) async fn list(
             () = tokio::time::sleep(arguments.interval) => {}
         }
         let changed = query.clone().updated_since(watermark);
-        let changed = everything(context, changed).await?;
+        let changed = list_all(context, changed).await?;
         watermark = changed.watermark;
-        shown.show(context, changed.resources)?;
+        printed.print_changes(context, changed.resources)?;
     }
 }
 
@@ -52,25 +52,25 @@ fn query(arguments: &ListArguments) -> ListQuery {
     if let Some(phase) = arguments.phase {
         query = query.in_phase(phase);
     }
-    if let Some(moment) = arguments.updated_since {
-        query = query.updated_since(moment);
+    if let Some(watermark) = arguments.updated_since {
+        query = query.updated_since(watermark);
     }
     query
 }
 
-/// Every page, with the watermark of the first: it covers changes during the other reads.
-struct Everything {
+/// All pages. The watermark of the first page also covers changes during the other reads.
+struct CompleteList {
     resources: Vec<ProvisionedResource>,
     unreadable: Option<UnreadableRow>,
     watermark: Watermark,
 }
 
-async fn everything(
+async fn list_all(
     context: &CommandContext<'_>,
     mut query: ListQuery,
-) -> Result<Everything, Failure> {
+) -> Result<CompleteList, Failure> {
     let first = context.service.list(&context.context, &query).await?;
-    let mut all = Everything {
+    let mut all = CompleteList {
         resources: first.resources,
         unreadable: first.unreadable.into_iter().next(),
         watermark: first.watermark,
@@ -86,12 +86,12 @@ async fn everything(
     Ok(all)
 }
 
-/// The versions that were printed: a watermark is inclusive, so the latest changes are read twice.
+/// The printed versions. A watermark is inclusive, so the latest changes are read twice.
 #[derive(Default)]
-struct Shown(BTreeMap<ProvisionedResourceId, Version>);
+struct PrintedVersions(BTreeMap<ProvisionedResourceId, Version>);
 
-impl Shown {
-    fn show(
+impl PrintedVersions {
+    fn print_changes(
         &mut self,
         context: &mut CommandContext<'_>,
         resources: Vec<ProvisionedResource>,

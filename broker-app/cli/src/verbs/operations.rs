@@ -5,12 +5,12 @@ use broker_ports::{DeadLetter, Redrive};
 use serde_json::{Map, Value, json};
 
 use super::CommandContext;
-use crate::cli::{AbandonArguments, OneArguments, ResumeEventsArguments};
+use crate::cli::{AbandonArguments, RedriveEventsArguments, ResourceArguments};
 use crate::failure::Failure;
 
 pub(crate) async fn pause(
     context: &mut CommandContext<'_>,
-    arguments: &OneArguments,
+    arguments: &ResourceArguments,
 ) -> Result<(), Failure> {
     let id = arguments.id;
     context.service.pause(&context.context, id).await?;
@@ -20,7 +20,7 @@ pub(crate) async fn pause(
 
 pub(crate) async fn resume(
     context: &mut CommandContext<'_>,
-    arguments: &OneArguments,
+    arguments: &ResourceArguments,
 ) -> Result<(), Failure> {
     let id = arguments.id;
     context.service.resume(&context.context, id).await?;
@@ -30,7 +30,7 @@ pub(crate) async fn resume(
 
 pub(crate) async fn reconcile_now(
     context: &mut CommandContext<'_>,
-    arguments: &OneArguments,
+    arguments: &ResourceArguments,
 ) -> Result<(), Failure> {
     let id = arguments.id;
     context.service.reconcile_now(&context.context, id).await?;
@@ -49,7 +49,7 @@ pub(crate) async fn abandon(
 
 pub(crate) async fn retry(
     context: &mut CommandContext<'_>,
-    arguments: &OneArguments,
+    arguments: &ResourceArguments,
 ) -> Result<(), Failure> {
     let resource = context.service.retry(&context.context, arguments.id).await?;
     Ok(context.output.resource(&resource)?)
@@ -58,31 +58,35 @@ pub(crate) async fn retry(
 /// Redrives or skips dead-lettered events.
 pub(crate) async fn redrive_events(
     context: &mut CommandContext<'_>,
-    arguments: &ResumeEventsArguments,
+    arguments: &RedriveEventsArguments,
 ) -> Result<(), Failure> {
-    let (how, done, verb) = if arguments.skip {
+    let (mode, done, participle) = if arguments.skip {
         (Redrive::Skip, "events_skipped", "skipped")
     } else {
         (Redrive::Retry, "events_resumed", "delivered again")
     };
     let Some(id) = arguments.id else {
-        let resumed = context.service.redrive_all_events(&context.context, arguments.project, how);
-        let resumed = resumed.await?;
-        let events: Vec<_> =
-            resumed.iter().map(|one| event_object(one.resource, &one.event)).collect();
-        let sentence = format!("events {verb}: {}", events.len());
+        let redriven =
+            context.service.redrive_all_events(&context.context, arguments.project, mode);
+        let redriven = redriven.await?;
+        let events: Vec<_> = redriven
+            .iter()
+            .map(|redriven| event_object(redriven.resource, &redriven.event))
+            .collect();
+        let sentence = format!("events {participle}: {}", events.len());
         return Ok(context.output.done(&sentence, &json!({"done": done, "events": events}))?);
     };
-    let resumed = context.service.redrive_events(&context.context, id, how).await?;
-    let Some(event) = resumed else {
+    let redriven = context.service.redrive_events(&context.context, id, mode).await?;
+    let Some(event) = redriven else {
         let object = json!({"id": id.to_string(), "done": "nothing_dead_letter", "event": null});
         return Ok(context.output.done(&format!("{id} has no dead-lettered event"), &object)?);
     };
-    let mut object_of_event = event_object(id, &event);
-    object_of_event.remove("id");
-    let object = json!({"id": id.to_string(), "done": done, "event": object_of_event});
+    let mut event_json = event_object(id, &event);
+    event_json.remove("id");
+    let object = json!({"id": id.to_string(), "done": done, "event": event_json});
     let (event_type, event_id, reason) = (event.event_type, event.event_id, event.reason);
-    let sentence = format!("{event_type} {event_id} is {verb}; it was dead-lettered for: {reason}");
+    let sentence =
+        format!("{event_type} {event_id} is {participle}; it was dead-lettered for: {reason}");
     Ok(context.output.done(&sentence, &object)?)
 }
 
@@ -99,12 +103,10 @@ fn event_object(resource: ProvisionedResourceId, event: &DeadLetter) -> Map<Stri
 
 pub(crate) async fn scrub_audit(
     context: &mut CommandContext<'_>,
-    arguments: &OneArguments,
+    arguments: &ResourceArguments,
 ) -> Result<(), Failure> {
     let id = arguments.id;
     let lines = context.service.scrub_audit(&context.context, id).await?;
     let object = json!({"id": id.to_string(), "done": "audit_scrubbed", "lines": lines});
-    Ok(context
-        .output
-        .done(&format!("{lines} lines of the audit of {id} are blank now"), &object)?)
+    Ok(context.output.done(&format!("erased the text of {lines} audit lines of {id}"), &object)?)
 }

@@ -8,7 +8,8 @@ use broker_render::MAX_DOCUMENT_BYTES;
 use super::CommandContext;
 use super::wait::follow;
 use crate::cli::{
-    DeclarationArguments, DeprovisionArguments, OneArguments, ProvisionArguments, ReplaceArguments,
+    DeclarationArguments, DeprovisionArguments, ProvisionArguments, ReplaceArguments,
+    ResourceArguments,
 };
 use crate::failure::Failure;
 use crate::parameters;
@@ -52,7 +53,7 @@ pub(crate) async fn deprovision(
 
 pub(crate) async fn get(
     context: &mut CommandContext<'_>,
-    arguments: &OneArguments,
+    arguments: &ResourceArguments,
 ) -> Result<(), Failure> {
     let resource = context.service.get(&context.context, arguments.id).await?;
     Ok(context.output.resource(&resource)?)
@@ -77,9 +78,10 @@ pub(super) fn declaration(
         Some(file) => {
             let unreadable = |source| Failure::File { path: file.clone(), source };
             Some(if file.as_os_str() == "-" {
-                bounded(stdin).map_err(unreadable)?
+                read_limited(stdin).map_err(unreadable)?
             } else {
-                bounded(&mut std::fs::File::open(file).map_err(unreadable)?).map_err(unreadable)?
+                read_limited(&mut std::fs::File::open(file).map_err(unreadable)?)
+                    .map_err(unreadable)?
             })
         }
     };
@@ -93,8 +95,8 @@ pub(super) fn declaration(
     })
 }
 
-/// Reads one byte more than a document may have, so that the parser can report the size.
-fn bounded(source: &mut dyn Read) -> std::io::Result<Vec<u8>> {
+/// Reads one byte more than the limit, so that the parser can report the size.
+fn read_limited(source: &mut dyn Read) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(MAX_DOCUMENT_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)

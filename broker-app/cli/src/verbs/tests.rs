@@ -14,7 +14,7 @@ use crate::testing::{DECLARATION, World, operator};
 fn verb(arguments: &[&str]) -> Verb {
     let line = ["provisioning-broker"].iter().chain(arguments);
     let Command::Verb(verb) = Cli::try_parse_from(line).unwrap().command else {
-        panic!("{arguments:?} is no verb");
+        panic!("{arguments:?} is not a verb");
     };
     verb
 }
@@ -28,15 +28,15 @@ async fn run_with_replicas(
     let mut out = Vec::new();
     let output = Output::new(Format::Human, &mut out);
     let mut context = CommandContext { service: &world.service, context: operator(), output };
-    let working = async {
+    let replicas = async {
         loop {
             tokio::time::sleep(Duration::from_secs(3)).await;
-            world.round(id).await;
+            world.run_round(id).await;
         }
     };
-    let ended = tokio::select! {
+    let result = tokio::select! {
         biased;
-        ended = async {
+        result = async {
             let verb = verb(arguments);
             if let Verb::Provision(arguments) = &verb {
                 provision(&mut context, arguments, &mut std::io::empty()).await
@@ -45,10 +45,10 @@ async fn run_with_replicas(
             } else {
                 panic!("{verb:?} does not wait")
             }
-        } => ended,
-        () = working => unreachable!("the replicas never stop"),
+        } => result,
+        () = replicas => unreachable!("the replicas never stop"),
     };
-    (ended, String::from_utf8(out).unwrap())
+    (result, String::from_utf8(out).unwrap())
 }
 
 /// The printed phases, in order.
@@ -57,23 +57,24 @@ fn phases(printed: &str) -> Vec<Phase> {
     printed.lines().map(phase).collect()
 }
 
-fn waiting<'a>(verb: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
+fn wait_arguments<'a>(verb: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
     [&[verb, "--wait", "--timeout=10m"], rest].concat()
 }
 
 #[tokio::test(start_paused = true)]
 async fn wait_follows_a_resource_to_ready_and_to_deleted() {
     let world = World::new(Behaviour::ready_after(1));
-    // The request id is the same, so this returns the same resource.
-    let id = declared(&world).await;
-    let (ended, printed) = run_with_replicas(&world, id, &waiting("provision", &DECLARATION)).await;
-    ended.unwrap();
+    // `provision` below has the same request id, so it returns the same resource.
+    let id = declare(&world).await;
+    let (result, printed) =
+        run_with_replicas(&world, id, &wait_arguments("provision", &DECLARATION)).await;
+    result.unwrap();
     assert_eq!(phases(&printed), [Phase::Pending, Phase::Provisioning, Phase::Ready]);
 
     let id_text = id.to_string();
-    let (ended, printed) =
-        run_with_replicas(&world, id, &waiting("deprovision", &[&id_text])).await;
-    ended.unwrap();
+    let (result, printed) =
+        run_with_replicas(&world, id, &wait_arguments("deprovision", &[&id_text])).await;
+    result.unwrap();
     let seen = phases(&printed);
     assert_eq!(seen.first(), Some(&Phase::Deregistering));
     assert_eq!(seen.last(), Some(&Phase::Deleted));
@@ -82,9 +83,10 @@ async fn wait_follows_a_resource_to_ready_and_to_deleted() {
 #[tokio::test(start_paused = true)]
 async fn wait_reports_a_terminal_failure_with_its_reason() {
     let world = World::new(Behaviour::failing_after(1, "quota exceeded"));
-    let id = declared(&world).await;
-    let (ended, printed) = run_with_replicas(&world, id, &waiting("provision", &DECLARATION)).await;
-    let failure = ended.unwrap_err();
+    let id = declare(&world).await;
+    let (result, printed) =
+        run_with_replicas(&world, id, &wait_arguments("provision", &DECLARATION)).await;
+    let failure = result.unwrap_err();
     assert_eq!((failure.exit(), failure.exit().code()), (Exit::FailedTerminally, 4));
     assert_eq!(
         failure.line(),
@@ -100,15 +102,14 @@ async fn wait_reports_a_terminal_failure_with_its_reason() {
 #[tokio::test(start_paused = true)]
 async fn wait_times_out_while_the_resource_continues() {
     let world = World::new(Behaviour::never_ready());
-    let id = declared(&world).await;
-    let (ended, printed) = run_with_replicas(&world, id, &waiting("provision", &DECLARATION)).await;
-    let failure = ended.unwrap_err();
+    let id = declare(&world).await;
+    let (result, printed) =
+        run_with_replicas(&world, id, &wait_arguments("provision", &DECLARATION)).await;
+    let failure = result.unwrap_err();
     assert_eq!((failure.exit(), failure.exit().code()), (Exit::NotFinished, 3));
     assert_eq!(
         failure.line(),
-        format!(
-            "error[not_finished]: {id} is Provisioning after 10m; it goes on without this command"
-        )
+        format!("error[not_finished]: {id} is Provisioning after 10m; the replicas continue")
     );
     assert_eq!(phases(&printed), [Phase::Pending, Phase::Provisioning]);
 }
@@ -116,7 +117,7 @@ async fn wait_times_out_while_the_resource_continues() {
 #[tokio::test(start_paused = true)]
 async fn watch_prints_each_change_once() {
     let world = World::new(Behaviour::ready_after(1));
-    let id = declared(&world).await;
+    let id = declare(&world).await;
     let Verb::List(arguments) = verb(&["list", "--watch", "--interval=1s"]) else { panic!() };
     let mut out = Vec::new();
     let output = Output::new(Format::Json, &mut out);
@@ -124,7 +125,7 @@ async fn watch_prints_each_change_once() {
     let work = async {
         for _ in 0..6 {
             tokio::time::sleep(Duration::from_secs(3)).await;
-            world.round(id).await;
+            world.run_round(id).await;
         }
         tokio::time::sleep(Duration::from_secs(10)).await;
     };
@@ -143,7 +144,7 @@ async fn watch_prints_each_change_once() {
 }
 
 /// Declares the world's resource with its flags.
-async fn declared(world: &World) -> ProvisionedResourceId {
+async fn declare(world: &World) -> ProvisionedResourceId {
     let mut out = Vec::new();
     let output = Output::new(Format::Json, &mut out);
     let mut context = CommandContext { service: &world.service, context: operator(), output };

@@ -1,8 +1,5 @@
 //! The budget for automatic destruction: which effects need a permit.
-#![expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "only the two effects that ask for permission are answered otherwise"
-)]
+#![expect(clippy::wildcard_enum_match_arm, reason = "only two effects request a permission")]
 
 use super::*;
 
@@ -15,14 +12,14 @@ fn applied(resource: &ProvisionedResource, uid: &str) -> ProvisionedResource {
     resource.record_substrate(substrate, second(4)).unwrap().unwrap().into_resource()
 }
 
-fn refused(state: &PassState, result: &EffectResult) -> (Vec<Effect>, NextStep) {
+fn drive_without_permit(state: &PassState, result: &EffectResult) -> (Vec<Effect>, NextStep) {
     let (mut state, mut next_step) = step(state, EffectResult::Begin);
     let mut effects = Vec::new();
     while let NextStep::Perform(effect) = &next_step {
         effects.push(effect.clone());
         let result = match effect {
             Effect::CheckBrake | Effect::TakePermit(_) => result.clone(),
-            _ => healthy().answer(state.resource(), effect),
+            _ => fake_executor().execute(state.resource(), effect),
         };
         (state, next_step) = step(&state, result);
     }
@@ -32,17 +29,17 @@ fn refused(state: &PassState, result: &EffectResult) -> (Vec<Effect>, NextStep) 
 #[test]
 fn destruction_without_a_permit_ends_the_pass() {
     let lost = applied(&ready_node(), "uid-1");
-    let uid = Lost::Xr(XrUid::new("uid-1").unwrap());
+    let uid = LostObject::Xr(XrUid::new("uid-1").unwrap());
     let shell = XrObservation::Shell { at: version(7), deleting: false };
     let ready = with_token(&rolling_back()).advance(Phase::Ready, stamp(2)).unwrap().unwrap();
     let failed = failed(&applied(&ready.into_resource(), "uid-1"));
     let act = |observation| PassState::act(lost.clone(), Mode::Live, observation, Action::Apply);
     let cases = [
-        ("a lost composite resource", act(nothing(&lost)), uid.clone()),
-        ("a shell that an earlier pass re-created", act(standing(&lost, shell)), uid.clone()),
+        ("a lost composite resource", act(observed_nothing(&lost)), uid.clone()),
+        ("a shell that an earlier pass re-created", act(existing(&lost, shell)), uid.clone()),
         (
             "Ready becomes Failed",
-            PassState::persist(lost.clone(), Mode::Live, nothing(&lost), Phase::Failed),
+            PassState::persist(lost.clone(), Mode::Live, observed_nothing(&lost), Phase::Failed),
             uid.clone(),
         ),
         ("the rollback of a resource that was Ready", PassState::prepare(failed, Mode::Live), uid),
@@ -52,7 +49,7 @@ fn destruction_without_a_permit_ends_the_pass() {
             (EffectResult::Braked, EarlyExit::Braked),
             (EffectResult::OverBudget, EarlyExit::OverBudget),
         ] {
-            let (effects, next_step) = refused(&state, &result);
+            let (effects, next_step) = drive_without_permit(&state, &result);
             assert_eq!(effects, [Effect::TakePermit(lost.clone())], "{why}");
             assert_eq!(next_step, NextStep::End(exit), "{why}");
         }
@@ -63,10 +60,12 @@ fn destruction_without_a_permit_ends_the_pass() {
 fn replacing_a_consumed_token_needs_a_permit() {
     let resource = with_token(&node());
     let token = resource.bootstrap_token_id().unwrap();
-    let state = PassState::act(resource.clone(), Mode::Live, nothing(&resource), Action::Apply);
-    let mut world = World { consumed: vec![(resource.token_ordinal(), token)], ..healthy() };
-    let (effects, ..) = drive(&state, &mut world);
-    let permit = effects.iter().position(|it| *it == Effect::TakePermit(Lost::Node(token)));
+    let state =
+        PassState::act(resource.clone(), Mode::Live, observed_nothing(&resource), Action::Apply);
+    let mut executor =
+        FakeExecutor { consumed: vec![(resource.token_ordinal(), token)], ..fake_executor() };
+    let (effects, ..) = drive(&state, &mut executor);
+    let permit = effects.iter().position(|it| *it == Effect::TakePermit(LostObject::Node(token)));
     let drained = effects.iter().position(|it| *it == Effect::DeregisterNode(token));
     assert!(permit.is_some() && permit < drained, "{effects:?}");
 }
@@ -74,9 +73,9 @@ fn replacing_a_consumed_token_needs_a_permit() {
 #[test]
 fn first_creation_and_early_rollback_need_no_permit() {
     let resource = node();
-    let (effects, _) = act(&resource, &nothing(&resource), Action::Apply);
+    let (effects, _) = act(&resource, &observed_nothing(&resource), Action::Apply);
     assert!(!effects.iter().any(|it| matches!(it, Effect::TakePermit(_))), "{effects:?}");
     let state = PassState::prepare(failed(&rolling_back()), Mode::Live);
-    let (effects, next_step) = refused(&state, &EffectResult::Braked);
+    let (effects, next_step) = drive_without_permit(&state, &EffectResult::Braked);
     assert_eq!((effects, next_step), (vec![Effect::CheckBrake], NextStep::End(EarlyExit::Braked)));
 }

@@ -1,4 +1,4 @@
-//! Obstacles of the cluster as a whole, and its refusals in the last pass.
+//! Obstacles of the whole cluster, and the errors of the last pass.
 
 use broker_ports::{NamespaceState, Refusal};
 use broker_render::namespace;
@@ -13,7 +13,7 @@ const READER: &str = "plexsphere-provisioning-broker-reader";
 
 impl Judge<'_> {
     /// Whether the cluster answers, accepts the credentials, and is the right one.
-    pub(super) fn cluster_itself(&mut self) -> Option<Judgement> {
+    pub(super) fn cluster_outage(&mut self) -> Option<Judgement> {
         let facts = self.facts;
         if let Some(outage) = &facts.cluster.outage {
             let found = match outage.refusal {
@@ -23,25 +23,25 @@ impl Judge<'_> {
                 _ if outage.silent => {
                     Judgement::new(Verdict::ClusterUnreachable, Remedy::ReachCluster)
                 }
-                // This process cannot send the request; that says nothing about the replicas.
+                // This process could not send the request, but the replicas may be able to.
                 _ => {
-                    self.doubt("cluster", &outage.message);
+                    self.add_doubt("cluster", &outage.message);
                     return None;
                 }
             };
             return Some(found.with_message(outage.message.as_str()));
         }
         let own = facts.resource.substrate().cluster()?;
-        let here = self.take("cluster identity", &facts.cluster.identity)?;
+        let here = self.known_or_doubt("cluster identity", &facts.cluster.identity)?;
         (here != own).then(|| {
             let remedy = Remedy::ConnectTo(own.clone());
-            let wrong = Judgement::new(Verdict::WrongCluster, remedy);
-            wrong.with_message(format!("the broker is connected to cluster {here}"))
+            let found = Judgement::new(Verdict::WrongCluster, remedy);
+            found.with_message(format!("the broker is connected to cluster {here}"))
         })
     }
 
     /// Whether the Project's namespace takes new objects.
-    pub(super) fn project_namespace(&mut self) -> Option<Judgement> {
+    pub(super) fn namespace_obstacle(&mut self) -> Option<Judgement> {
         let facts = self.facts;
         let name = namespace(facts.resource.project_id()).as_str().to_owned();
         match &facts.assignment {
@@ -56,19 +56,22 @@ impl Judge<'_> {
                 return Some(Judgement::new(Verdict::AssignmentMissing, remedy));
             }
             Reference::Unreadable(message) => {
-                let unfit = Judgement::new(Verdict::CannotRender, Remedy::MendPass);
-                return Some(unfit.with_message(message.as_str()));
+                let found = Judgement::new(Verdict::CannotRender, Remedy::MendPass);
+                return Some(found.with_message(message.as_str()));
             }
             Reference::Unanswered(message) => {
-                return Some(super::gates::unanswered("assignment reader".to_owned(), message));
+                return Some(super::gates::collaborator_unreachable(
+                    "assignment reader".to_owned(),
+                    message,
+                ));
             }
-            Reference::NotAsked => self.doubt("assignment", "it was not queried"),
+            Reference::NotQueried => self.add_doubt("assignment", "it was not queried"),
         }
         let namespaced = facts.cluster.xr_reference.as_ref()?.namespace().is_some();
         if !namespaced {
             return None;
         }
-        match self.take("namespace", &facts.cluster.namespace)? {
+        match self.known_or_doubt("namespace", &facts.cluster.namespace)? {
             NamespaceState::Active => None,
             NamespaceState::Absent => {
                 let remedy = Remedy::CreateNamespace(name);
@@ -79,16 +82,16 @@ impl Judge<'_> {
                 Some(Judgement::new(Verdict::NamespaceTerminating, remedy))
             }
             _ => {
-                self.doubt("namespace", "this release does not know its state");
+                self.add_doubt("namespace", "this release does not know its state");
                 None
             }
         }
     }
 
-    /// A brake holds back creation.
-    pub(super) fn brake(&mut self) -> Option<Judgement> {
+    /// A brake prevents creation.
+    pub(super) fn brake_obstacle(&mut self) -> Option<Judgement> {
         let facts = self.facts;
-        let brake = self.take("brake", &facts.brake)?.as_ref()?;
+        let brake = self.known_or_doubt("brake", &facts.brake)?.as_ref()?;
         let cluster = facts.cluster.identity.known()?.clone();
         let found = Judgement::new(Verdict::Brake, Remedy::ReleaseBrake(cluster, brake.project));
         let words = match (brake.project, brake.absent, brake.expected) {
@@ -104,8 +107,8 @@ impl Judge<'_> {
         Some(found.with_message(words).since(Some(brake.since)))
     }
 
-    /// In a teardown, a Crossplane Usage vetoes through its own webhook.
-    fn vetoed(&self, message: &str) -> Judgement {
+    /// An admission webhook vetoed a request. In a teardown it may be the webhook of a Crossplane Usage.
+    fn veto_obstacle(&self, message: &str) -> Judgement {
         let object = self.facts.cluster.xr_reference.as_ref();
         let by_usage = message.to_lowercase().contains("usage");
         let found = match object {
@@ -117,9 +120,9 @@ impl Judge<'_> {
         found.with_object(object).with_message(message)
     }
 
-    /// A permission is missing. No generated role covers a kind that the blueprint does not list. A namespace that is
-    /// being deleted loses the broker's `RoleBinding` before its other objects.
-    fn forbidden(&self, message: &str) -> Judgement {
+    /// A permission is missing. No generated role covers a kind that the blueprint does not list. In a namespace that is
+    /// being deleted, Kubernetes removes the broker's `RoleBinding` before other objects.
+    fn missing_permission(&self, message: &str) -> Judgement {
         if let Some(NamespaceState::Terminating) = self.facts.cluster.namespace.known() {
             let name = namespace(self.facts.resource.project_id()).as_str().to_owned();
             let remedy = Remedy::ReplaceNamespace(name);
@@ -139,14 +142,14 @@ impl Judge<'_> {
     }
 
     /// The failure of the last pass, unless current facts show that its cause is gone.
-    pub(super) fn last_pass(&mut self) -> Option<Judgement> {
+    pub(super) fn last_pass_error(&mut self) -> Option<Judgement> {
         let facts = self.facts;
         let LastError { reason, refusal, message } = facts.last_error()?;
         let found = |verdict, remedy| Some(Judgement::new(verdict, remedy).with_message(message));
         match refusal {
-            Some(Refusal::Forbidden) => return Some(self.forbidden(message)),
+            Some(Refusal::Forbidden) => return Some(self.missing_permission(message)),
             Some(Refusal::Schema) => return found(Verdict::SchemaRefused, Remedy::AlignSchema),
-            Some(Refusal::Vetoed) => return Some(self.vetoed(message)),
+            Some(Refusal::Vetoed) => return Some(self.veto_obstacle(message)),
             // The kind of the composite resource was checked before, so this is the ProviderConfig's kind.
             Some(Refusal::KindAbsent) => {
                 let reference = facts.cluster.provider_config_reference.as_ref()?;
@@ -161,13 +164,13 @@ impl Judge<'_> {
                 return found(Verdict::KindMissing, remedy)
                     .map(|found| found.with_object(Some(reference)));
             }
-            // A current fact shows each of these, if it still holds.
+            // If one of these still holds, an earlier check has found it.
             Some(
                 Refusal::NamespaceAbsent | Refusal::NamespaceTerminating | Refusal::Unauthenticated,
             ) => return None,
             Some(_) | None => {}
         }
-        let asked_just_now = [
+        let checked_now = [
             "cluster_transient",
             "cluster_unknown",
             "repository_transient",
@@ -182,11 +185,11 @@ impl Judge<'_> {
             "cluster_mismatch",
         ];
         let resolver_reasons = ["_resolver_", "assignment_reader_", "node_deregistrar_"];
-        let is_past = asked_just_now.contains(&reason)
+        let is_outdated = checked_now.contains(&reason)
             || resolver_reasons.iter().any(|part| reason.contains(part))
-            // This message needs no request; the kind was checked above.
+            // The kind was checked above.
             || (reason == "cluster_rejected" && message.contains("is not installed on the cluster"));
-        if is_past {
+        if is_outdated {
             return None;
         }
         if reason == "node_deregistration_failed" {

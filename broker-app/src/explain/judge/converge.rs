@@ -1,4 +1,4 @@
-//! Converge: from no object to an armed composite resource, a ready substrate, and a registered Node.
+//! The obstacles of a converging resource: to its composite resource, its substrate and its Node.
 
 use broker_domain::{MeshRole, Phase};
 use broker_ports::{Condition, ConditionStatus, ObjectReport, TokenState};
@@ -12,8 +12,8 @@ use crate::explain::verdict::Verdict;
 impl Judge<'_> {
     pub(super) fn converging(&mut self) -> Judgement {
         let facts = self.facts;
-        let xr = self.take("composite resource", &facts.cluster.xr);
-        if let Some(false) = self.take("kind", &facts.cluster.kind_installed)
+        let xr = self.known_or_doubt("composite resource", &facts.cluster.xr);
+        if let Some(false) = self.known_or_doubt("kind", &facts.cluster.kind_installed)
             && let Some(reference) = &facts.cluster.xr_reference
         {
             let remedy = Remedy::InstallKind {
@@ -23,68 +23,68 @@ impl Judge<'_> {
             return Judgement::new(Verdict::KindMissing, remedy).with_object(Some(reference));
         }
         if xr.is_some_and(|xr| self.decides_to_apply(xr.as_ref()))
-            && let Some(missing) = self.rendering()
+            && let Some(missing) = self.rendering_obstacle()
         {
             return missing;
         }
         match xr {
-            None => self.last_pass().unwrap_or_else(|| self.progress()),
-            Some(None) => self.without_composite(),
+            None => self.last_pass_error().unwrap_or_else(|| self.progress()),
+            Some(None) => self.missing_or_shell(),
             Some(Some(xr)) if xr.deleting_since.is_some() => self.being_deleted(xr),
-            Some(Some(xr)) if xr.armed.is_none() => self.without_composite(),
-            Some(Some(xr)) => self.armed(xr),
+            Some(Some(xr)) if xr.armed.is_none() => self.missing_or_shell(),
+            Some(Some(xr)) => self.armed_composite(xr),
         }
     }
 
     /// A pass has to create the composite resource or arm a shell.
-    fn without_composite(&mut self) -> Judgement {
-        if let Some(found) = self.brake() {
+    fn missing_or_shell(&mut self) -> Judgement {
+        if let Some(found) = self.brake_obstacle() {
             return found;
         }
-        if let Some(found) = self.project_namespace() {
+        if let Some(found) = self.namespace_obstacle() {
             return found;
         }
-        if let Some(found) = self.last_pass() {
+        if let Some(found) = self.last_pass_error() {
             return found;
         }
         self.progress()
     }
 
-    /// Another writer deletes it. It would still accept an apply, but no pass sends one.
+    /// Another writer deletes the composite resource. No pass applies it until it is gone.
     fn being_deleted(&mut self, xr: &ObjectReport) -> Judgement {
-        if let Some(found) = self.held(xr) {
+        if let Some(found) = self.deletion_obstacle(xr) {
             return found;
         }
         let reference = self.facts.cluster.xr_reference.as_ref();
-        let going = Judgement::no_action(Verdict::CompositeBeingDeleted).with_object(reference);
-        going.since(xr.deleting_since)
+        let found = Judgement::no_action(Verdict::CompositeBeingDeleted).with_object(reference);
+        found.since(xr.deleting_since)
     }
 
-    fn armed(&mut self, xr: &ObjectReport) -> Judgement {
+    fn armed_composite(&mut self, xr: &ObjectReport) -> Judgement {
         if !self.is_our_arming(xr) {
             let facts = self.facts;
             let Some(reference) = &facts.cluster.xr_reference else { return self.progress() };
             let remedy = Remedy::DeleteComposite(reference.clone());
             let words = format!("armed with {}", xr.armed.as_deref().unwrap_or_default());
-            let foreign = Judgement::new(Verdict::ArmingForeign, remedy);
-            return foreign.with_object(Some(reference)).with_message(words);
+            let found = Judgement::new(Verdict::ArmingForeign, remedy);
+            return found.with_object(Some(reference)).with_message(words);
         }
-        // A pass whose apply fails ends there.
-        if self.wants_to_apply(xr)
-            && let Some(found) = self.last_pass()
+        // A failed apply ends the pass.
+        if self.needs_apply(xr)
+            && let Some(found) = self.last_pass_error()
         {
             return found;
         }
-        if let Some(found) = self.rivals(xr) {
+        if let Some(found) = self.ownership_conflict(xr) {
             return found;
         }
         if let Some(found) = self.foreign_composition(xr) {
             return found;
         }
         if self.is_ready(xr) {
-            return self.with_substrate(xr);
+            return self.ready_substrate(xr);
         }
-        self.substrate(xr).unwrap_or_else(|| self.progress())
+        self.substrate_obstacle(xr).unwrap_or_else(|| self.progress())
     }
 
     fn is_our_arming(&self, xr: &ObjectReport) -> bool {
@@ -101,8 +101,8 @@ impl Judge<'_> {
             && !(self.is_ready(xr) && self.node_is_settled())
     }
 
-    /// The rule of a pass: no apply once the resource is settled.
-    fn wants_to_apply(&self, xr: &ObjectReport) -> bool {
+    /// Whether a pass applies the composite resource: not once the resource is Ready and still so.
+    fn needs_apply(&self, xr: &ObjectReport) -> bool {
         let settled = self.is_ready(xr) && self.node_is_settled();
         !settled || self.facts.resource.phase() != Phase::Ready
     }
@@ -115,7 +115,7 @@ impl Judge<'_> {
         }
     }
 
-    /// The rule of an observation: while converging, `True` of an older generation does not count.
+    /// Whether an observation counts it as ready: while converging, `True` of an older generation does not count.
     pub(super) fn is_ready(&self, xr: &ObjectReport) -> bool {
         let Some(ready) = condition(xr, "Ready") else { return false };
         let fresh = self.facts.resource.phase() == Phase::Ready
@@ -123,8 +123,8 @@ impl Judge<'_> {
         ready.status == ConditionStatus::True && fresh && xr.deleting_since.is_none()
     }
 
-    /// Other managers are an obstacle only if the object differs from what a pass would send.
-    fn rivals(&self, xr: &ObjectReport) -> Option<Judgement> {
+    /// Other field managers are an obstacle only if the object differs from what a pass would send.
+    fn ownership_conflict(&self, xr: &ObjectReport) -> Option<Judgement> {
         let facts = self.facts;
         let Some(Ok(Some(desired))) = &facts.desired else { return None };
         let drifted = xr.owned.as_ref() != Some(desired);
@@ -139,8 +139,8 @@ impl Judge<'_> {
         Some(found.with_object(Some(&object)).with_message(words))
     }
 
-    /// Another writer changed or removed the Composition reference. A pass keeps it: a change back deletes the
-    /// existing objects.
+    /// Another writer changed or removed the Composition reference. A pass does not restore it, because Crossplane would
+    /// delete the existing objects.
     fn foreign_composition(&self, xr: &ObjectReport) -> Option<Judgement> {
         let cluster = &self.facts.cluster;
         let (composition, object) =
@@ -158,7 +158,7 @@ impl Judge<'_> {
     }
 
     /// The substrate is ready. A Node may still have to enrol.
-    fn with_substrate(&mut self, xr: &ObjectReport) -> Judgement {
+    fn ready_substrate(&mut self, xr: &ObjectReport) -> Judgement {
         if !self.node_is_settled() {
             return self.enrolling();
         }
@@ -174,7 +174,7 @@ impl Judge<'_> {
             };
             return Judgement::new(verdict, remedy).with_object(reference).with_condition(synced);
         }
-        if let Some(found) = self.drift(xr) {
+        if let Some(found) = self.drift_obstacle(xr) {
             return found;
         }
         self.progress()
@@ -182,19 +182,19 @@ impl Judge<'_> {
 
     /// No pass applies a Ready resource again, so a change by another writer persists. The next pass restores a
     /// missing ProviderConfig, unless that failed.
-    fn drift(&mut self, xr: &ObjectReport) -> Option<Judgement> {
+    fn drift_obstacle(&mut self, xr: &ObjectReport) -> Option<Judgement> {
         let facts = self.facts;
         if facts.resource.phase() != Phase::Ready {
             return None;
         }
         let config = facts.cluster.provider_config_reference.as_ref();
-        let config_report = self.take("ProviderConfig", &facts.cluster.provider_config);
+        let config_report = self.known_or_doubt("ProviderConfig", &facts.cluster.provider_config);
         if let (Some(None), Some(reference)) = (config_report, config) {
             let missing = || {
                 let remedy = Remedy::MendProviderConfig(reference.clone());
                 Judgement::new(Verdict::ProviderConfigMissing, remedy).with_object(Some(reference))
             };
-            let found = self.rendering().or_else(|| self.last_pass());
+            let found = self.rendering_obstacle().or_else(|| self.last_pass_error());
             return Some(found.unwrap_or_else(missing));
         }
         let object = facts.cluster.xr_reference.clone()?;
@@ -214,30 +214,29 @@ impl Judge<'_> {
     /// The agent has to enrol while its token is valid.
     fn enrolling(&mut self) -> Judgement {
         let facts = self.facts;
-        let lost = Remedy::Replace(facts.resource.id());
+        let replace = Remedy::Replace(facts.resource.id());
         let Some(token) = &facts.token else { return self.progress() };
-        let Some(state) = self.take("token", token) else { return self.progress() };
+        let Some(state) = self.known_or_doubt("token", token) else { return self.progress() };
         match state {
             Some(TokenState::Live { expires_at }) => {
                 if self.budget.is_over() {
-                    let silent = Judgement::new(Verdict::NodeNeverCalled, Remedy::LookAtAgent);
-                    return silent.with_message(format!("its token is valid until {expires_at}"));
+                    let found = Judgement::new(Verdict::NodeNeverCalled, Remedy::LookAtAgent);
+                    return found.with_message(format!("its token is valid until {expires_at}"));
                 }
                 self.progress()
             }
             Some(TokenState::Expired { at }) => {
-                Judgement::new(Verdict::TokenExpired, lost).since(Some(*at))
+                Judgement::new(Verdict::TokenExpired, replace).since(Some(*at))
             }
-            Some(TokenState::Consumed { at }) => {
-                Judgement::new(Verdict::NodeLost, lost).with_message(format!("it enrolled at {at}"))
-            }
+            Some(TokenState::Consumed { at }) => Judgement::new(Verdict::NodeLost, replace)
+                .with_message(format!("it enrolled at {at}")),
             Some(TokenState::Invalidated) => {
-                Judgement::new(Verdict::TokenInvalid, lost).with_message("it was invalidated")
+                Judgement::new(Verdict::TokenInvalid, replace).with_message("it was invalidated")
             }
-            None => Judgement::new(Verdict::TokenInvalid, lost)
+            None => Judgement::new(Verdict::TokenInvalid, replace)
                 .with_message("the issuer does not know it"),
             Some(_) => {
-                self.doubt("token", "this release does not know its state");
+                self.add_doubt("token", "this release does not know its state");
                 self.progress()
             }
         }
@@ -250,14 +249,14 @@ pub(super) fn condition<'a>(object: &'a ObjectReport, kind: &str) -> Option<&'a 
 
 /// The condition by which Crossplane reports that it cannot keep an object up to date.
 ///
-/// `ReconcilePaused` persists after the pause until Crossplane reconciles again, so every armed shell has it. Its
-/// generation does not help: a pause does not change the generation.
+/// `ReconcilePaused` persists after a pause until Crossplane reconciles again, so an armed shell has it at first. The
+/// generation does not reveal this, because a pause does not change it.
 pub(super) fn unsynced(object: &ObjectReport) -> Option<&Condition> {
     let synced = condition(object, "Synced").filter(|it| it.status == ConditionStatus::False)?;
     (object.paused || !was_paused(synced)).then_some(synced)
 }
 
-/// The condition only says that the object was paused.
+/// Whether the condition only reports a pause.
 pub(super) fn was_paused(condition: &Condition) -> bool {
     condition.reason == "ReconcilePaused"
 }
@@ -267,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn condition_of_an_ended_pause_is_no_failure() {
+    fn condition_of_an_ended_pause_is_not_a_failure() {
         use ConditionStatus::{False, True};
         let rows = [
             ("it works", True, "ReconcileSuccess", false, false),

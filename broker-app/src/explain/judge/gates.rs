@@ -9,7 +9,7 @@ use crate::explain::remedy::Remedy;
 use crate::explain::verdict::Verdict;
 
 impl Judge<'_> {
-    /// A resource that no pass claims again.
+    /// The resource is terminal: no pass claims it again.
     pub(super) fn terminal(&mut self) -> Option<Judgement> {
         let resource = &self.facts.resource;
         match resource.phase() {
@@ -17,19 +17,19 @@ impl Judge<'_> {
                 let left = resource.substrate();
                 let mut objects: Vec<_> = left.composed().iter().cloned().collect();
                 objects.extend(left.provider_config().cloned());
-                let over = Judgement::new(Verdict::Abandoned, Remedy::CleanUp(objects));
-                let over = over.since(Some(resource.phase_entered_at()));
-                Some(self.events(over))
+                let found = Judgement::new(Verdict::Abandoned, Remedy::CleanUp(objects));
+                let found = found.since(Some(resource.phase_entered_at()));
+                Some(self.dead_letter_or(found))
             }
             Phase::Deleted => {
                 let left: Vec<_> =
                     resource.substrate().plain_data().map(ToString::to_string).collect();
-                let mut over = Judgement::no_action(Verdict::Deleted);
+                let mut found = Judgement::no_action(Verdict::Deleted);
                 if !left.is_empty() {
-                    over = over
+                    found = found
                         .with_message(format!("left to garbage collection: {}", left.join(", ")));
                 }
-                Some(self.events(over.since(Some(resource.phase_entered_at()))))
+                Some(self.dead_letter_or(found.since(Some(resource.phase_entered_at()))))
             }
             Phase::Failed if resource.on_failure() == OnFailure::Retain => {
                 let failed = Judgement::new(Verdict::Failed, Remedy::Replace(resource.id()))
@@ -54,7 +54,7 @@ impl Judge<'_> {
         if facts.mode == Mode::DryRun {
             return Some(Judgement::new(Verdict::DryRun, Remedy::LeaveDryRun));
         }
-        let entry = self.take("schedule", &facts.schedule)?;
+        let entry = self.known_or_doubt("schedule", &facts.schedule)?;
         match entry {
             Some(entry) if entry.paused => {
                 let id = facts.resource.id();
@@ -62,19 +62,19 @@ impl Judge<'_> {
             }
             Some(_) => None,
             None => {
-                self.doubt("schedule", "it has no entry for this resource");
+                self.add_doubt("schedule", "it has no entry for this resource");
                 None
             }
         }
     }
 
-    /// A pass resolves its blueprint first: the kind to read depends on it.
-    pub(super) fn blueprint(&mut self) -> Option<Judgement> {
+    /// A pass resolves its blueprint first, because the kinds to read depend on it.
+    pub(super) fn missing_blueprint(&mut self) -> Option<Judgement> {
         self.unresolved(|kind| kind == ReferenceKind::Blueprint)
     }
 
-    /// The references of an apply. Any other pass works without them.
-    pub(super) fn rendering(&mut self) -> Option<Judgement> {
+    /// A reference that an apply needs is missing, or rendering fails. Other passes need neither.
+    pub(super) fn rendering_obstacle(&mut self) -> Option<Judgement> {
         if let Some(missing) = self.unresolved(|kind| kind != ReferenceKind::Blueprint) {
             return Some(missing);
         }
@@ -83,42 +83,42 @@ impl Judge<'_> {
         Some(Judgement::new(Verdict::CannotRender, remedy).with_message(message.as_str()))
     }
 
-    fn unresolved(&mut self, among: impl Fn(ReferenceKind) -> bool) -> Option<Judgement> {
+    fn unresolved(&mut self, is_checked: impl Fn(ReferenceKind) -> bool) -> Option<Judgement> {
         let facts = self.facts;
-        for (kind, reference) in facts.references.iter().filter(|(kind, _)| among(*kind)) {
+        for (kind, reference) in facts.references.iter().filter(|(kind, _)| is_checked(*kind)) {
             match reference {
                 Reference::Found(()) => {}
                 Reference::Missing => return Some(missing(*kind, facts)),
                 Reference::Unreadable(message) => return Some(unreadable(*kind, message)),
                 Reference::Unanswered(message) => {
                     let who = format!("{} resolver", kind.as_str());
-                    return Some(unanswered(who, message));
+                    return Some(collaborator_unreachable(who, message));
                 }
-                Reference::NotAsked => self.doubt("references", "they were not queried"),
+                Reference::NotQueried => self.add_doubt("references", "they were not queried"),
             }
         }
         None
     }
 
-    /// Whether the Node is registered. A pass that needs this and cannot read it fails.
-    pub(super) fn mesh(&mut self) -> Option<Judgement> {
+    /// The mesh does not report whether the Node is registered, so every pass fails.
+    pub(super) fn mesh_outage(&mut self) -> Option<Judgement> {
         match self.facts.node.as_ref()? {
             Reference::Unanswered(message) | Reference::Unreadable(message) => {
-                let silent = Judgement::new(Verdict::MeshUnreachable, Remedy::ReachMesh);
-                Some(silent.with_message(message.as_str()))
+                let found = Judgement::new(Verdict::MeshUnreachable, Remedy::ReachMesh);
+                Some(found.with_message(message.as_str()))
             }
             Reference::Found(_) | Reference::Missing => None,
-            Reference::NotAsked => {
-                self.doubt("node", "it was not queried");
+            Reference::NotQueried => {
+                self.add_doubt("node", "it was not queried");
                 None
             }
         }
     }
 
-    /// A dead letter holds back only later events, so it is the verdict only if there is no other obstacle.
-    pub(super) fn events(&mut self, otherwise: Judgement) -> Judgement {
+    /// A dead letter delays only later events, so it is the verdict only without another obstacle.
+    pub(super) fn dead_letter_or(&mut self, otherwise: Judgement) -> Judgement {
         let facts = self.facts;
-        match self.take("outbox", &facts.dead_letter) {
+        match self.known_or_doubt("outbox", &facts.dead_letter) {
             Some(Some(event)) => {
                 let id = facts.resource.id();
                 let poisoned = Judgement::new(Verdict::OutboxPoisoned, Remedy::RedriveEvents(id));
@@ -163,7 +163,7 @@ fn unreadable(kind: ReferenceKind, message: &str) -> Judgement {
     Judgement::new(verdict, Remedy::MendPass).with_message(message)
 }
 
-pub(super) fn unanswered(who: String, message: &str) -> Judgement {
+pub(super) fn collaborator_unreachable(who: String, message: &str) -> Judgement {
     let remedy = Remedy::RestoreCollaborator { who };
     Judgement::new(Verdict::CollaboratorUnreachable, remedy).with_message(message)
 }

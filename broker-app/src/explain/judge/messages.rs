@@ -1,8 +1,8 @@
-//! Classifies provider messages by their words, because condition reasons differ between providers.
+//! Classifies the error messages of providers by keywords, because condition reasons differ between providers.
 
 /// The subject of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Theme {
+pub(super) enum Subject {
     ProviderConfig,
     Secret,
     /// A quota or capacity limit of the cloud.
@@ -24,19 +24,20 @@ const QUOTA: [&str; 9] = [
     "zone_resource_pool_exhausted",
 ];
 
-pub(super) fn theme(message: &str) -> Theme {
+pub(super) fn subject_of(message: &str) -> Subject {
     let lowered = message.to_lowercase();
-    let absent = ABSENT.iter().any(|words| lowered.contains(words));
-    // A provider finds its credentials through the ProviderConfig, so a message may name both.
-    if absent && lowered.contains("secret") {
-        Theme::Secret
-    } else if absent && (lowered.contains("providerconfig") || lowered.contains("provider config"))
+    let is_absent = ABSENT.iter().any(|words| lowered.contains(words));
+    // A message about a missing Secret may also name the ProviderConfig, so the Secret is checked first.
+    if is_absent && lowered.contains("secret") {
+        Subject::Secret
+    } else if is_absent
+        && (lowered.contains("providerconfig") || lowered.contains("provider config"))
     {
-        Theme::ProviderConfig
+        Subject::ProviderConfig
     } else if QUOTA.iter().any(|words| lowered.contains(words)) {
-        Theme::Quota
+        Subject::Quota
     } else {
-        Theme::Other
+        Subject::Other
     }
 }
 
@@ -49,26 +50,26 @@ mod tests {
         let rows = [
             (
                 "connect failed: cannot get ProviderConfig: \"pr-1\" not found",
-                Theme::ProviderConfig,
+                Subject::ProviderConfig,
             ),
             (
                 "connect failed: cannot get referenced ProviderConfig: ProviderConfig.hcloud \"a\" not found",
-                Theme::ProviderConfig,
+                Subject::ProviderConfig,
             ),
             (
                 "cannot get credentials of ProviderConfig: Secret \"cloud-credentials-1\" not found",
-                Theme::Secret,
+                Subject::Secret,
             ),
-            ("create failed: secrets \"x\" not found", Theme::Secret),
-            ("create failed: QuotaExceeded: no more servers", Theme::Quota),
-            ("VcpuLimitExceeded: you have requested more vCPU capacity", Theme::Quota),
-            ("ZONE_RESOURCE_POOL_EXHAUSTED: try another zone", Theme::Quota),
-            ("image \"debian-12\" not found", Theme::Other),
-            ("the ProviderConfig is being used", Theme::Other),
-            ("", Theme::Other),
+            ("create failed: secrets \"x\" not found", Subject::Secret),
+            ("create failed: QuotaExceeded: no more servers", Subject::Quota),
+            ("VcpuLimitExceeded: you have requested more vCPU capacity", Subject::Quota),
+            ("ZONE_RESOURCE_POOL_EXHAUSTED: try another zone", Subject::Quota),
+            ("image \"debian-12\" not found", Subject::Other),
+            ("the ProviderConfig is being used", Subject::Other),
+            ("", Subject::Other),
         ];
         for (message, expected) in rows {
-            assert_eq!(theme(message), expected, "{message}");
+            assert_eq!(subject_of(message), expected, "{message}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! No obstacle: how far the resource is, and which worker handles it.
+//! The verdict without an obstacle: the progress of the resource, and the worker that holds its lease.
 
 use broker_domain::Phase;
 
@@ -12,20 +12,20 @@ impl Judge<'_> {
         let facts = self.facts;
         let since = Some(facts.resource.phase_entered_at());
         if self.needs_pass()
-            && let Some(found) = self.scheduled()
+            && let Some(found) = self.schedule_state()
         {
             return found.since(since);
         }
-        let xr_stands = !matches!(facts.cluster.xr.known(), Some(None));
+        let xr_may_exist = !matches!(facts.cluster.xr.known(), Some(None));
         let verdict = match facts.resource.phase() {
             Phase::Pending => Verdict::Declared,
-            Phase::Provisioning | Phase::Enrolling | Phase::Ready if !xr_stands => {
+            Phase::Provisioning | Phase::Enrolling | Phase::Ready if !xr_may_exist => {
                 Verdict::CompositeMissing
             }
             Phase::Provisioning => Verdict::Provisioning,
             Phase::Enrolling => Verdict::Enrolling,
-            // It is no longer ready; the next pass stores the phase.
-            Phase::Ready if self.has_fallen_back() => Verdict::Provisioning,
+            // The resource is no longer ready; the next pass stores its phase.
+            Phase::Ready if self.is_no_longer_ready() => Verdict::Provisioning,
             Phase::Ready => Verdict::Ready,
             Phase::Failed => Verdict::RollingBack,
             Phase::Deregistering => Verdict::Draining,
@@ -35,13 +35,13 @@ impl Judge<'_> {
         Judgement::no_action(verdict).since(since)
     }
 
-    fn has_fallen_back(&self) -> bool {
+    fn is_no_longer_ready(&self) -> bool {
         let Some(Some(xr)) = self.facts.cluster.xr.known() else { return false };
         !self.is_ready(xr) || !self.node_is_settled()
     }
 
     /// The worker that holds the lease, or the time of the next attempt.
-    fn scheduled(&self) -> Option<Judgement> {
+    fn schedule_state(&self) -> Option<Judgement> {
         let entry = self.facts.entry()?;
         let now = entry.now;
         if let Some((worker, until)) = &entry.lease {
@@ -56,20 +56,20 @@ impl Judge<'_> {
             let words = self.facts.last_error().map(|error| error.message).unwrap_or_default();
             return Some(Judgement::no_action(Verdict::RetryPending).with_message(words));
         }
-        let waited = entry
+        let is_overdue = entry
             .due_at
             .is_some_and(|due| self.budget.allowed.is_some_and(|allowed| now - due > allowed));
-        waited.then(|| Judgement::new(Verdict::NoReplica, Remedy::StartReplicas))
+        is_overdue.then(|| Judgement::new(Verdict::NoReplica, Remedy::StartReplicas))
     }
 
-    /// Whether a pass has something to do now, instead of waiting for others.
+    /// Whether a pass has work now, instead of waiting for another component.
     fn needs_pass(&self) -> bool {
         let cluster = &self.facts.cluster;
         let phase = self.facts.resource.phase();
         let Some(xr) = cluster.xr.known() else { return false };
         if phase.is_teardown() {
-            let node_stays = matches!(self.facts.node, Some(Reference::Found(true)));
-            return node_stays || xr.as_ref().is_none_or(|xr| xr.deleting_since.is_none());
+            let node_is_registered = matches!(self.facts.node, Some(Reference::Found(true)));
+            return node_is_registered || xr.as_ref().is_none_or(|xr| xr.deleting_since.is_none());
         }
         let Some(xr) = xr else { return true };
         if xr.armed.is_none() {

@@ -11,7 +11,7 @@ impl ProvisionedResource {
     /// Enters the phase that [`next`](crate::next()) decided. `None` (a no-op) if the resource is already in
     /// it.
     ///
-    /// Entering Ready or Deleted emits an event; every other step emits none.
+    /// Entering Ready or Deleted emits an event; no other phase does.
     ///
     /// ```
     #[doc = include_str!("../example.md")]
@@ -34,7 +34,7 @@ impl ProvisionedResource {
         if to == self.phase {
             return Ok(None);
         }
-        let asks_for_more = match to {
+        let needs_own_method = match to {
             Phase::Failed => true,
             Phase::Deregistering => !self.phase.is_teardown(),
             Phase::Pending => self.phase == Phase::Failed,
@@ -44,7 +44,7 @@ impl ProvisionedResource {
             | Phase::Deprovisioning
             | Phase::Deleted => false,
         };
-        if asks_for_more || !self.phase.can_become(to) {
+        if needs_own_method || !self.phase.can_become(to) {
             return Err(Error::IllegalTransition { from: self.phase, to });
         }
         let detail = match to {
@@ -60,7 +60,7 @@ impl ProvisionedResource {
             | Phase::Deregistering
             | Phase::Deprovisioning => None,
         };
-        self.changed(stamp, detail, |resource, at| resource.enter(to, at)).checked().map(Some)
+        self.change(stamp, detail, |resource, at| resource.enter(to, at)).validated().map(Some)
     }
 
     /// Fails terminally in the current phase. `None` (a no-op) if the resource has already failed.
@@ -85,7 +85,7 @@ impl ProvisionedResource {
         }
         let failure = Failure::new(self.phase, reason)?;
         let detail = EventDetail::Failed(failure.clone());
-        let change = self.changed(stamp, Some(detail), |resource, at| {
+        let change = self.change(stamp, Some(detail), |resource, at| {
             resource.enter(Phase::Failed, at);
             resource.failure = Some(failure);
         });
@@ -97,9 +97,9 @@ impl ProvisionedResource {
     ///
     /// ```
     #[doc = include_str!("../example.md")]
-    /// let leaving = pending.request_deletion(stamp).unwrap();
-    /// assert_eq!(leaving.event().unwrap().event_type(), EventType::Deleting);
-    /// assert_eq!(leaving.resource().request_deletion(stamp), None);
+    /// let deletion = pending.request_deletion(stamp).unwrap();
+    /// assert_eq!(deletion.event().unwrap().event_type(), EventType::Deleting);
+    /// assert_eq!(deletion.resource().request_deletion(stamp), None);
     /// # Ok::<(), Error>(())
     /// ```
     #[must_use = "a change that is not committed has not happened"]
@@ -107,7 +107,7 @@ impl ProvisionedResource {
         if self.phase.is_teardown() {
             return None;
         }
-        let change = self.changed(stamp, Some(EventDetail::Deleting), |resource, at| {
+        let change = self.change(stamp, Some(EventDetail::Deleting), |resource, at| {
             resource.enter(Phase::Deregistering, at);
             resource.deletion_requested_at = Some(at);
         });
@@ -133,21 +133,21 @@ impl ProvisionedResource {
         if self.phase != Phase::Failed {
             return Err(Error::IllegalTransition { from: self.phase, to: Phase::Pending });
         }
-        self.changed(stamp, None, |resource, at| {
+        self.change(stamp, None, |resource, at| {
             resource.enter(Phase::Pending, at);
             resource.failure = None;
         })
-        .checked()
+        .validated()
     }
 
     /// Abandons a teardown: enters Deleted without proof that everything is gone. The event records it.
     ///
     /// ```
     #[doc = include_str!("../example.md")]
-    /// let leaving = pending.request_deletion(stamp).unwrap().into_resource();
-    /// let closed = leaving.record_closed(at)?.unwrap().into_resource();
-    /// let given_up = closed.abandon(stamp)?;
-    /// assert!(matches!(given_up.event().unwrap().detail(), EventDetail::Deleted { abandoned: true, .. }));
+    /// let deletion = pending.request_deletion(stamp).unwrap().into_resource();
+    /// let closed = deletion.record_closed(at)?.unwrap().into_resource();
+    /// let abandoned = closed.abandon(stamp)?;
+    /// assert!(matches!(abandoned.event().unwrap().detail(), EventDetail::Deleted { abandoned: true, .. }));
     /// # Ok::<(), Error>(())
     /// ```
     ///
@@ -161,10 +161,10 @@ impl ProvisionedResource {
             return Err(Error::IllegalTransition { from: self.phase, to: Phase::Deleted });
         }
         let detail = EventDetail::Deleted { abandoned: true, left_to_garbage_collection: false };
-        self.changed(stamp, Some(detail), |resource, at| {
+        self.change(stamp, Some(detail), |resource, at| {
             resource.enter(Phase::Deleted, at);
             resource.abandoned = true;
         })
-        .checked()
+        .validated()
     }
 }

@@ -47,16 +47,16 @@ impl ProvisionedResource {
                 ),
             ));
         }
-        self.changed_quietly(at, |resource| {
+        self.change_without_event(at, |resource| {
             resource.bootstrap_token_id = Some(token);
             resource.token_ordinal = ordinal;
         })
-        .checked()
+        .validated()
     }
 
     /// Like [`record_token`](Self::record_token), and records the uid of the composite resource that is about
     /// to be armed. With the uid on record, a later loss is distinguishable from a first creation, even if
-    /// the arm's answer is lost.
+    /// the response to the arm is lost.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl ProvisionedResource {
     ) -> Result<Change, Error> {
         let mut change = self.record_token(token, ordinal, at)?;
         change.resource.substrate = change.resource.substrate.armed(xr);
-        change.checked()
+        change.validated()
     }
 
     /// Records that the issuer confirmed the closure: no token is live, and the issuer will never issue
@@ -78,8 +78,8 @@ impl ProvisionedResource {
     ///
     /// ```
     #[doc = include_str!("../example.md")]
-    /// let leaving = pending.request_deletion(stamp).unwrap().into_resource();
-    /// let closed = leaving.record_closed(at)?.unwrap();
+    /// let deleting = pending.request_deletion(stamp).unwrap().into_resource();
+    /// let closed = deleting.record_closed(at)?.unwrap();
     /// assert!(closed.resource().token_closed());
     /// # Ok::<(), Error>(())
     /// ```
@@ -91,7 +91,7 @@ impl ProvisionedResource {
         if self.token_closed {
             return Ok(None);
         }
-        self.changed_quietly(at, |resource| resource.token_closed = true).checked().map(Some)
+        self.change_without_event(at, |resource| resource.token_closed = true).validated().map(Some)
     }
 
     /// Records the objects on the cluster. Derive the argument from [`substrate`](Self::substrate): add
@@ -101,9 +101,9 @@ impl ProvisionedResource {
     #[doc = include_str!("../example.md")]
     /// let vm = ObjectReference::new("nop.crossplane.io/v1", "NopResource", "vm", Some("team-a"))?;
     /// let cluster = ClusterId::new("kube-system-uid")?;
-    /// let seen = pending.substrate().clone().on_cluster(cluster);
-    /// let seen = seen.observed([vm], ReferencesDigest::new([1; 32]));
-    /// let recorded = pending.record_substrate(seen, at)?.unwrap();
+    /// let observed = pending.substrate().clone().on_cluster(cluster);
+    /// let observed = observed.observed([vm], ReferencesDigest::new([1; 32]));
+    /// let recorded = pending.record_substrate(observed, at)?.unwrap();
     /// assert_eq!(recorded.resource().substrate().composed().len(), 1);
     /// # Ok::<(), Error>(())
     /// ```
@@ -139,6 +139,8 @@ impl ProvisionedResource {
                 format!("cannot replace {recorded}; the name of a ProviderConfig stays on record"),
             ));
         }
-        self.changed_quietly(at, |resource| resource.substrate = substrate).checked().map(Some)
+        self.change_without_event(at, |resource| resource.substrate = substrate)
+            .validated()
+            .map(Some)
     }
 }

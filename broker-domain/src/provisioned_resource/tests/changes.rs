@@ -10,18 +10,18 @@ use crate::{
 #[test]
 fn advance_follows_the_legal_edges() {
     for from in Phase::ALL {
-        let standing = resource().in_phase(from);
-        assert_eq!(standing.advance(from, stamp(20)).unwrap(), None, "{from}: a no-op");
+        let initial = resource().in_phase(from);
+        assert_eq!(initial.advance(from, stamp(20)).unwrap(), None, "{from}: a no-op");
         for to in Phase::ALL.into_iter().filter(|to| *to != from) {
             // A node without a token cannot be Ready; another test covers that rejection.
             if from == Phase::Pending && to == Phase::Ready {
                 continue;
             }
-            let result = standing.advance(to, stamp(20));
-            let needs_more = to == Phase::Failed
+            let result = initial.advance(to, stamp(20));
+            let needs_own_method = to == Phase::Failed
                 || (to == Phase::Deregistering && !from.is_teardown())
                 || (to == Phase::Pending && from == Phase::Failed);
-            if from.can_become(to) && !needs_more {
+            if from.can_become(to) && !needs_own_method {
                 let change = result.unwrap().unwrap();
                 assert_eq!(change.resource().phase(), to);
                 assert_eq!(change.resource().phase_entered_at(), second(20));
@@ -37,10 +37,10 @@ fn advance_follows_the_legal_edges() {
 
 /// Invariant: exactly `Requested`, `Deleting`, `Ready`, `Failed` and `Deleted` emit events.
 #[test]
-fn only_crossings_emit_events() {
+fn only_lifecycle_transitions_emit_events() {
     let provisioning = resource().provisioning();
-    let quiet = provisioning.advance(Phase::Enrolling, stamp(9)).unwrap().unwrap();
-    assert_eq!(quiet.event(), None);
+    let enrolling = provisioning.advance(Phase::Enrolling, stamp(9)).unwrap().unwrap();
+    assert_eq!(enrolling.event(), None);
     let ready = provisioning.advance(Phase::Ready, stamp(9)).unwrap().unwrap();
     let event = ready.event().unwrap();
     assert_eq!((event.event_type(), event.sequence()), (EventType::Ready, 2));
@@ -56,8 +56,8 @@ fn only_crossings_emit_events() {
 fn second_ready_keeps_first_ready_at() {
     let ready = resource().ready();
     let lost = ready.advance(Phase::Pending, stamp(10)).unwrap().unwrap().into_resource();
-    let again = lost.advance(Phase::Ready, stamp(11)).unwrap().unwrap();
-    assert_eq!(again.resource().first_ready_at(), ready.first_ready_at());
+    let second_ready = lost.advance(Phase::Ready, stamp(11)).unwrap().unwrap();
+    assert_eq!(second_ready.resource().first_ready_at(), ready.first_ready_at());
 }
 
 #[test]
@@ -78,24 +78,24 @@ fn failure_survives_rollback() {
         assert_eq!((failure.step(), failure.reason()), (step, &reason()));
         assert_eq!(failed.event().unwrap().detail(), &EventDetail::Failed(failure.clone()));
 
-        let leaving = failed.resource().request_deletion(stamp(10)).unwrap();
-        assert_eq!(leaving.resource().phase(), Phase::Deregistering);
-        assert_eq!(leaving.resource().failure(), Some(failure));
+        let deleting = failed.resource().request_deletion(stamp(10)).unwrap();
+        assert_eq!(deleting.resource().phase(), Phase::Deregistering);
+        assert_eq!(deleting.resource().failure(), Some(failure));
     }
 }
 
 #[test]
 fn deletion_request_is_accepted_once() {
     for phase in Phase::ALL {
-        let standing = resource().in_phase(phase);
-        match standing.request_deletion(stamp(20)) {
+        let initial = resource().in_phase(phase);
+        match initial.request_deletion(stamp(20)) {
             None => assert!(phase.is_teardown(), "{phase}"),
             Some(change) => {
                 assert!(!phase.is_teardown(), "{phase}");
-                let leaving = change.resource();
-                assert_eq!(leaving.phase(), Phase::Deregistering);
-                assert_eq!(leaving.deletion_requested_at(), Some(second(20)));
-                assert_eq!(leaving.request_deletion(stamp(21)), None);
+                let deleting = change.resource();
+                assert_eq!(deleting.phase(), Phase::Deregistering);
+                assert_eq!(deleting.deletion_requested_at(), Some(second(20)));
+                assert_eq!(deleting.request_deletion(stamp(21)), None);
             }
         }
     }
@@ -105,17 +105,17 @@ fn deletion_request_is_accepted_once() {
 #[test]
 fn deleted_needs_closed_tokens() {
     let open = resource().ready().request_deletion(stamp(9)).unwrap().into_resource();
-    for refused in
+    for result in
         [open.advance(Phase::Deleted, stamp(10)).map(|_| ()), open.abandon(stamp(10)).map(|_| ())]
     {
         assert_eq!(
-            refused.unwrap_err().to_string(),
+            result.unwrap_err().to_string(),
             "token_closed: is not set; tokens are closed before a resource is Deleted"
         );
     }
     let closed = open.record_closed(second(10)).unwrap().unwrap();
     assert_eq!(closed.event(), None);
-    assert_eq!(closed.resource().record_closed(second(11)).unwrap(), None, "on record already");
+    assert_eq!(closed.resource().record_closed(second(11)).unwrap(), None, "already on record");
     assert!(closed.resource().advance(Phase::Deleted, stamp(11)).is_ok());
     let early = resource().enrolling().record_closed(second(9)).unwrap_err();
     assert_eq!(
@@ -145,13 +145,13 @@ fn abandon_requires_teardown_and_emits_event() {
 #[test]
 fn token_is_recorded_only_for_converging_nodes() {
     let ready = resource().ready();
-    let again = ready.record_token(id(60), TokenOrdinal::FIRST.next(), second(9)).unwrap();
-    assert_eq!(again.resource().bootstrap_token_id(), Some(id(60)));
-    assert_eq!(again.resource().token_ordinal(), TokenOrdinal::FIRST.next());
-    assert_eq!(again.event(), None);
+    let reissued = ready.record_token(id(60), TokenOrdinal::FIRST.next(), second(9)).unwrap();
+    assert_eq!(reissued.resource().bootstrap_token_id(), Some(id(60)));
+    assert_eq!(reissued.resource().token_ordinal(), TokenOrdinal::FIRST.next());
+    assert_eq!(reissued.event(), None);
 
-    let refusals: [(ProvisionedResource, u32, &str); 5] = [
-        (again.resource().clone(), 1, "token_ordinal: is 1; use 2 or 3"),
+    let rejections: [(ProvisionedResource, u32, &str); 5] = [
+        (reissued.resource().clone(), 1, "token_ordinal: is 1; use 2 or 3"),
         (
             resource().standalone().pending(),
             1,
@@ -169,9 +169,9 @@ fn token_is_recorded_only_for_converging_nodes() {
         ),
         (resource().pending(), 3, "token_ordinal: is 3; use 1 or 2"),
     ];
-    for (standing, ordinal, message) in refusals {
+    for (initial, ordinal, message) in rejections {
         let ordinal = TokenOrdinal::new(ordinal).unwrap();
-        let error = standing.record_token(id(60), ordinal, second(9)).unwrap_err();
+        let error = initial.record_token(id(60), ordinal, second(9)).unwrap_err();
         assert_eq!(error.to_string(), message);
     }
 }
@@ -188,26 +188,30 @@ fn node_without_token_cannot_be_ready() {
 
 #[test]
 fn substrate_stays_on_its_cluster_and_is_final_in_deleted() {
-    let here = ClusterId::new("here").unwrap();
-    let there = ClusterId::new("there").unwrap();
+    let cluster = ClusterId::new("here").unwrap();
+    let other_cluster = ClusterId::new("there").unwrap();
     for phase in Phase::ALL {
-        let standing = resource().in_phase(phase);
-        let seen = standing.substrate().clone().about_to_apply(here.clone(), composed("config"));
-        let result = standing.record_substrate(seen.clone(), second(9));
+        let initial = resource().in_phase(phase);
+        let observed =
+            initial.substrate().clone().about_to_apply(cluster.clone(), composed("config"));
+        let result = initial.record_substrate(observed.clone(), second(9));
         if phase == Phase::Deleted {
             assert_eq!(result.unwrap_err().to_string(), "substrate: cannot change in Deleted");
             continue;
         }
         let recorded = result.unwrap().unwrap();
         assert_eq!(recorded.event(), None);
-        assert_eq!(recorded.resource().record_substrate(seen.clone(), second(10)).unwrap(), None);
+        assert_eq!(
+            recorded.resource().record_substrate(observed.clone(), second(10)).unwrap(),
+            None
+        );
 
-        let other = seen.clone().about_to_apply(here.clone(), composed("another-config"));
+        let other = observed.clone().about_to_apply(cluster.clone(), composed("another-config"));
         let error = recorded.resource().record_substrate(other, second(10)).unwrap_err();
         assert!(error.to_string().starts_with("substrate: cannot replace"), "{error}");
 
-        let moved = seen.observed([composed("a")], ReferencesDigest::new([1; 32]));
-        let moved = moved.about_to_apply(there.clone(), composed("config"));
+        let moved = observed.observed([composed("a")], ReferencesDigest::new([1; 32]));
+        let moved = moved.about_to_apply(other_cluster.clone(), composed("config"));
         let error = recorded.resource().record_substrate(moved, second(10)).unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -222,20 +226,20 @@ fn substrate_stays_on_its_cluster_and_is_final_in_deleted() {
 /// ProviderConfig's name stays.
 #[test]
 fn deleted_leaves_nothing_on_record() {
-    let leaving = resource().deprovisioning();
-    let here = ClusterId::new("here").unwrap();
-    let substrate = leaving.substrate().clone().about_to_apply(here, composed("config"));
-    let substrate = substrate.found([composed("vm")]);
-    let standing = leaving.record_substrate(substrate, second(9)).unwrap().unwrap().into_resource();
-    let error = standing.advance(Phase::Deleted, stamp(10)).unwrap_err();
+    let deleting = resource().deprovisioning();
+    let cluster = ClusterId::new("here").unwrap();
+    let substrate = deleting.substrate().clone().about_to_apply(cluster, composed("config"));
+    let substrate = substrate.with_labelled([composed("vm")]);
+    let initial = deleting.record_substrate(substrate, second(9)).unwrap().unwrap().into_resource();
+    let error = initial.advance(Phase::Deleted, stamp(10)).unwrap_err();
     assert!(
         error.to_string().starts_with("substrate: names composed objects in Deleted"),
         "{error}"
     );
-    assert!(standing.abandon(stamp(10)).is_ok(), "an operator may abandon it");
+    assert!(initial.abandon(stamp(10)).is_ok(), "an operator may abandon it");
 
-    let cleared = standing.substrate().clone().without(&[composed("vm")].into());
-    let cleared = standing.record_substrate(cleared, second(10)).unwrap().unwrap();
+    let cleared = initial.substrate().clone().without(&[composed("vm")].into());
+    let cleared = initial.record_substrate(cleared, second(10)).unwrap().unwrap();
     let deleted = cleared.resource().advance(Phase::Deleted, stamp(11)).unwrap().unwrap();
     assert_eq!(deleted.resource().substrate().provider_config(), Some(&composed("config")));
 }
@@ -243,23 +247,23 @@ fn deleted_leaves_nothing_on_record() {
 /// The store's clock may lag behind the clock of the replica that stamped the last event.
 #[test]
 fn lagging_store_clock_keeps_event_times_monotonic() {
-    let told = resource().ready();
-    let row = Snapshot { updated_at: told.created_at(), ..told.snapshot() };
+    let ready = resource().ready();
+    let row = Snapshot { updated_at: ready.created_at(), ..ready.snapshot() };
     let stored = ProvisionedResource::hydrate(row).unwrap();
-    let leaving = stored.request_deletion(stamp(1)).unwrap();
-    assert_eq!(leaving.event().unwrap().occurred_at(), told.phase_entered_at());
-    let quiet = stored.record_token(id(7), TokenOrdinal::FIRST, second(1)).unwrap();
-    assert_eq!(quiet.resource().updated_at(), told.phase_entered_at());
+    let deleting = stored.request_deletion(stamp(1)).unwrap();
+    assert_eq!(deleting.event().unwrap().occurred_at(), ready.phase_entered_at());
+    let recorded = stored.record_token(id(7), TokenOrdinal::FIRST, second(1)).unwrap();
+    assert_eq!(recorded.resource().updated_at(), ready.phase_entered_at());
 }
 
 #[test]
-fn at_rest_holds_for_deleted_and_retained() {
+fn is_settled_holds_for_deleted_and_retained_failed() {
     for phase in Phase::ALL {
         for builder in [resource(), resource().rolling_back()] {
-            let standing = builder.in_phase(phase);
+            let initial = builder.in_phase(phase);
             let expected = phase == Phase::Deleted
-                || (phase == Phase::Failed && standing.on_failure() == OnFailure::Retain);
-            assert_eq!(standing.at_rest(), expected, "{phase}, {}", standing.on_failure());
+                || (phase == Phase::Failed && initial.on_failure() == OnFailure::Retain);
+            assert_eq!(initial.is_settled(), expected, "{phase}, {}", initial.on_failure());
         }
     }
 }

@@ -14,10 +14,10 @@ enum Step {
     Pass(ObservedXr),
     Delete,
     Abandon,
-    Token { next: bool },
-    Close,
-    See(u8),
-    Forget,
+    RecordToken { next: bool },
+    CloseTokens,
+    ObserveObject(u8),
+    RemoveObjects,
 }
 
 fn steps() -> impl Strategy<Value = Vec<(Step, i64)>> {
@@ -26,37 +26,41 @@ fn steps() -> impl Strategy<Value = Vec<(Step, i64)>> {
         20 => facts.prop_map(Step::Pass),
         2 => Just(Step::Delete),
         1 => Just(Step::Abandon),
-        3 => any::<bool>().prop_map(|next| Step::Token { next }),
-        3 => Just(Step::Close),
-        3 => any::<u8>().prop_map(Step::See),
-        3 => Just(Step::Forget),
+        3 => any::<bool>().prop_map(|next| Step::RecordToken { next }),
+        3 => Just(Step::CloseTokens),
+        3 => any::<u8>().prop_map(Step::ObserveObject),
+        3 => Just(Step::RemoveObjects),
     ];
     // Clocks of replicas differ: time may appear to go backwards.
     proptest::collection::vec((step, 0..100_i64), 1..60)
 }
 
-fn take(resource: &ProvisionedResource, step: Step, at: i64) -> Result<Option<Change>, Error> {
+fn apply_step(
+    resource: &ProvisionedResource,
+    step: Step,
+    at: i64,
+) -> Result<Option<Change>, Error> {
     let Stamp { at: time, .. } = stamp(at);
     match step {
         Step::Pass(facts) => pass(resource, facts, at),
         Step::Delete => Ok(resource.request_deletion(stamp(at))),
         Step::Abandon => resource.abandon(stamp(at)).map(Some),
-        Step::Token { next } => {
+        Step::RecordToken { next } => {
             let ordinal = resource.token_ordinal();
             let ordinal = if next { ordinal.next() } else { ordinal };
             resource.record_token(id(60), ordinal, time).map(Some)
         }
-        Step::Close => resource.record_closed(time),
-        Step::See(number) => {
+        Step::CloseTokens => resource.record_closed(time),
+        Step::ObserveObject(number) => {
             let cluster = ClusterId::new("here").unwrap();
-            let seen = resource.substrate().clone().about_to_apply(cluster, composed("config"));
+            let observed = resource.substrate().clone().about_to_apply(cluster, composed("config"));
             let object = composed(&number.to_string());
             resource.record_substrate(
-                seen.observed([object], ReferencesDigest::new([number; 32])),
+                observed.observed([object], ReferencesDigest::new([number; 32])),
                 time,
             )
         }
-        Step::Forget => {
+        Step::RemoveObjects => {
             let mut gone = resource.substrate().composed().clone();
             gone.insert(composed("config"));
             resource.record_substrate(resource.substrate().clone().without(&gone), time)
@@ -83,7 +87,7 @@ fn pass(
 }
 
 /// Whether the step may fail in the current phase; every other step must succeed.
-fn may_refuse(resource: &ProvisionedResource, step: Step) -> bool {
+fn may_fail(resource: &ProvisionedResource, step: Step) -> bool {
     let phase = resource.phase();
     let tearing_down = matches!(phase, Phase::Deregistering | Phase::Deprovisioning);
     match step {
@@ -91,15 +95,15 @@ fn may_refuse(resource: &ProvisionedResource, step: Step) -> bool {
         // Deleted requires closed tokens; a real pass closes them first.
         Step::Pass(_) => tearing_down && !resource.token_closed(),
         Step::Abandon => !tearing_down || !resource.token_closed(),
-        Step::Token { .. } => {
+        Step::RecordToken { .. } => {
             !phase.is_converging() || resource.mesh_role() == MeshRole::Standalone
         }
-        Step::Close => !phase.is_teardown(),
-        Step::See(_) | Step::Forget => phase == Phase::Deleted,
+        Step::CloseTokens => !phase.is_teardown(),
+        Step::ObserveObject(_) | Step::RemoveObjects => phase == Phase::Deleted,
     }
 }
 
-fn due(from: Phase, to: Phase) -> Option<EventType> {
+fn expected_event(from: Phase, to: Phase) -> Option<EventType> {
     if from == to {
         return None;
     }
@@ -121,42 +125,42 @@ proptest! {
 
     #[test]
     fn every_history_keeps_the_invariants(steps in steps(), standalone in any::<bool>()) {
-        let mut now = if standalone { resource().standalone().pending() } else { resource().pending() };
-        let mut last_told = second(0);
+        let mut current = if standalone { resource().standalone().pending() } else { resource().pending() };
+        let mut last_event_at = second(0);
         for (step, at) in steps {
-            let change = match take(&now, step, at) {
+            let change = match apply_step(&current, step, at) {
                 Ok(Some(change)) => change,
                 Ok(None) => continue,
                 Err(error) => {
-                    prop_assert!(may_refuse(&now, step), "{step:?} in {}: {error}", now.phase());
+                    prop_assert!(may_fail(&current, step), "{step:?} in {}: {error}", current.phase());
                     continue;
                 }
             };
             let after = change.resource();
-            prop_assert!(now.phase() != Phase::Deleted, "sinks stay");
-            if now.phase() == Phase::Failed {
+            prop_assert!(current.phase() != Phase::Deleted, "Deleted never changes");
+            if current.phase() == Phase::Failed {
                 prop_assert!(matches!(after.phase(), Phase::Failed | Phase::Deregistering));
             }
-            prop_assert!(now.phase().can_become(after.phase()));
-            prop_assert_eq!(change.expected_version(), now.version());
-            prop_assert_eq!(after.version(), now.version().next());
-            prop_assert_eq!(change.previous_phase(), Some(now.phase()));
-            prop_assert_eq!(change.event().map(Event::event_type), due(now.phase(), after.phase()));
-            let told = u64::from(change.event().is_some());
-            prop_assert_eq!(after.event_sequence(), now.event_sequence() + told);
+            prop_assert!(current.phase().can_become(after.phase()));
+            prop_assert_eq!(change.expected_version(), current.version());
+            prop_assert_eq!(after.version(), current.version().next());
+            prop_assert_eq!(change.previous_phase(), Some(current.phase()));
+            prop_assert_eq!(change.event().map(Event::event_type), expected_event(current.phase(), after.phase()));
+            let emitted = u64::from(change.event().is_some());
+            prop_assert_eq!(after.event_sequence(), current.event_sequence() + emitted);
             if let Some(event) = change.event() {
                 prop_assert_eq!(event.sequence(), after.event_sequence());
-                prop_assert!(event.occurred_at() >= last_told, "events are told in order");
-                last_told = event.occurred_at();
+                prop_assert!(event.occurred_at() >= last_event_at, "event times never go backwards");
+                last_event_at = event.occurred_at();
             }
-            prop_assert!(after.updated_at() >= now.updated_at());
+            prop_assert!(after.updated_at() >= current.updated_at());
             if after.phase() == Phase::Deleted && !after.abandoned() {
                 prop_assert!(after.token_closed());
                 prop_assert!(after.substrate().is_clear());
             }
             let row = ProvisionedResource::hydrate(after.snapshot());
-            prop_assert_eq!(&row.unwrap(), after, "what was committed can be read back");
-            now = change.into_resource();
+            prop_assert_eq!(&row.unwrap(), after, "the stored row hydrates to the same resource");
+            current = change.into_resource();
         }
     }
 }

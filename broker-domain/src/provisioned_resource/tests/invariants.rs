@@ -9,19 +9,19 @@ use crate::{
     Snapshot, Stamp, Substrate, Version,
 };
 
-type Break = fn(&mut Snapshot);
+type Corruption = fn(&mut Snapshot);
 
 #[track_caller]
-fn assert_refused(sound: &ProvisionedResource, breaks: Break, message: &str) {
-    let mut row = sound.snapshot();
+fn assert_rejected(valid: &ProvisionedResource, corrupt: Corruption, message: &str) {
+    let mut row = valid.snapshot();
     let before = ProvisionedResource::hydrate(row.clone());
-    assert_eq!(&before.unwrap(), sound, "{message}: sound before");
-    breaks(&mut row);
+    assert_eq!(&before.unwrap(), valid, "{message}: the row is valid before");
+    corrupt(&mut row);
     let error = ProvisionedResource::hydrate(row).expect_err(message);
     assert_eq!((error.reason(), error.to_string().as_str()), ("invalid_input", message));
 }
 
-const DECLARED: &[(Break, &str)] = &[
+const PENDING_ROWS: &[(Corruption, &str)] = &[
     (
         |row| row.xr_name = "  ".into(),
         "xr_name: is empty; it is pr-00000000-0000-0000-0000-000000000005",
@@ -50,12 +50,12 @@ const DECLARED: &[(Break, &str)] = &[
     (|row| row.phase_entered_at = second(-1), "phase_entered_at: is before created_at"),
     (|row| row.event_sequence = 50, "event_sequence: is 50 in Pending at version 1; use 1 to 1"),
     (
-        |row| row.substrate = Substrate::default().found([composed("a")]),
+        |row| row.substrate = Substrate::default().with_labelled([composed("a")]),
         "cluster_id: is missing although objects are on record; name their cluster",
     ),
 ];
 
-const READY: &[(Break, &str)] = &[
+const READY_ROWS: &[(Corruption, &str)] = &[
     (|row| row.first_ready_at = Some(second(-1)), "first_ready_at: is before created_at"),
     (|row| row.first_ready_at = None, "first_ready_at: is missing in Ready although it was Ready"),
     (
@@ -69,7 +69,7 @@ const READY: &[(Break, &str)] = &[
     ),
 ];
 
-const FAILED: &[(Break, &str)] = &[
+const FAILED_ROWS: &[(Corruption, &str)] = &[
     (
         |row| row.failure_step = Some("Ready".into()),
         "first_ready_at: is missing in Failed although it was Ready",
@@ -90,7 +90,7 @@ const FAILED: &[(Break, &str)] = &[
     (|row| row.failure_reason = Some(" ".into()), "failure_reason: is blank"),
 ];
 
-const DELETED: &[(Break, &str)] = &[
+const DELETED_ROWS: &[(Corruption, &str)] = &[
     (|row| row.event_sequence = 2, "event_sequence: is 2 in Deleted at version 8; use 3 to 8"),
     (
         |row| row.token_closed = false,
@@ -104,11 +104,11 @@ const DELETED: &[(Break, &str)] = &[
 
 #[test]
 fn corrupt_row_is_rejected_with_field_name() {
-    let sound: [(ProvisionedResource, &[(Break, &str)]); 9] = [
-        (resource().pending(), DECLARED),
-        (resource().ready(), READY),
-        (resource().failed(), FAILED),
-        (resource().deleted(), DELETED),
+    let valid: [(ProvisionedResource, &[(Corruption, &str)]); 9] = [
+        (resource().pending(), PENDING_ROWS),
+        (resource().ready(), READY_ROWS),
+        (resource().failed(), FAILED_ROWS),
+        (resource().deleted(), DELETED_ROWS),
         (
             resource().deregistering(),
             &[(
@@ -151,18 +151,18 @@ fn corrupt_row_is_rejected_with_field_name() {
             )],
         ),
     ];
-    for (sound, rows) in sound {
-        for (breaks, message) in rows {
-            assert_refused(&sound, *breaks, message);
+    for (valid, rows) in valid {
+        for (corrupt, message) in rows {
+            assert_rejected(&valid, *corrupt, message);
         }
     }
 }
 
 #[test]
-fn phase_specific_fields_are_rejected_elsewhere() {
+fn phase_specific_fields_are_rejected_in_other_phases() {
     for phase in Phase::ALL {
         let teardown = phase.is_teardown();
-        let breaks: [(&str, bool, Break); 5] = [
+        let corrupt: [(&str, bool, Corruption); 5] = [
             ("deletion_requested_at", teardown, |row| row.deletion_requested_at = None),
             ("deletion_requested_at", !teardown, |row| row.deletion_requested_at = Some(second(0))),
             ("failure", phase.is_converging(), |row| {
@@ -172,13 +172,13 @@ fn phase_specific_fields_are_rejected_elsewhere() {
             ("token_closed", !teardown, |row| row.token_closed = true),
             ("abandoned", phase != Phase::Deleted, |row| row.abandoned = true),
         ];
-        for (field, refused, breaks) in breaks {
+        for (field, rejected, corrupt) in corrupt {
             let mut row = resource().in_phase(phase).snapshot();
-            breaks(&mut row);
+            corrupt(&mut row);
             match ProvisionedResource::hydrate(row) {
-                Ok(_) => assert!(!refused, "{field} in {phase}"),
+                Ok(_) => assert!(!rejected, "{field} in {phase}"),
                 Err(error) => {
-                    assert!(refused, "{field} in {phase}: {error}");
+                    assert!(rejected, "{field} in {phase}: {error}");
                     assert!(
                         error.to_string().starts_with(&format!("{field}: ")),
                         "{phase}: {error}"
@@ -200,8 +200,8 @@ fn recorded_substrate() -> Substrate {
 fn declaration_at_time_zero_is_rejected() {
     let at_zero = Stamp::new(id(7), OffsetDateTime::UNIX_EPOCH);
     let (role, parameters) = (MeshRole::Node, Parameters::default());
-    let refused = ProvisionedResource::new(id(5), &declaration(), role, parameters, at_zero);
-    assert_eq!(refused.unwrap_err().to_string(), "created_at: is not after 1970");
+    let rejected = ProvisionedResource::new(id(5), &declaration(), role, parameters, at_zero);
+    assert_eq!(rejected.unwrap_err().to_string(), "created_at: is not after 1970");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use broker_ports::BootstrapToken;
 /// The token's path on a machine that booted with cloud-init.
 const TOKEN_PATH: &str = "/etc/plexd/bootstrap-token";
 
-/// A machine and its bootstrap document. The token is never printed; the document cannot be cloned or serialised.
+/// A machine and its bootstrap token. The token is never printed, and the document cannot be cloned or serialised.
 ///
 /// ```compile_fail,E0277
 /// # use broker_memory::AgentDocument;
@@ -63,21 +63,22 @@ impl State {
                 token: BootstrapToken::new(token_in(fields)?),
             })
         };
-        let living = self.objects.iter().filter(|(_, object)| object.deleting.is_none());
-        living.filter_map(document).collect()
+        let existing = self.objects.iter().filter(|(_, object)| object.deleting.is_none());
+        existing.filter_map(document).collect()
     }
 }
 
 /// The token at any of the three injection sites.
 fn token_in(fields: &Value) -> Option<String> {
-    let below = |site: &str| fields.get("parameters")?.get(site)?.get("bootstrapToken")?.as_str();
-    let written = || fields.get("userData")?.as_str().and_then(written_file);
-    let bare = below("helmValues").or_else(|| below("providerSecret")).map(str::to_owned);
-    written().or(bare).filter(|token| !token.is_empty())
+    let token_at =
+        |site: &str| fields.get("parameters")?.get(site)?.get("bootstrapToken")?.as_str();
+    let in_user_data = || fields.get("userData")?.as_str().and_then(file_content);
+    let bare = token_at("helmValues").or_else(|| token_at("providerSecret")).map(str::to_owned);
+    in_user_data().or(bare).filter(|token| !token.is_empty())
 }
 
-/// The file that cloud-init writes for the agent.
-fn written_file(document: &str) -> Option<String> {
+/// The content of the token file that cloud-init writes for the agent.
+fn file_content(document: &str) -> Option<String> {
     let document = document.strip_prefix("#cloud-config\n")?;
     let document = broker_render::read_document("user data", document.as_bytes()).ok()?;
     let files = document.get("write_files")?.as_array()?;

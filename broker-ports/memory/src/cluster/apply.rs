@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::object::Object;
 use super::ownership::{Manager, Operation};
 use super::state::{Caller, Kind, Namespace, State, Verb};
-use crate::Answer;
+use crate::PortResult;
 use broker_ports::{Applied, ApplyRequest, DryRun, LiveObject, ObjectVersion, PortError, Refusal};
 
 /// Fields of a `spec` that Crossplane adds to every schema. An XRD does not declare them.
@@ -22,7 +22,7 @@ enum Decision {
 }
 
 impl State {
-    pub(super) fn apply(&mut self, caller: &Caller, request: &ApplyRequest) -> Answer<Applied> {
+    pub(super) fn apply(&mut self, caller: &Caller, request: &ApplyRequest) -> PortResult<Applied> {
         Ok(match self.decide(caller, request)? {
             Decision::Conflict => Applied::Conflict,
             Decision::NameTaken => Applied::NameTaken,
@@ -30,7 +30,11 @@ impl State {
         })
     }
 
-    pub(super) fn dry_run(&mut self, caller: &Caller, request: &ApplyRequest) -> Answer<DryRun> {
+    pub(super) fn dry_run(
+        &mut self,
+        caller: &Caller,
+        request: &ApplyRequest,
+    ) -> PortResult<DryRun> {
         Ok(match self.decide(caller, request)? {
             Decision::Conflict | Decision::NameTaken => DryRun::Conflict,
             Decision::Store(mut object) => {
@@ -43,24 +47,24 @@ impl State {
         })
     }
 
-    fn decide(&mut self, caller: &Caller, request: &ApplyRequest) -> Answer<Decision> {
+    fn decide(&mut self, caller: &Caller, request: &ApplyRequest) -> PortResult<Decision> {
         let target = request.target();
-        let refuse = |words: &str| {
-            PortError::rejected(request.scrub(&format!("{} {target}: {words}", Verb::Patch)))
+        let rejection = |message: &str| {
+            PortError::rejected(request.scrub(&format!("{} {target}: {message}", Verb::Patch)))
         };
-        let break_schema = |words: String| refuse(&words).with_refusal(Refusal::Schema);
+        let schema_rejection = |message: String| rejection(&message).with_refusal(Refusal::Schema);
         let kind_name = (target.api_version(), target.kind());
         self.request(caller, Verb::Patch, kind_name, target)?;
         let sent =
-            sent_content(&request.expose_for_apply()).ok_or_else(|| refuse("bad request"))?;
+            sent_content(&request.expose_for_apply()).ok_or_else(|| rejection("bad request"))?;
         let Some(kind) = self.kind(target) else {
-            let refused = refuse("the server does not serve this kind");
-            return Err(refused.with_refusal(Refusal::KindAbsent));
+            let error = rejection("the server does not serve this kind");
+            return Err(error.with_refusal(Refusal::KindAbsent));
         };
         let xrd = kind.xrd.clone();
         // A malformed body is rejected before its precondition is checked.
         if let Some(xrd) = &xrd {
-            check_declared(xrd, &sent).map_err(break_schema)?;
+            check_declared(xrd, &sent).map_err(schema_rejection)?;
         }
         let live = self.objects.get(target);
         let object = match (request.precondition(), live) {
@@ -77,42 +81,42 @@ impl State {
             }
             (Precondition::Unchanged { .. }, Some(live)) => Some(live.clone()),
             (Precondition::Absent, None) => {
-                self.admits_new(kind, target)
-                    .map_err(|(refusal, words)| refuse(&words).with_refusal(refusal))?;
+                self.check_create(kind, target)
+                    .map_err(|(refusal, message)| rejection(&message).with_refusal(refusal))?;
                 self.request(caller, Verb::Create, kind_name, target)?;
                 None
             }
         };
-        if let Some(words) = self.denials.get(target.kind()) {
-            let words =
-                format!("admission webhook \"denies.example.org\" denied the request: {words}");
-            return Err(refuse(&words).with_refusal(Refusal::Vetoed));
+        if let Some(message) = self.apply_denials.get(target.kind()) {
+            let message =
+                format!("admission webhook \"denies.example.org\" denied the request: {message}");
+            return Err(rejection(&message).with_refusal(Refusal::Vetoed));
         }
         let mut object = object.unwrap_or_else(|| self.new_object());
         let manager = Manager::new(FIELD_MANAGER, Operation::Apply);
         object.ownership.apply(&manager, &mut object.content, &sent);
         if let Some(xrd) = &xrd {
-            check_values(xrd, &mut object).map_err(break_schema)?;
+            check_values(xrd, &mut object).map_err(schema_rejection)?;
         }
         Ok(Decision::Store(Box::new(object)))
     }
 
-    /// Checks that an object of a kind may be created there.
-    pub(super) fn admits_new(
+    /// Checks that the kind and the namespace of a new object accept it.
+    pub(super) fn check_create(
         &self,
         kind: &Kind,
         target: &ObjectReference,
     ) -> Result<(), (Refusal, String)> {
         if kind.terminating {
-            let words = "create not allowed while custom resource definition is terminating";
-            return Err((Refusal::KindAbsent, words.into()));
+            let message = "create not allowed while custom resource definition is terminating";
+            return Err((Refusal::KindAbsent, message.into()));
         }
         let Some(name) = target.namespace() else { return Ok(()) };
         match self.namespaces.get(name) {
             Some(Namespace::Active) => Ok(()),
             Some(Namespace::Terminating) => {
-                let words = format!("forbidden: namespace {name} is being terminated");
-                Err((Refusal::NamespaceTerminating, words))
+                let message = format!("forbidden: namespace {name} is being terminated");
+                Err((Refusal::NamespaceTerminating, message))
             }
             None => Err((Refusal::NamespaceAbsent, format!("namespaces \"{name}\" not found"))),
         }
@@ -131,7 +135,7 @@ impl State {
     }
 }
 
-/// The part of a manifest that its manager then owns.
+/// The fields of a manifest that the manager owns after the apply.
 fn sent_content(body: &[u8]) -> Option<Map<String, Value>> {
     let Value::Object(mut content) = serde_json::from_slice(body).ok()? else { return None };
     content.retain(|key, _| ["metadata", "spec"].contains(&key.as_str()));
@@ -144,15 +148,16 @@ fn sent_content(body: &[u8]) -> Option<Map<String, Value>> {
 /// For an undeclared or mistyped field, a real server fails with a bare 500.
 fn check_declared(xrd: &Xrd, sent: &Map<String, Value>) -> Result<(), String> {
     let problems = xrd.check(&own_spec(sent));
-    let unknown = problems
+    let invalid = problems
         .iter()
         .find(|problem| matches!(problem.kind, ProblemKind::Undeclared | ProblemKind::Type));
-    let Some(problem) = unknown else { return Ok(()) };
-    let found = at(&own_spec(sent), &problem.path).filter(|_| problem.kind == ProblemKind::Type);
-    let words = found.map_or("field not declared in schema".to_owned(), |value| {
+    let Some(problem) = invalid else { return Ok(()) };
+    let found =
+        value_at(&own_spec(sent), &problem.path).filter(|_| problem.kind == ProblemKind::Type);
+    let message = found.map_or("field not declared in schema".to_owned(), |value| {
         format!("{}, got &value.valueUnstructured{{Value:{value}}}", problem.problem)
     });
-    Err(format!("500: failed to create typed patch object: .{}: {words}", problem.path))
+    Err(format!("500: failed to create typed patch object: .{}: {message}", problem.path))
 }
 
 /// For an invalid value, a real server names the field and repeats the value.
@@ -162,7 +167,7 @@ fn check_values(xrd: &Xrd, object: &mut Object) -> Result<(), String> {
     }
     let spec = own_spec(&object.content);
     let Some(problem) = xrd.check(&spec).into_iter().next() else { return Ok(()) };
-    let value = at(&spec, &problem.path).map(|value| format!("Invalid value: {value}: "));
+    let value = value_at(&spec, &problem.path).map(|value| format!("Invalid value: {value}: "));
     Err(format!("422: {}: {}{}", problem.path, value.unwrap_or_default(), problem.problem))
 }
 
@@ -173,6 +178,6 @@ fn own_spec(content: &Map<String, Value>) -> Value {
 }
 
 /// The value at a path such as `spec.parameters.size`.
-fn at(spec: &Value, path: &str) -> Option<Value> {
+fn value_at(spec: &Value, path: &str) -> Option<Value> {
     path.strip_prefix("spec.")?.split('.').try_fold(spec, |value, key| value.get(key)).cloned()
 }

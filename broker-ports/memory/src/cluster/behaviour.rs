@@ -1,35 +1,35 @@
-//! Observe: scripts for the simulation. They define what a Composition composes and what happens to it.
+//! Observe: scripts for the simulation. A script defines which objects a Composition composes and how they develop.
 
 use broker_render::catalog::ComposedKind;
 
-/// The behaviour of one composite resource or of all of a kind. Times are in ticks.
+/// The behaviour of one composite resource, or of all composite resources of a kind. Times are in ticks.
 ///
 /// ```
 /// use broker_memory::Behaviour;
 ///
-/// let calm = Behaviour::ready_after(2);
-/// let picky = Behaviour::failing_after(1, "no such machine type").composing(3);
-/// let slow_to_go = Behaviour::ready_after(0).finalizing_after(5);
+/// let successful = Behaviour::ready_after(2);
+/// let failing = Behaviour::failing_after(1, "no such machine type").composing(3);
+/// let slow_teardown = Behaviour::ready_after(0).finalizing_after(5);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct Behaviour {
     pub(super) outcome: Outcome,
     pub(super) composed: Vec<ComposedKind>,
-    /// The names of the composed objects in the Composition; further ones are numbered.
-    pub(super) slots: Vec<String>,
+    /// The names of the composed objects in the Composition. Objects without a name are numbered.
+    pub(super) object_names: Vec<String>,
     pub(super) finalize_after: u64,
     /// A terminal failure that the Composition declares, whatever the state of the composed objects.
-    pub(super) declared: Option<String>,
+    pub(super) declared_failure: Option<String>,
     pub(super) needs_provider_config: bool,
 }
 
 /// The outcome of the composed objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// All are ready after so many ticks.
+    /// All are ready after this many ticks.
     Ready { after: u64 },
-    /// The first is ready after so many ticks, each next one as many later.
+    /// They become ready one after another, this many ticks apart.
     OneByOne { step: u64 },
     /// Nothing is ever ready, without a reason.
     Never,
@@ -52,19 +52,19 @@ impl Behaviour {
         Self {
             outcome,
             composed: vec![nop],
-            slots: Vec::new(),
+            object_names: Vec::new(),
             finalize_after: 1,
-            declared: None,
+            declared_failure: None,
             needs_provider_config: false,
         }
     }
 
-    /// All composed objects are ready so many ticks after their creation.
+    /// All composed objects are ready this many ticks after their creation.
     pub fn ready_after(ticks: u64) -> Self {
         Self::new(Outcome::Ready { after: ticks })
     }
 
-    /// The composed objects become ready one after another, so many ticks apart.
+    /// The composed objects become ready one after another, this many ticks apart.
     pub fn one_by_one(ticks: u64) -> Self {
         Self::new(Outcome::OneByOne { step: ticks })
     }
@@ -89,7 +89,7 @@ impl Behaviour {
         Self::new(Outcome::Unsynced { message: message.into() })
     }
 
-    /// The provider reports this on the composed objects, which never become ready.
+    /// The provider reports this error on the composed objects, which never become ready.
     pub fn stuck(message: impl Into<String>) -> Self {
         Self::new(Outcome::Stuck { message: message.into() })
     }
@@ -109,14 +109,17 @@ impl Behaviour {
     }
 
     /// Names the composed objects, in order, as a Composition does.
-    pub fn calling_them<T: Into<String>>(mut self, slots: impl IntoIterator<Item = T>) -> Self {
-        self.slots = slots.into_iter().map(Into::into).collect();
+    pub fn with_object_names<T: Into<String>>(
+        mut self,
+        object_names: impl IntoIterator<Item = T>,
+    ) -> Self {
+        self.object_names = object_names.into_iter().map(Into::into).collect();
         self
     }
 
     /// The name of the composed object at a position.
-    pub(super) fn slot(&self, position: usize) -> String {
-        self.slots.get(position).cloned().unwrap_or_else(|| format!("resource-{position}"))
+    pub(super) fn object_name(&self, position: usize) -> String {
+        self.object_names.get(position).cloned().unwrap_or_else(|| format!("resource-{position}"))
     }
 
     /// The provider needs this many ticks to delete an object.
@@ -127,7 +130,7 @@ impl Behaviour {
 
     /// The Composition declares a terminal failure at once, whatever the state of the composed objects.
     pub fn declaring_failure(mut self, message: impl Into<String>) -> Self {
-        self.declared = Some(message.into());
+        self.declared_failure = Some(message.into());
         self
     }
 
@@ -154,7 +157,7 @@ impl Outcome {
     }
 
     /// The provider's error, which prevents the creation.
-    pub(super) fn complaint(&self) -> Option<&str> {
+    pub(super) fn provider_error(&self) -> Option<&str> {
         if let Self::Stuck { message } = self { Some(message) } else { None }
     }
 

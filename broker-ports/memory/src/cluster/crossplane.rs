@@ -26,7 +26,7 @@ const CONTROLLER: &str = "crossplane";
 const PAUSED_MESSAGE: &str =
     "Reconciliation (including deletion) is paused via the pause annotation";
 
-/// A part of the cluster that a test can stop.
+/// A controller of the cluster that a test can stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     /// The garbage collector; without it no foreground deletion finishes.
@@ -68,8 +68,9 @@ impl State {
 
     fn behaviour_of(&self, xr: &ObjectReference) -> Option<Behaviour> {
         let kind = (xr.api_version().to_owned(), xr.kind().to_owned());
-        let own = XrName::id_of(xr.name()).and_then(|id| self.crossplane.by_resource.get(&id));
-        own.or_else(|| self.crossplane.by_kind.get(&kind)).cloned()
+        let for_resource =
+            XrName::id_of(xr.name()).and_then(|id| self.crossplane.by_resource.get(&id));
+        for_resource.or_else(|| self.crossplane.by_kind.get(&kind)).cloned()
     }
 
     fn reconcile(&mut self, xr: &ObjectReference, behaviour: &Behaviour) {
@@ -81,25 +82,25 @@ impl State {
             return;
         }
         if object.deleting.is_some() {
-            // It removes its finalizer first; the status follows only if another finalizer keeps the object.
+            // Crossplane removes its finalizer first. The status follows only if another finalizer keeps the object.
             let deleting = ("Ready", "False", "Deleting", "");
             self.remove_finalizer(xr, FINALIZER);
             self.set_conditions(xr, CONTROLLER, &[RESPONSIVE, deleting, SYNCED]);
             return;
         }
         self.change(xr, |object| {
-            if !object.finalizers.iter().any(|held| held == FINALIZER) {
+            if !object.finalizers.iter().any(|present| present == FINALIZER) {
                 object.finalizers.push(FINALIZER.to_owned());
             }
         });
         self.select_composition(xr);
         if let Outcome::Unsynced { message } = &behaviour.outcome {
-            self.refuse(xr, message);
+            self.report_error(xr, message);
             return;
         }
         match self.compose(xr, behaviour) {
             Ok(()) => self.propagate(xr, behaviour),
-            Err(message) => self.refuse(xr, &message),
+            Err(message) => self.report_error(xr, &message),
         }
     }
 
@@ -121,14 +122,14 @@ impl State {
     }
 
     /// Crossplane selects a Composition if the composite resource names none, and then its revision. Each is a write of
-    /// `spec` and a new generation. Real Crossplane selects at random; this one selects a Composition that no blueprint
-    /// has.
+    /// `spec` and a new generation. Real Crossplane selects at random; the simulation selects a Composition that
+    /// no blueprint has.
     fn select_composition(&mut self, xr: &ObjectReference) {
         let scope = self.scope_of(xr);
         let Some(object) = self.objects.get(xr) else { return };
         let live = json!({"spec": object.spec()});
-        let picked = || format!("{}-composition", xr.kind().to_lowercase());
-        let composition = composition_ref(&live, scope).map_or_else(picked, str::to_owned);
+        let default_name = || format!("{}-composition", xr.kind().to_lowercase());
+        let composition = composition_ref(&live, scope).map_or_else(default_name, str::to_owned);
         for (key, name) in [
             ("compositionRef", composition.clone()),
             ("compositionRevisionRef", format!("{composition}-0000001")),
@@ -142,7 +143,7 @@ impl State {
     }
 
     /// Reports an error of a function or of the API server as a condition and an event.
-    fn refuse(&mut self, xr: &ObjectReference, message: &str) {
+    fn report_error(&mut self, xr: &ObjectReference, message: &str) {
         let message = format!("cannot compose resources: {message}");
         let unsynced = ("Synced", "False", "ReconcileError", message.as_str());
         self.set_conditions(xr, CONTROLLER, &[RESPONSIVE, unsynced]);
@@ -150,15 +151,15 @@ impl State {
         let reason = "ComposeResources".to_owned();
         let mut event = ClusterEvent::new(at, reason, message);
         event.warning = true;
-        self.say(xr, event);
+        self.record_event(xr, event);
     }
 
-    /// Names the objects, stores references to them, and only then creates them. An unreferenced object could be lost.
+    /// Names the objects, stores references to them, and only then creates them: an unreferenced object could be lost.
     fn compose(&mut self, xr: &ObjectReference, behaviour: &Behaviour) -> Result<(), String> {
         let Some(composite) = self.objects.get(xr).cloned() else { return Ok(()) };
         let mut composed = Vec::new();
         for (position, kind) in behaviour.composed.iter().enumerate() {
-            let slot = behaviour.slot(position);
+            let slot = behaviour.object_name(position);
             composed.push((slot.clone(), self.composed_name(xr, &slot, kind)?));
         }
         let scope = self.scope_of(xr);
@@ -183,8 +184,8 @@ impl State {
                 position: position as u64,
                 behaviour: behaviour.clone(),
                 provider_config: xr.name().to_owned(),
-                born: before.as_ref().map_or(tick, |managed| managed.born),
-                dying: before.and_then(|managed| managed.dying),
+                composed_at: before.as_ref().map_or(tick, |managed| managed.composed_at),
+                deletion_seen_at: before.and_then(|managed| managed.deletion_seen_at),
             };
             self.crossplane.managed.insert(uid, managed);
         }
@@ -198,9 +199,10 @@ impl State {
         slot: &str,
         kind: &ComposedKind,
     ) -> Result<ObjectReference, String> {
-        let mut there = self.composed_of(xr).into_iter();
-        let there = there.find(|(_, object)| object.annotation(SLOT_ANNOTATION) == Some(slot));
-        if let Some((reference, _)) = there {
+        let mut composed = self.composed_of(xr).into_iter();
+        let existing =
+            composed.find(|(_, object)| object.annotation(SLOT_ANNOTATION) == Some(slot));
+        if let Some((reference, _)) = existing {
             return Ok(reference);
         }
         let name = (kind.api_version.clone(), kind.kind.clone());
@@ -211,12 +213,13 @@ impl State {
             ));
         };
         let namespace = if served.namespaced { xr.namespace() } else { None };
-        let named = |name: String| {
+        let reference = |name: String| {
             ObjectReference::new(kind.api_version.as_str(), kind.kind.as_str(), name, namespace)
                 .map_err(|error| error.to_string())
         };
-        self.admits_new(served, &named(xr.name().to_owned())?).map_err(|(_, words)| words)?;
-        named(format!("{}-{:012x}", xr.name(), self.mint()))
+        self.check_create(served, &reference(xr.name().to_owned())?)
+            .map_err(|(_, message)| message)?;
+        reference(format!("{}-{:012x}", xr.name(), self.mint()))
     }
 
     /// Creates a composed object or updates it from the composite resource.
@@ -273,7 +276,7 @@ impl State {
         };
         let mut conditions = vec![RESPONSIVE, SYNCED, ready];
         let since = self.crossplane.composed_at.get(&uid).copied().unwrap_or_default();
-        let mut failure = behaviour.declared.as_ref();
+        let mut failure = behaviour.declared_failure.as_ref();
         if let Outcome::Failing { after, message } = &behaviour.outcome
             && self.crossplane.tick - since >= *after
         {

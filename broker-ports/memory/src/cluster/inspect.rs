@@ -1,4 +1,4 @@
-//! Observe: inspections. Each part has its own result or error.
+//! Observe: inspections. Each part of an inspection has its own result or error.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -10,46 +10,46 @@ use serde_json::Value;
 
 use super::read::NAMESPACE_KIND;
 use super::state::{Caller, Namespace, State, Verb};
-use crate::Answer;
+use crate::PortResult;
 use broker_ports::{
     ClusterEvent, Inspected, Inspection, NamespaceState, ObjectReport, PortError, Target,
 };
 
 impl State {
-    pub(super) fn inspect(&mut self, caller: &Caller, target: &Target) -> Answer<Inspection> {
-        if self.down {
+    pub(super) fn inspect(&mut self, caller: &Caller, target: &Target) -> PortResult<Inspection> {
+        if self.unreachable {
             return Err(PortError::transient("inspect: connection refused"));
         }
         let reference = target.xr.reference()?;
         let live = self.live(caller, &reference);
-        let hidden = live.as_ref().ok().and_then(Option::as_ref).map(injected).unwrap_or_default();
+        let secrets = live.as_ref().ok().and_then(Option::as_ref).map(injected).unwrap_or_default();
         let names = self.composed_names(caller, target, &reference);
         let report = |found: Inspected<Option<Value>>| {
-            found?.map(|json| ObjectReport::of(&json, &hidden)).transpose()
+            found?.map(|json| ObjectReport::of(&json, &secrets)).transpose()
         };
-        let mut seen = Inspection::new();
-        seen.cluster = self.identify(caller);
-        seen.namespace = self.namespace_state(caller, target);
-        seen.kind_installed =
+        let mut inspection = Inspection::new();
+        inspection.cluster = self.identify(caller);
+        inspection.namespace = self.namespace_state(caller, target);
+        inspection.kind_installed =
             self.get(caller, &reference).map(drop).map(|()| self.kind(&reference).is_some());
-        seen.xr = live.and_then(|live| {
+        inspection.xr = live.and_then(|live| {
             let scope = target.xr.xrd.scope();
-            let report = |json| ObjectReport::of_composite(&json, scope, &hidden);
+            let report = |json| ObjectReport::of_composite(&json, scope, &secrets);
             live.map(report).transpose()
         });
-        seen.provider_config = match &target.provider_config {
+        inspection.provider_config = match &target.provider_config {
             Some(config) => report(self.live(caller, config)),
             None => Ok(None),
         };
-        seen.composed = names
+        inspection.composed = names
             .into_iter()
             .map(|name| {
                 let found = report(self.live(caller, &name));
                 (name, found)
             })
             .collect();
-        seen.events = self.events_about(caller, &reference, &hidden);
-        Ok(seen)
+        inspection.events = self.events_about(caller, &reference, &secrets);
+        Ok(inspection)
     }
 
     fn live(&mut self, caller: &Caller, reference: &ObjectReference) -> Inspected<Option<Value>> {
@@ -57,7 +57,7 @@ impl State {
         Ok(found.map(|object| object.to_json(reference)))
     }
 
-    /// Composed objects from all three sources; a source that fails adds none.
+    /// The composed objects that are recorded, referenced or labelled; a source that fails adds none.
     fn composed_names(
         &mut self,
         caller: &Caller,
@@ -88,20 +88,20 @@ impl State {
         &mut self,
         caller: &Caller,
         about: &ObjectReference,
-        hidden: &[SecretString],
+        secrets: &[SecretString],
     ) -> Inspected<Vec<ClusterEvent>> {
         self.request(caller, Verb::List, ("events.k8s.io/v1", "Event"), about)?;
-        let hidden: Vec<_> = hidden.iter().map(ExposeSecret::expose_secret).collect();
-        let said = self.events.iter().rev().filter(|(reference, _)| reference == about);
-        let mut said: Vec<_> = said
+        let secrets: Vec<_> = secrets.iter().map(ExposeSecret::expose_secret).collect();
+        let events = self.events.iter().rev().filter(|(reference, _)| reference == about);
+        let mut events: Vec<_> = events
             .map(|(_, event)| {
                 let mut event = event.clone();
-                event.reason = scrub(&event.reason, &hidden);
-                event.message = scrub(&event.message, &hidden);
+                event.reason = scrub(&event.reason, &secrets);
+                event.message = scrub(&event.message, &secrets);
                 event
             })
             .collect();
-        said.sort_by_key(|event| Reverse(event.at));
-        Ok(said)
+        events.sort_by_key(|event| Reverse(event.at));
+        Ok(events)
     }
 }

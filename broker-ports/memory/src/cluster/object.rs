@@ -10,7 +10,7 @@ use time::format_description::well_known::Rfc3339;
 
 use super::ownership::{Manager, Operation, Ownership};
 
-/// It may hold a token, so it is not printed.
+/// An object of the API server. It may hold a token, so it is not printed.
 ///
 /// `content` holds the fields that managers can own: labels, annotations, `spec` and `status`. The server owns the
 /// other metadata.
@@ -28,7 +28,7 @@ pub(super) struct Object {
 }
 
 impl Object {
-    /// Writes arbitrary fields; the manager then owns the changed ones.
+    /// Edits fields as an update does: the manager then owns the changed ones.
     pub(super) fn write(
         &mut self,
         manager: &str,
@@ -47,11 +47,11 @@ impl Object {
     }
 
     pub(super) fn label(&self, key: &str) -> Option<&str> {
-        self.mark("labels", key)
+        self.metadata_entry("labels", key)
     }
 
     pub(super) fn annotation(&self, key: &str) -> Option<&str> {
-        self.mark("annotations", key)
+        self.metadata_entry("annotations", key)
     }
 
     /// Whether it carries the broker's label.
@@ -59,7 +59,7 @@ impl Object {
         self.label(MANAGED_BY_LABEL) == Some(FIELD_MANAGER)
     }
 
-    fn mark(&self, map: &str, key: &str) -> Option<&str> {
+    fn metadata_entry(&self, map: &str, key: &str) -> Option<&str> {
         self.content.get("metadata")?.get(map)?.get(key)?.as_str()
     }
 
@@ -68,12 +68,12 @@ impl Object {
         self.owners.iter().filter_map(|owner| owner.get("uid")?.as_str())
     }
 
-    /// Whether the object of that uid owns it.
+    /// Whether the object with this uid is an owner.
     pub(super) fn is_owned_by(&self, uid: &str) -> bool {
         self.owner_uids().any(|owner| owner == uid)
     }
 
-    /// Whether it blocks the foreground deletion of that owner.
+    /// Whether it blocks the foreground deletion of the owner with this uid.
     pub(super) fn blocks(&self, uid: &str) -> bool {
         self.owners.iter().any(|owner| {
             owner.get("uid").and_then(Value::as_str) == Some(uid)
@@ -94,7 +94,7 @@ impl Object {
             _ => Map::new(),
         };
         let managed = self.ownership.to_json(reference.api_version());
-        let facts: BTreeMap<_, _> = [
+        let server_fields: BTreeMap<_, _> = [
             ("name", json!(reference.name())),
             ("namespace", reference.namespace().map_or(Value::Null, Value::from)),
             ("uid", json!(self.uid)),
@@ -107,8 +107,8 @@ impl Object {
             ("managedFields", managed),
         ]
         .into();
-        let present = |value: &Value| !value.is_null() && value != &json!([]);
-        for (key, value) in facts.into_iter().filter(|(_, value)| present(value)) {
+        let is_set = |value: &Value| !value.is_null() && value != &json!([]);
+        for (key, value) in server_fields.into_iter().filter(|(_, value)| is_set(value)) {
             metadata.insert(key.to_owned(), value);
         }
         content.insert("apiVersion".to_owned(), json!(reference.api_version()));
@@ -124,7 +124,7 @@ pub(super) fn timestamp(moment: OffsetDateTime) -> Value {
     Value::from(whole.format(&Rfc3339).unwrap_or_default())
 }
 
-/// A JSON merge patch: `null` removes, objects merge, everything else replaces.
+/// A JSON merge patch: `null` removes, objects merge, any other value replaces.
 pub(super) fn merge_patch(target: &mut Map<String, Value>, patch: &Map<String, Value>) {
     for (key, value) in patch {
         match value {

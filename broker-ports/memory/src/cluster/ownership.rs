@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-/// A path to a leaf of an object.
 type Path = Vec<String>;
 
 /// The operation by which a manager owns its fields.
@@ -39,8 +38,8 @@ impl Manager {
 pub(super) struct Ownership(BTreeMap<Manager, BTreeSet<Path>>);
 
 impl Ownership {
-    /// Forced server-side apply: `content` gets all sent fields. It loses fields that only this manager owned and no
-    /// longer sends.
+    /// Forced server-side apply: `content` gets all sent fields. Fields that only this manager owned and no longer
+    /// sends are removed.
     pub(super) fn apply(
         &mut self,
         manager: &Manager,
@@ -57,7 +56,7 @@ impl Ownership {
         }
         for (path, value) in &leaves {
             if set(content, path, value) {
-                self.take(path);
+                self.release(path);
             }
         }
         self.0.insert(manager.clone(), leaves.into_keys().collect());
@@ -80,7 +79,7 @@ impl Ownership {
         }
         for (path, value) in new {
             if old.get(&path) != Some(&value) {
-                self.take(&path);
+                self.release(&path);
                 self.0.entry(manager.clone()).or_default().insert(path);
             }
         }
@@ -88,13 +87,13 @@ impl Ownership {
     }
 
     /// Removes a field, its ancestors and its descendants from every owner.
-    fn take(&mut self, path: &Path) {
+    fn release(&mut self, path: &Path) {
         for owned in self.0.values_mut() {
             owned.retain(|other| !other.starts_with(path) && !path.starts_with(other));
         }
     }
 
-    /// The form of `metadata.managedFields`.
+    /// The value of `metadata.managedFields`.
     pub(super) fn to_json(&self, api_version: &str) -> Value {
         let entry = |(manager, paths): (&Manager, &BTreeSet<Path>)| {
             let mut entry = json!({
@@ -113,14 +112,18 @@ impl Ownership {
     }
 }
 
-fn collect_leaves(object: &Map<String, Value>, at: &mut Path, into: &mut BTreeMap<Path, Value>) {
+fn collect_leaves(
+    object: &Map<String, Value>,
+    path: &mut Path,
+    leaves: &mut BTreeMap<Path, Value>,
+) {
     for (key, value) in object {
-        at.push(key.clone());
+        path.push(key.clone());
         match value.as_object().filter(|inner| !inner.is_empty()) {
-            Some(inner) => collect_leaves(inner, at, into),
-            None => drop(into.insert(at.clone(), value.clone())),
+            Some(inner) => collect_leaves(inner, path, leaves),
+            None => drop(leaves.insert(path.clone(), value.clone())),
         }
-        at.pop();
+        path.pop();
     }
 }
 
@@ -166,11 +169,11 @@ fn remove(object: &mut Map<String, Value>, path: &[String]) {
 fn tree(paths: &BTreeSet<Path>) -> Value {
     let mut root = Map::new();
     for path in paths {
-        let mut at = &mut root;
+        let mut node = &mut root;
         for step in path {
-            let inner = at.entry(format!("f:{step}")).or_insert_with(|| json!({}));
+            let inner = node.entry(format!("f:{step}")).or_insert_with(|| json!({}));
             let Value::Object(inner) = inner else { break };
-            at = inner;
+            node = inner;
         }
     }
     Value::Object(root)

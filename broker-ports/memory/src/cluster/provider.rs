@@ -6,7 +6,7 @@ use super::behaviour::Behaviour;
 use super::crossplane::Part;
 use super::state::State;
 
-/// Keeps a composed object until its provider has deleted the external resource.
+/// The finalizer that keeps a composed object until its provider has deleted the external resource.
 pub(super) const MANAGED_FINALIZER: &str = "finalizer.managedresource.crossplane.io";
 
 const CONTROLLER: &str = "provider";
@@ -17,9 +17,9 @@ pub(super) struct Managed {
     pub(super) behaviour: Behaviour,
     pub(super) provider_config: String,
     /// The tick at which it was composed.
-    pub(super) born: u64,
+    pub(super) composed_at: u64,
     /// The tick at which the provider saw its deletion.
-    pub(super) dying: Option<u64>,
+    pub(super) deletion_seen_at: Option<u64>,
 }
 
 impl State {
@@ -42,15 +42,18 @@ impl State {
         let deleting = object.deleting.is_some();
         let Some(managed) = self.crossplane.managed.get_mut(uid) else { return };
         if deleting {
-            managed.dying.get_or_insert(tick);
+            managed.deletion_seen_at.get_or_insert(tick);
         }
-        let Managed { position, behaviour, provider_config, born, dying } = &*managed;
-        let (age, dying) = (tick - born, *dying);
+        let Managed { position, behaviour, provider_config, composed_at, deletion_seen_at } =
+            &*managed;
+        let (age, deletion_seen_at) = (tick - composed_at, *deletion_seen_at);
         let ready = behaviour.outcome.ready(*position, age);
-        let finalized = dying.is_some_and(|since| tick - since >= behaviour.finalize_after);
-        let problem = behaviour.outcome.complaint().filter(|_| !deleting).map(str::to_owned);
-        let needs = behaviour.needs_provider_config.then(|| provider_config.clone());
-        let problem = problem.or_else(|| self.missing_provider_config(reference, &needs?));
+        let finalized =
+            deletion_seen_at.is_some_and(|since| tick - since >= behaviour.finalize_after);
+        let problem = behaviour.outcome.provider_error().filter(|_| !deleting).map(str::to_owned);
+        let required_config = behaviour.needs_provider_config.then(|| provider_config.clone());
+        let problem =
+            problem.or_else(|| self.missing_provider_config(reference, &required_config?));
         if let Some(message) = &problem {
             let unsynced = ("Synced", "False", "ReconcileError", message.as_str());
             let unready = ("Ready", "False", if deleting { "Deleting" } else { "Creating" }, "");
@@ -61,7 +64,7 @@ impl State {
             // A provider adds its finalizer before it creates anything.
             if !deleting {
                 self.change(reference, |object| {
-                    if !object.finalizers.iter().any(|held| held == MANAGED_FINALIZER) {
+                    if !object.finalizers.iter().any(|present| present == MANAGED_FINALIZER) {
                         object.finalizers.push(MANAGED_FINALIZER.to_owned());
                     }
                 });
@@ -84,13 +87,15 @@ impl State {
     }
 
     fn missing_provider_config(&self, composed: &ObjectReference, name: &str) -> Option<String> {
-        let stands = self.objects.iter().any(|(reference, object)| {
+        let exists = self.objects.iter().any(|(reference, object)| {
             reference.name() == name
                 && object.is_ours()
                 && self.kind(reference).is_some_and(|kind| kind.xrd.is_none())
-                && reference.namespace().is_none_or(|within| composed.namespace() == Some(within))
+                && reference
+                    .namespace()
+                    .is_none_or(|namespace| composed.namespace() == Some(namespace))
         });
-        (!stands).then(|| format!("connect failed: cannot get ProviderConfig: {name:?} not found"))
+        (!exists).then(|| format!("connect failed: cannot get ProviderConfig: {name:?} not found"))
     }
 
     /// Whether later ticks alone will change something.
@@ -101,10 +106,10 @@ impl State {
         let tick = self.crossplane.tick;
         self.objects.values().any(|object| {
             self.crossplane.managed.get(&object.uid).is_some_and(|managed| {
-                let Managed { position, behaviour, born, dying, .. } = managed;
-                match dying {
+                let Managed { position, behaviour, composed_at, deletion_seen_at, .. } = managed;
+                match deletion_seen_at {
                     Some(since) => tick - since < behaviour.finalize_after,
-                    None => behaviour.outcome.is_pending(*position, tick - born),
+                    None => behaviour.outcome.is_pending(*position, tick - composed_at),
                 }
             })
         })

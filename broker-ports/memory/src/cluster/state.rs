@@ -13,7 +13,7 @@ use super::crossplane::Crossplane;
 use super::object::{Object, timestamp};
 use super::ownership::{Operation, Ownership};
 use super::watch::Watch;
-use crate::Answer;
+use crate::PortResult;
 use broker_ports::{Clock, ClusterEvent, PortError, Refusal};
 
 /// A verb of the API server.
@@ -69,7 +69,7 @@ pub struct StoredVersion {
     /// The API server's response.
     pub object: Value,
     /// Whether the object exists after this version.
-    pub standing: Existence,
+    pub existence: Existence,
 }
 
 /// Whether an object exists.
@@ -77,7 +77,7 @@ pub struct StoredVersion {
 pub enum Existence {
     /// It exists.
     Exists,
-    /// It was deleted; this was its last version.
+    /// It was deleted.
     Gone,
 }
 
@@ -87,22 +87,21 @@ pub(super) struct State {
     pub(super) kinds: BTreeMap<KindName, Kind>,
     pub(super) namespaces: BTreeMap<String, Namespace>,
     pub(super) objects: BTreeMap<ObjectReference, Object>,
-    pub(super) vetoes: BTreeMap<ObjectReference, String>,
+    pub(super) deletion_vetoes: BTreeMap<ObjectReference, String>,
     /// Kinds whose applies an admission webhook denies, with its message.
-    pub(super) denials: BTreeMap<String, String>,
+    pub(super) apply_denials: BTreeMap<String, String>,
     pub(super) events: Vec<(ObjectReference, ClusterEvent)>,
     pub(super) forbidden: BTreeSet<(Verb, String)>,
-    pub(super) down: bool,
-    /// The broker's credentials expired.
-    pub(super) logged_out: bool,
+    pub(super) unreachable: bool,
+    pub(super) credentials_expired: bool,
     pub(super) requests: BTreeMap<Verb, u64>,
     pub(super) page_size: usize,
     pub(super) watch: Watch,
     pub(super) crossplane: Crossplane,
     pub(super) resource_version: u64,
-    /// Every version of every object, once recording started.
+    /// Every version of every object; `None` until a test starts the recording.
     pub(super) versions: Option<Vec<StoredVersion>>,
-    minted: u64,
+    minted_numbers: u64,
 }
 
 impl State {
@@ -113,12 +112,12 @@ impl State {
             kinds: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             objects: BTreeMap::new(),
-            vetoes: BTreeMap::new(),
-            denials: BTreeMap::new(),
+            deletion_vetoes: BTreeMap::new(),
+            apply_denials: BTreeMap::new(),
             events: Vec::new(),
             forbidden: BTreeSet::new(),
-            down: false,
-            logged_out: false,
+            unreachable: false,
+            credentials_expired: false,
             requests: BTreeMap::new(),
             page_size: 500,
             watch: Watch::default(),
@@ -126,14 +125,14 @@ impl State {
             // No object has version 1: an apply with it requires a free name.
             resource_version: 100,
             versions: None,
-            minted: 0,
+            minted_numbers: 0,
         }
     }
 
     /// A number that was never used before.
     pub(super) const fn mint(&mut self) -> u64 {
-        self.minted += 1;
-        self.minted
+        self.minted_numbers += 1;
+        self.minted_numbers
     }
 
     pub(super) fn mint_uid(&mut self) -> String {
@@ -141,39 +140,39 @@ impl State {
         Uuid::from_u64_pair(0x0b1e_c700_0000_4000, self.mint()).to_string()
     }
 
-    /// One request: counted, and served only if the server is up and the caller has the right.
+    /// Counts a request. Fails if the server is unreachable or the caller lacks the right.
     pub(super) fn request(
         &mut self,
         caller: &Caller,
         verb: Verb,
         kind: (&str, &str),
         what: &dyn fmt::Display,
-    ) -> Answer<()> {
-        if self.down {
+    ) -> PortResult<()> {
+        if self.unreachable {
             return Err(PortError::transient(format!("{verb} {what}: connection refused")));
         }
         *self.requests.entry(verb).or_default() += 1;
-        if self.logged_out {
+        if self.credentials_expired {
             let refused = PortError::transient(format!("{verb} {what}: Unauthorized"));
             return Err(refused.with_refusal(Refusal::Unauthenticated));
         }
         let (api_version, name) = kind;
-        let outside = caller
+        let lacks_right = caller
             .as_ref()
             .is_some_and(|rights| !rights.contains(&(api_version.to_owned(), name.to_owned())));
-        if outside || self.forbidden.contains(&(verb, name.to_owned())) {
+        if lacks_right || self.forbidden.contains(&(verb, name.to_owned())) {
             let refused = PortError::rejected(format!("{verb} {what}: forbidden"));
             return Err(refused.with_refusal(Refusal::Forbidden));
         }
         Ok(())
     }
 
-    /// Reads one object by name; none in a missing namespace, as on a real server.
+    /// Reads one object by name. A missing namespace reads as a missing object, as on a real server.
     pub(super) fn get(
         &mut self,
         caller: &Caller,
         reference: &ObjectReference,
-    ) -> Answer<Option<&Object>> {
+    ) -> PortResult<Option<&Object>> {
         let kind = (reference.api_version(), reference.kind());
         self.request(caller, Verb::Get, kind, reference)?;
         Ok(self.objects.get(reference))
@@ -184,7 +183,7 @@ impl State {
         &mut self,
         caller: &Caller,
         kind: (&str, &str),
-    ) -> Answer<impl Iterator<Item = (&ObjectReference, &Object)>> {
+    ) -> PortResult<impl Iterator<Item = (&ObjectReference, &Object)>> {
         self.request(caller, Verb::List, kind, &format_args!("{} ({})", kind.1, kind.0))?;
         of_kind(&self.objects, kind)
     }
@@ -212,8 +211,8 @@ impl State {
     pub(super) fn store(&mut self, reference: &ObjectReference, mut object: Object) {
         self.resource_version += 1;
         object.resource_version = self.resource_version;
-        self.watch.changed(reference, &object);
-        self.keep(reference, &object, Existence::Exists);
+        self.watch.notify_change(reference, &object);
+        self.record_version(reference, &object, Existence::Exists);
         self.objects.insert(reference.clone(), object);
     }
 
@@ -232,17 +231,22 @@ impl State {
         if after.deleting.is_some() && after.finalizers.is_empty() {
             self.objects.remove(reference);
             self.resource_version += 1;
-            self.watch.changed(reference, &after);
-            self.keep(reference, &after, Existence::Gone);
+            self.watch.notify_change(reference, &after);
+            self.record_version(reference, &after, Existence::Gone);
         } else {
             self.store(reference, after);
         }
     }
 
-    fn keep(&mut self, reference: &ObjectReference, object: &Object, standing: Existence) {
+    fn record_version(
+        &mut self,
+        reference: &ObjectReference,
+        object: &Object,
+        existence: Existence,
+    ) {
         if let Some(versions) = &mut self.versions {
             let (reference, object) = (reference.clone(), object.to_json(reference));
-            versions.push(StoredVersion { reference, object, standing });
+            versions.push(StoredVersion { reference, object, existence });
         }
     }
 
@@ -291,11 +295,11 @@ impl State {
     }
 
     /// Records an event about an object; a repetition only updates its time.
-    pub(super) fn say(&mut self, about: &ObjectReference, event: ClusterEvent) {
-        let same = |(reference, said): &(ObjectReference, ClusterEvent)| {
-            reference == about && said.reason == event.reason && said.message == event.message
+    pub(super) fn record_event(&mut self, about: &ObjectReference, event: ClusterEvent) {
+        let is_repetition = |(reference, earlier): &(ObjectReference, ClusterEvent)| {
+            reference == about && earlier.reason == event.reason && earlier.message == event.message
         };
-        self.events.retain(|entry| !same(entry));
+        self.events.retain(|entry| !is_repetition(entry));
         self.events.push((about.clone(), event));
     }
 }
@@ -304,7 +308,7 @@ impl State {
 pub(super) fn of_kind<'a>(
     objects: &'a BTreeMap<ObjectReference, Object>,
     kind: (&str, &str),
-) -> Answer<impl Iterator<Item = (&'a ObjectReference, &'a Object)>> {
+) -> PortResult<impl Iterator<Item = (&'a ObjectReference, &'a Object)>> {
     // No Kubernetes name sorts before this character.
     let first = ObjectReference::new(kind.0, kind.1, "!", None)?;
     let of_kind =

@@ -10,7 +10,7 @@ use crate::hints::Listeners;
 /// How hints are delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HintDelivery {
-    /// At once, and once.
+    /// Immediately and exactly once.
     #[default]
     Prompt,
     /// Never.
@@ -22,20 +22,20 @@ pub enum HintDelivery {
 pub(super) struct Watch {
     pub(super) listeners: Listeners,
     pub(super) delivery: HintDelivery,
-    /// The objects at the moment the cache began to lag; `None` while it is current.
-    pub(super) lagging: Option<BTreeMap<ObjectReference, Object>>,
-    /// Objects that the cache misses.
-    pub(super) missed: BTreeSet<ObjectReference>,
+    /// The frozen cache; `None` while the cache is current.
+    pub(super) frozen: Option<BTreeMap<ObjectReference, Object>>,
+    /// Objects that are missing in the cache.
+    pub(super) hidden: BTreeSet<ObjectReference>,
 }
 
 impl Watch {
-    /// Handles a changed object. The watch selects by the broker's label, so it misses changes of other objects.
-    pub(super) fn changed(&mut self, reference: &ObjectReference, object: &Object) {
+    /// Sends a hint about a changed object. The watch only selects objects with the broker's label.
+    pub(super) fn notify_change(&mut self, reference: &ObjectReference, object: &Object) {
         if let Some(resource) = XrName::id_of(reference.name())
             && object.is_ours()
             && self.delivery == HintDelivery::Prompt
         {
-            self.listeners.tell(resource);
+            self.listeners.notify(resource);
         }
     }
 }

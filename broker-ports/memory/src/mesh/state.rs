@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
 use super::{EnrolError, JoinError};
-use crate::Answer;
+use crate::PortResult;
 use crate::SequentialIds;
 use broker_ports::{
     BootstrapToken, Consumer, Issue, IssueRequest, IssuedToken, LeaseEpoch, NodeId, PeerId,
@@ -34,10 +34,11 @@ pub(crate) struct State {
 
 /// The issuer's state of one resource.
 ///
-/// Invariant: at most one live token per resource, because there is one field for it.
+/// Invariant: `open` holds at most one token, so a resource has at most one live token.
 #[derive(Default)]
 struct Ledger {
-    seen: Option<LeaseEpoch>,
+    /// The highest epoch that requested a token.
+    latest_epoch: Option<LeaseEpoch>,
     closed: bool,
     open: Option<BootstrapTokenId>,
     consumed: BTreeMap<TokenOrdinal, BootstrapTokenId>,
@@ -47,10 +48,10 @@ struct Token {
     resource: ProvisionedResourceId,
     ordinal: TokenOrdinal,
     expires_at: OffsetDateTime,
-    fate: Fate,
+    status: TokenStatus,
 }
 
-enum Fate {
+enum TokenStatus {
     Open,
     Consumed { at: OffsetDateTime, node: NodeId },
     Invalidated,
@@ -79,8 +80,8 @@ impl State {
         self.reachable = reachable;
     }
 
-    /// The state as the broker reaches it; an error while issuer and mesh are unreachable.
-    pub(crate) fn reached(&mut self) -> Answer<&mut Self> {
+    /// The state, or an error while issuer and mesh are unreachable.
+    pub(crate) fn check_reachable(&mut self) -> PortResult<&mut Self> {
         if self.reachable { Ok(self) } else { Err(PortError::transient("the mesh is unreachable")) }
     }
 
@@ -89,7 +90,7 @@ impl State {
         request: &IssueRequest,
         window: TtlWindow,
         now: OffsetDateTime,
-    ) -> Answer<Issue> {
+    ) -> PortResult<Issue> {
         let IssueRequest { resource, ordinal, epoch, ttl, .. } = *request;
         if !window.allows(ttl) {
             let TtlWindow { min, max, .. } = window;
@@ -99,12 +100,12 @@ impl State {
         if ledger.closed {
             return Err(PortError::rejected(format!("the tokens of {resource} are closed")));
         }
-        if let Some(seen) = ledger.seen.filter(|seen| epoch < *seen) {
+        if let Some(latest) = ledger.latest_epoch.filter(|latest| epoch < *latest) {
             return Err(PortError::rejected(format!(
-                "epoch {epoch} is over; epoch {seen} has asked for a token of {resource}"
+                "epoch {epoch} is stale: epoch {latest} has requested a token of {resource}"
             )));
         }
-        ledger.seen = Some(epoch);
+        ledger.latest_epoch = Some(epoch);
         if let Some(id) = ledger.consumed.get(&ordinal) {
             return Ok(Issue::Consumed { id: *id });
         }
@@ -122,12 +123,12 @@ impl State {
         id: BootstrapTokenId,
         now: OffsetDateTime,
     ) -> Option<TokenState> {
-        let Token { expires_at, fate, .. } = self.tokens.get(&id)?;
-        Some(match fate {
-            Fate::Consumed { at, .. } => TokenState::Consumed { at: *at },
-            Fate::Invalidated => TokenState::Invalidated,
-            Fate::Open if now < *expires_at => TokenState::Live { expires_at: *expires_at },
-            Fate::Open => TokenState::Expired { at: *expires_at },
+        let Token { expires_at, status, .. } = self.tokens.get(&id)?;
+        Some(match status {
+            TokenStatus::Consumed { at, .. } => TokenState::Consumed { at: *at },
+            TokenStatus::Invalidated => TokenState::Invalidated,
+            TokenStatus::Open if now < *expires_at => TokenState::Live { expires_at: *expires_at },
+            TokenStatus::Open => TokenState::Expired { at: *expires_at },
         })
     }
 
@@ -156,7 +157,7 @@ impl State {
         let node = NodeId::new(self.ids.uuid()).expect("a UUID with a version is not nil");
         self.nodes.insert(node, Node::default());
         if let Some(token) = self.tokens.get_mut(&id) {
-            token.fate = Fate::Consumed { at: now, node };
+            token.status = TokenStatus::Consumed { at: now, node };
             let ledger = self.ledgers.entry(token.resource).or_default();
             ledger.open = None;
             ledger.consumed.insert(token.ordinal, id);
@@ -165,12 +166,12 @@ impl State {
     }
 
     pub(super) fn join(&mut self, node: NodeId) -> Result<PeerId, JoinError> {
-        let fresh = PeerId::new(self.ids.uuid()).expect("a UUID with a version is not nil");
+        let new_peer = PeerId::new(self.ids.uuid()).expect("a UUID with a version is not nil");
         let node = self.nodes.get_mut(&node).ok_or(JoinError::Unknown)?;
         if node.deregistered {
             return Err(JoinError::Deregistered);
         }
-        Ok(*node.peer.get_or_insert(fresh))
+        Ok(*node.peer.get_or_insert(new_peer))
     }
 
     pub(super) fn leave(&mut self, node: NodeId) {
@@ -180,7 +181,9 @@ impl State {
     }
 
     pub(super) fn consumer(&self, token: BootstrapTokenId) -> Option<Consumer> {
-        let Fate::Consumed { node, .. } = self.tokens.get(&token)?.fate else { return None };
+        let TokenStatus::Consumed { node, .. } = self.tokens.get(&token)?.status else {
+            return None;
+        };
         let deregistered = self.nodes.get(&node)?.deregistered;
         Some(if deregistered { Consumer::deregistered(node) } else { Consumer::registered(node) })
     }
@@ -189,12 +192,16 @@ impl State {
         self.nodes.get(&node)?.peer
     }
 
-    pub(super) fn retire(&mut self, id: NodeId, named: Option<PeerId>) -> Answer<Retired> {
+    pub(super) fn retire(
+        &mut self,
+        id: NodeId,
+        expected_peer: Option<PeerId>,
+    ) -> PortResult<Retired> {
         let node = self
             .nodes
             .get_mut(&id)
-            .ok_or_else(|| PortError::rejected(format!("there is no node {id}")))?;
-        if node.peer.is_some() && node.peer != named {
+            .ok_or_else(|| PortError::rejected(format!("node {id} does not exist")))?;
+        if node.peer.is_some() && node.peer != expected_peer {
             return Ok(Retired::PeerAppeared);
         }
         *node = Node { deregistered: true, peer: None };
@@ -205,11 +212,11 @@ impl State {
     fn invalidate_open(&mut self, resource: ProvisionedResourceId) {
         let open = self.ledgers.get_mut(&resource).and_then(|ledger| ledger.open.take());
         if let Some(token) = open.and_then(|id| self.tokens.get_mut(&id)) {
-            token.fate = Fate::Invalidated;
+            token.status = TokenStatus::Invalidated;
         }
     }
 
-    /// Invariant: the caller has invalidated the open token.
+    /// Issues a token. Invariant: the caller has invalidated the open one.
     fn mint(
         &mut self,
         resource: ProvisionedResourceId,
@@ -223,7 +230,7 @@ impl State {
             .map(char::from)
             .collect();
         self.by_digest.insert(digest(&plaintext), id);
-        self.tokens.insert(id, Token { resource, ordinal, expires_at, fate: Fate::Open });
+        self.tokens.insert(id, Token { resource, ordinal, expires_at, status: TokenStatus::Open });
         self.ledgers.entry(resource).or_default().open = Some(id);
         IssuedToken::new(id, BootstrapToken::new(plaintext))
     }

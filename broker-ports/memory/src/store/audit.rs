@@ -5,7 +5,7 @@ use broker_domain::ProvisionedResourceId;
 
 use super::MemoryStore;
 use super::state::State;
-use crate::Answer;
+use crate::PortResult;
 use broker_ports::{Attribution, AuditAction, AuditEntry, AuditRecord, AuditSink};
 
 impl State {
@@ -15,13 +15,14 @@ impl State {
 
     pub(super) fn scrub(&mut self, id: ProvisionedResourceId, by: &Attribution) -> u64 {
         let mut blanked = 0;
-        let mut known = None;
+        let mut latest = None;
         for line in self.audit.iter_mut().filter(|line| line.entry.resource == Some(id)) {
             blanked += u64::from(line.entry.event_data.take().is_some());
-            known = Some((line.entry.project, line.entry.new_phase));
+            latest = Some((line.entry.project, line.entry.new_phase));
         }
-        if let Some((project, phase)) = known {
-            let mut entry = AuditEntry::new(AuditAction::AuditScrubbed, by.clone()).about(id);
+        if let Some((project, phase)) = latest {
+            let mut entry =
+                AuditEntry::new(AuditAction::AuditScrubbed, by.clone()).for_resource(id);
             entry.project = project;
             entry.previous_phase = phase;
             entry.new_phase = phase;
@@ -33,7 +34,7 @@ impl State {
 
 #[async_trait]
 impl AuditSink for MemoryStore {
-    async fn record(&self, entry: &AuditEntry) -> Answer<()> {
+    async fn record(&self, entry: &AuditEntry) -> PortResult<()> {
         self.transact(|state| {
             state.append_audit(entry.clone(), None, None);
             Ok(())

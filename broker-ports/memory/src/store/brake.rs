@@ -14,14 +14,14 @@ use broker_ports::{
 /// A granted permit or an accepted loss.
 pub(super) struct PermitRecord {
     cluster: ClusterId,
-    at: OffsetDateTime,
+    granted_at: OffsetDateTime,
     pub(super) accepted: bool,
 }
 
 impl State {
     pub(super) fn brakes_of(&self, cluster: &ClusterId) -> Vec<Brake> {
         let first = (cluster.clone(), None);
-        let of_cluster = self.brakes.range(first..).take_while(|((of, _), _)| of == cluster);
+        let of_cluster = self.brakes.range(first..).take_while(|((owner, _), _)| owner == cluster);
         of_cluster.map(|(_, brake)| brake.clone()).collect()
     }
 
@@ -31,30 +31,30 @@ impl State {
             return;
         }
         self.brakes.insert(key, brake.clone());
-        self.append_audit(about(AuditAction::BrakeSet, brake.project, by), None, None);
+        self.append_audit(brake_audit(AuditAction::BrakeSet, brake.project, by), None, None);
     }
 
     pub(super) fn release_brake(&mut self, release: &BrakeRelease) -> bool {
         let BrakeRelease { cluster, project, accepted, by, .. } = release;
         let was_set = self.brakes.remove(&(cluster.clone(), *project)).is_some();
         if was_set {
-            self.append_audit(about(AuditAction::BrakeReleased, *project, by), None, None);
+            self.append_audit(brake_audit(AuditAction::BrakeReleased, *project, by), None, None);
         }
         let now = self.now;
         for loss in accepted {
             let Some(row) = self.rows.get_mut(&loss.resource) else { continue };
             row.schedule.reset(now);
             row.schedule.request_pass(now);
-            let taken = PermitRecord { cluster: cluster.clone(), at: now, accepted: true };
-            self.permits.insert(loss.clone(), taken);
-            self.listeners.tell(loss.resource);
+            let record = PermitRecord { cluster: cluster.clone(), granted_at: now, accepted: true };
+            self.permits.insert(loss.clone(), record);
+            self.listeners.notify(loss.resource);
         }
         was_set
     }
 
     pub(super) fn accepted_losses(&self, cluster: &ClusterId) -> BTreeSet<Loss> {
         let accepted =
-            self.permits.iter().filter(|(_, taken)| taken.accepted && taken.cluster == *cluster);
+            self.permits.iter().filter(|(_, record)| record.accepted && record.cluster == *cluster);
         accepted.map(|(loss, _)| loss.clone()).collect()
     }
 
@@ -74,9 +74,10 @@ impl State {
         }
         let loss = Loss { resource: lease.resource, lost: lost.clone() };
         // A permit that is older than the window is charged again.
-        let within =
-            |taken: &PermitRecord| taken.accepted || taken.at + allowance.within > self.now;
-        if self.permits.get(&loss).is_some_and(within) {
+        let is_in_force = |record: &PermitRecord| {
+            record.accepted || record.granted_at + allowance.within > self.now
+        };
+        if self.permits.get(&loss).is_some_and(is_in_force) {
             return Permit::Granted;
         }
         if self.spent(cluster, *allowance) >= allowance.permits(self.fleet(cluster)) {
@@ -84,23 +85,26 @@ impl State {
         }
         let entry = AuditEntry::new(AuditAction::PermitTaken, by.clone())
             .in_project(project)
-            .about(lease.resource)
+            .for_resource(lease.resource)
             .in_phase(resource.phase());
         self.append_audit(entry, None, Some(lease.epoch));
-        let taken = PermitRecord { cluster: cluster.clone(), at: self.now, accepted: false };
-        self.permits.insert(loss, taken);
+        let record =
+            PermitRecord { cluster: cluster.clone(), granted_at: self.now, accepted: false };
+        self.permits.insert(loss, record);
         Permit::Granted
     }
 
-    /// The permits within the window.
+    /// The number of permits granted within the window, without accepted losses.
     fn spent(&self, cluster: &ClusterId, allowance: Allowance) -> u64 {
-        let counts = |taken: &&PermitRecord| {
-            !taken.accepted && taken.cluster == *cluster && taken.at + allowance.within > self.now
+        let counts = |record: &&PermitRecord| {
+            !record.accepted
+                && record.cluster == *cluster
+                && record.granted_at + allowance.within > self.now
         };
         self.permits.values().filter(counts).count() as u64
     }
 
-    /// The number of wanted resources that were applied on the cluster.
+    /// The number of converging resources that were applied on the cluster.
     fn fleet(&self, cluster: &ClusterId) -> u64 {
         let counts = |resource: &ProvisionedResource| {
             resource.phase().is_converging()
@@ -111,7 +115,7 @@ impl State {
     }
 }
 
-fn about(action: AuditAction, project: Option<ProjectId>, by: &Attribution) -> AuditEntry {
+fn brake_audit(action: AuditAction, project: Option<ProjectId>, by: &Attribution) -> AuditEntry {
     let entry = AuditEntry::new(action, by.clone());
     match project {
         Some(project) => entry.in_project(project),

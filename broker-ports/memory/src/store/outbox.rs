@@ -7,7 +7,7 @@ use broker_domain::ProvisionedResourceId;
 
 use super::MemoryStore;
 use super::state::{EventKey, State, Waiting};
-use crate::Answer;
+use crate::PortResult;
 use broker_ports::{
     Acknowledged, Attribution, AuditAction, AuditEntry, Backlog, ClaimEvents, ClaimedEvent,
     DeadLetter, DeliveryFailure, EventClaim, EventsOf, Outbox, PageSize, Redrive,
@@ -18,10 +18,10 @@ impl State {
     fn claim_events(&mut self, request: &ClaimEvents) -> Vec<ClaimedEvent> {
         let until = self.after(request.claim_for);
         let mut chosen: Vec<(u64, EventKey)> = Vec::new();
-        let mut resource = None;
+        let mut previous = None;
         for (key, event) in &self.waiting {
-            // Invariant: events arrive in order. Only the first waiting event of each resource is a candidate.
-            if resource.replace(key.0) == Some(key.0) {
+            // Only the first waiting event of each resource is a candidate, so events arrive in order.
+            if previous.replace(key.0) == Some(key.0) {
                 continue;
             }
             let held = event.held_until.is_some_and(|until| until > self.now);
@@ -37,17 +37,17 @@ impl State {
             event.claims += 1;
             event.claimed_by = Some(request.worker.clone());
             event.held_until = Some(until);
-            claimed.push(event.handed_out(key, request));
+            claimed.push(event.to_claimed(key, request));
         }
         claimed
     }
 
-    /// The event whose last claim is this one.
+    /// The event of a claim; `None` if the event was settled or claimed again.
     fn claimed(&mut self, claim: &EventClaim) -> Option<(EventKey, &mut Waiting)> {
         let key = *self.event_keys.get(&claim.event_id)?;
         let event = self.waiting.get_mut(&key)?;
-        let held = event.claimed_by.as_ref() == Some(&claim.worker);
-        (held && event.claims == claim.number).then_some((key, event))
+        let is_holder = event.claimed_by.as_ref() == Some(&claim.worker);
+        (is_holder && event.claims == claim.number).then_some((key, event))
     }
 
     fn acknowledge(&mut self, claim: &EventClaim) -> Acknowledged {
@@ -81,7 +81,7 @@ impl State {
         Acknowledged::Done
     }
 
-    fn resume(
+    fn redrive(
         &mut self,
         id: ProvisionedResourceId,
         how: Redrive,
@@ -90,7 +90,7 @@ impl State {
         let (key, event) = self.waiting.range_mut((id, 0)..=(id, u64::MAX)).next()?;
         let key = *key;
         let reason = event.dead_letter.take()?;
-        let taken_up = DeadLetter::new(event.event_id, event.event_type, reason);
+        let dead_letter = DeadLetter::new(event.event_id, event.event_type, reason);
         event.attempts = 0;
         let action = match how {
             Redrive::Retry => AuditAction::EventsRedriven,
@@ -99,21 +99,21 @@ impl State {
                 AuditAction::EventsSkipped
             }
         };
-        let mut entry = AuditEntry::new(action, by.clone()).about(id);
+        let mut entry = AuditEntry::new(action, by.clone()).for_resource(id);
         if let Some(row) = self.rows.get(&id) {
             entry = entry.in_project(row.resource.project_id()).in_phase(row.resource.phase());
         }
         self.append_audit(entry, None, None);
-        Some(taken_up)
+        Some(dead_letter)
     }
 
     fn purge_events(&mut self, retention: Duration, limit: PageSize) -> u64 {
         let mut purged = 0;
         while purged < u64::from(limit.get())
-            && let Some((at, event_id)) = self.delivered.front().copied()
+            && let Some((at, event_id)) = self.settled.front().copied()
             && self.now - at > retention
         {
-            self.delivered.pop_front();
+            self.settled.pop_front();
             if let Some((resource, sequence)) = self.event_keys.remove(&event_id)
                 && self.traces.get(&resource).is_some_and(|(latest, _)| *latest == sequence)
             {
@@ -124,21 +124,21 @@ impl State {
         purged
     }
 
-    fn dead_letter_events(&self, of: EventsOf, limit: PageSize) -> Vec<ResourceDeadLetter> {
-        let asked_for = |key: &EventKey| match of {
+    fn dead_letter_events(&self, scope: EventsOf, limit: PageSize) -> Vec<ResourceDeadLetter> {
+        let is_selected = |key: &EventKey| match scope {
             EventsOf::All => true,
             EventsOf::Project(project) => {
                 self.rows.get(&key.0).is_some_and(|row| row.resource.project_id() == project)
             }
             EventsOf::Resource(id) => id == key.0,
         };
-        let events = self.waiting.iter().filter(|(key, _)| asked_for(key));
-        let aside = events.filter_map(|(key, event)| {
+        let events = self.waiting.iter().filter(|(key, _)| is_selected(key));
+        let dead_letters = events.filter_map(|(key, event)| {
             let reason = event.dead_letter.clone()?;
             let event = DeadLetter::new(event.event_id, event.event_type, reason);
             Some(ResourceDeadLetter::new(key.0, event))
         });
-        aside.take(usize::from(limit.get())).collect()
+        dead_letters.take(usize::from(limit.get())).collect()
     }
 
     fn backlog(&self) -> Backlog {
@@ -149,7 +149,7 @@ impl State {
 }
 
 impl Waiting {
-    fn handed_out(&self, key: EventKey, request: &ClaimEvents) -> ClaimedEvent {
+    fn to_claimed(&self, key: EventKey, request: &ClaimEvents) -> ClaimedEvent {
         let (resource, sequence) = key;
         let worker = request.worker.clone();
         ClaimedEvent::new(
@@ -167,11 +167,11 @@ impl Waiting {
 
 #[async_trait]
 impl Outbox for MemoryStore {
-    async fn claim_events(&self, request: &ClaimEvents) -> Answer<Vec<ClaimedEvent>> {
+    async fn claim_events(&self, request: &ClaimEvents) -> PortResult<Vec<ClaimedEvent>> {
         self.transact(|state| Ok(state.claim_events(request)))
     }
 
-    async fn acknowledge_event(&self, claim: &EventClaim) -> Answer<Acknowledged> {
+    async fn acknowledge_event(&self, claim: &EventClaim) -> PortResult<Acknowledged> {
         self.transact(|state| Ok(state.acknowledge(claim)))
     }
 
@@ -180,11 +180,15 @@ impl Outbox for MemoryStore {
         claim: &EventClaim,
         wait: Duration,
         failure: DeliveryFailure,
-    ) -> Answer<Acknowledged> {
+    ) -> PortResult<Acknowledged> {
         self.transact(|state| Ok(state.delay(claim, wait, failure)))
     }
 
-    async fn dead_letter_event(&self, claim: &EventClaim, reason: &str) -> Answer<Acknowledged> {
+    async fn dead_letter_event(
+        &self,
+        claim: &EventClaim,
+        reason: &str,
+    ) -> PortResult<Acknowledged> {
         self.transact(|state| Ok(state.dead_letter(claim, reason)))
     }
 
@@ -193,23 +197,23 @@ impl Outbox for MemoryStore {
         id: ProvisionedResourceId,
         how: Redrive,
         by: &Attribution,
-    ) -> Answer<Option<DeadLetter>> {
-        self.transact(|state| Ok(state.resume(id, how, by)))
+    ) -> PortResult<Option<DeadLetter>> {
+        self.transact(|state| Ok(state.redrive(id, how, by)))
     }
 
-    async fn purge_events(&self, retention: Duration, limit: PageSize) -> Answer<u64> {
+    async fn purge_events(&self, retention: Duration, limit: PageSize) -> PortResult<u64> {
         self.transact(|state| Ok(state.purge_events(retention, limit)))
     }
 
-    async fn backlog(&self) -> Answer<Backlog> {
+    async fn backlog(&self) -> PortResult<Backlog> {
         self.transact(|state| Ok(state.backlog()))
     }
 
     async fn dead_letter_events(
         &self,
-        of: EventsOf,
+        scope: EventsOf,
         limit: PageSize,
-    ) -> Answer<Vec<ResourceDeadLetter>> {
-        self.transact(|state| Ok(state.dead_letter_events(of, limit)))
+    ) -> PortResult<Vec<ResourceDeadLetter>> {
+        self.transact(|state| Ok(state.dead_letter_events(scope, limit)))
     }
 }

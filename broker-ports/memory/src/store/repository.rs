@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use broker_domain::{Phase, ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId};
 
 use super::MemoryStore;
-use super::state::{Row, ScheduleState, State, taken};
-use crate::Answer;
+use super::state::{Row, ScheduleState, State, id_taken};
+use crate::PortResult;
 use broker_ports::{
     Admitted, Attribution, AuditRecord, Created, ListPage, ListQuery, PurgeRequest, Replaced,
     Replacement, Repository, StoredRequest, SweepPage, SweepQuery, Write, WriteKind, Written,
@@ -15,14 +15,14 @@ use broker_ports::{
 
 /// A write that passed all checks.
 struct Accepted {
-    stored: Phase,
+    stored_phase: Phase,
     resource: ProvisionedResource,
 }
 
 impl State {
-    fn create(&mut self, admitted: &Admitted) -> Answer<Created> {
+    fn create(&mut self, admitted: &Admitted) -> PortResult<Created> {
         Ok(match self.check_creation(admitted)? {
-            ControlFlow::Break(known) => known,
+            ControlFlow::Break(created) => created,
             ControlFlow::Continue(resource) => {
                 self.insert(admitted, resource);
                 Created::Stored
@@ -31,10 +31,10 @@ impl State {
     }
 
     /// All checks run before the first change, because there is no rollback.
-    fn replace(&mut self, replacement: &Replacement) -> Answer<Replaced> {
+    fn replace(&mut self, replacement: &Replacement) -> PortResult<Replaced> {
         let admitted = replacement.admitted();
         let resource = match self.check_creation(admitted)? {
-            ControlFlow::Break(known) => return Ok(Replaced::Created(known)),
+            ControlFlow::Break(created) => return Ok(Replaced::Created(created)),
             ControlFlow::Continue(resource) => resource,
         };
         let deletion = match replacement.deletion() {
@@ -56,11 +56,11 @@ impl State {
     fn check_creation(
         &self,
         admitted: &Admitted,
-    ) -> Answer<ControlFlow<Created, ProvisionedResource>> {
+    ) -> PortResult<ControlFlow<Created, ProvisionedResource>> {
         let change = admitted.change();
         let (id, project) = (change.resource().id(), change.resource().project_id());
         if let Some((request, hash)) = admitted.request()
-            && let Some(first) = self.requested(project, request)
+            && let Some(first) = self.row_of_request(project, request)
         {
             return Ok(ControlFlow::Break(match &first.request {
                 Some((_, stored)) if stored == hash => {
@@ -73,7 +73,7 @@ impl State {
             references.check(change.resource())?;
         }
         if self.rows.contains_key(&id) {
-            return Err(taken("id", id));
+            return Err(id_taken("id", id));
         }
         self.check_event(change.event())?;
         Ok(ControlFlow::Continue(self.stamped(change.resource())?))
@@ -89,15 +89,15 @@ impl State {
         self.append_audit(admitted.audit(), Some(resource.version()), None);
         self.rows.insert(
             id,
-            Row { resource, request, schedule: ScheduleState::due(self.now), spoilt: false },
+            Row { resource, request, schedule: ScheduleState::due(self.now), corrupt: false },
         );
         if let Some(event) = admitted.change().event() {
             self.append_event(event, admitted.attribution(), None);
         }
-        self.listeners.tell(id);
+        self.listeners.notify(id);
     }
 
-    fn write(&mut self, kind: WriteKind, write: &Write<'_>) -> Answer<Written> {
+    fn write(&mut self, kind: WriteKind, write: &Write<'_>) -> PortResult<Written> {
         Ok(match self.check_write(kind, write)? {
             ControlFlow::Break(lost) => lost,
             ControlFlow::Continue(accepted) => {
@@ -107,12 +107,12 @@ impl State {
         })
     }
 
-    /// The row to store, or how the write lost its race.
+    /// The accepted write, or why it lost against another writer.
     fn check_write(
         &self,
         kind: WriteKind,
         write: &Write<'_>,
-    ) -> Answer<ControlFlow<Written, Accepted>> {
+    ) -> PortResult<ControlFlow<Written, Accepted>> {
         let change = write.change;
         let Some(row) = self.rows.get(&change.resource().id()) else {
             return Ok(ControlFlow::Break(Written::Stale));
@@ -123,43 +123,47 @@ impl State {
         if row.resource.version() != change.expected_version() {
             return Ok(ControlFlow::Break(Written::Stale));
         }
-        let stored = row.resource.phase();
-        kind.check(stored, change)?;
+        let stored_phase = row.resource.phase();
+        kind.check(stored_phase, change)?;
         self.check_event(change.event())?;
-        Ok(ControlFlow::Continue(Accepted { stored, resource: self.stamped(change.resource())? }))
+        let resource = self.stamped(change.resource())?;
+        Ok(ControlFlow::Continue(Accepted { stored_phase, resource }))
     }
 
     /// Stores a change that passed all checks.
     fn apply(&mut self, kind: WriteKind, write: &Write<'_>, accepted: Accepted) {
-        let Accepted { stored, resource } = accepted;
+        let Accepted { stored_phase, resource } = accepted;
         let (now, id) = (self.now, resource.id());
-        self.append_audit(kind.audit(stored, write), Some(resource.version()), write.epoch);
+        self.append_audit(kind.audit(stored_phase, write), Some(resource.version()), write.epoch);
         if let Some(event) = write.change.event() {
             self.append_event(event, write.by, write.epoch);
         }
         if let Some(row) = self.rows.get_mut(&id) {
-            if resource.phase() != stored {
+            if resource.phase() != stored_phase {
                 row.schedule.reset(now);
             }
             row.resource = resource;
         }
         if matches!(kind, WriteKind::DeletionIntent | WriteKind::Retry) {
-            self.listeners.tell(id);
+            self.listeners.notify(id);
         }
     }
 
-    fn requested(&self, project: ProjectId, request: &RequestId) -> Option<&Row> {
+    fn row_of_request(&self, project: ProjectId, request: &RequestId) -> Option<&Row> {
         self.rows.get(self.requests.get(&(project, request.clone()))?)
     }
 }
 
 #[async_trait]
 impl Repository for MemoryStore {
-    async fn create(&self, admitted: &Admitted) -> Answer<Created> {
+    async fn create(&self, admitted: &Admitted) -> PortResult<Created> {
         self.transact(|state| state.create(admitted))
     }
 
-    async fn get_by_id(&self, id: ProvisionedResourceId) -> Answer<Option<ProvisionedResource>> {
+    async fn get_by_id(
+        &self,
+        id: ProvisionedResourceId,
+    ) -> PortResult<Option<ProvisionedResource>> {
         self.transact(|state| state.rows.get(&id).map(Row::read).transpose())
     }
 
@@ -167,7 +171,7 @@ impl Repository for MemoryStore {
         &self,
         project: ProjectId,
         id: ProvisionedResourceId,
-    ) -> Answer<Option<ProvisionedResource>> {
+    ) -> PortResult<Option<ProvisionedResource>> {
         self.transact(|state| {
             let row = state.rows.get(&id).filter(|row| row.resource.project_id() == project);
             row.map(Row::read).transpose()
@@ -178,39 +182,42 @@ impl Repository for MemoryStore {
         &self,
         project: ProjectId,
         request: &RequestId,
-    ) -> Answer<Option<StoredRequest>> {
+    ) -> PortResult<Option<StoredRequest>> {
         self.transact(|state| {
-            let Some(row) = state.requested(project, request) else { return Ok(None) };
+            let Some(row) = state.row_of_request(project, request) else { return Ok(None) };
             let Some((_, hash)) = &row.request else { return Ok(None) };
             Ok(Some(StoredRequest::new(row.read()?, *hash)))
         })
     }
 
-    async fn list(&self, query: &ListQuery) -> Answer<ListPage> {
+    async fn list(&self, query: &ListQuery) -> PortResult<ListPage> {
         self.transact(|state| Ok(state.list(query)))
     }
 
-    async fn sweep_page(&self, query: &SweepQuery) -> Answer<SweepPage> {
+    async fn sweep_page(&self, query: &SweepQuery) -> PortResult<SweepPage> {
         self.transact(|state| Ok(state.sweep_page(query)))
     }
 
-    async fn write(&self, kind: WriteKind, write: &Write<'_>) -> Answer<Written> {
+    async fn write(&self, kind: WriteKind, write: &Write<'_>) -> PortResult<Written> {
         self.transact(|state| state.write(kind, write))
     }
 
-    async fn replace(&self, replacement: &Replacement) -> Answer<Replaced> {
+    async fn replace(&self, replacement: &Replacement) -> PortResult<Replaced> {
         self.transact(|state| state.replace(replacement))
     }
 
-    async fn history(&self, id: ProvisionedResourceId) -> Answer<Vec<AuditRecord>> {
+    async fn history(&self, id: ProvisionedResourceId) -> PortResult<Vec<AuditRecord>> {
         self.transact(|state| Ok(state.history(id)))
     }
 
-    async fn scrub_audit(&self, id: ProvisionedResourceId, by: &Attribution) -> Answer<u64> {
+    async fn scrub_audit(&self, id: ProvisionedResourceId, by: &Attribution) -> PortResult<u64> {
         self.transact(|state| Ok(state.scrub(id, by)))
     }
 
-    async fn purge_deleted(&self, request: &PurgeRequest) -> Answer<Vec<ProvisionedResourceId>> {
+    async fn purge_deleted(
+        &self,
+        request: &PurgeRequest,
+    ) -> PortResult<Vec<ProvisionedResourceId>> {
         self.transact(|state| state.purge(request))
     }
 }

@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 
 use super::MemoryStore;
 use super::state::{Row, State};
-use crate::Answer;
+use crate::PortResult;
 use broker_ports::{
     Attribution, AuditAction, AuditEntry, Brake, BrakeRelease, ClaimRequest, ClaimTarget, Due,
     Lane, Lease, Loss, PageSize, PassOutcome, Permit, PermitRequest, Released, Schedule,
@@ -20,23 +20,23 @@ impl State {
     fn claim(&mut self, request: &ClaimRequest) -> Vec<Lease> {
         let chosen = match request.target {
             ClaimTarget::One(id) | ClaimTarget::EvenPaused(id) => {
-                let by_hand = matches!(request.target, ClaimTarget::EvenPaused(_));
-                let row = self.rows.get(&id).filter(|row| by_hand || !row.schedule.paused);
+                let even_paused = matches!(request.target, ClaimTarget::EvenPaused(_));
+                let row = self.rows.get(&id).filter(|row| even_paused || !row.schedule.paused);
                 Vec::from_iter(row.is_some_and(|row| self.is_free(row, request)).then_some(id))
             }
-            ClaimTarget::Due { lane, limit } => self.take_turns(lane, limit, request),
+            ClaimTarget::Due { lane, limit } => self.choose_fairly(lane, limit, request),
         };
         chosen.into_iter().filter_map(|id| self.lease(id, request)).collect()
     }
 
     fn is_free(&self, row: &Row, request: &ClaimRequest) -> bool {
-        let (bound, own) = (row.resource.substrate().cluster(), request.cluster.as_ref());
-        let elsewhere = bound.zip(own).is_some_and(|(bound, own)| bound != own);
+        let (bound, caller) = (row.resource.substrate().cluster(), request.cluster.as_ref());
+        let elsewhere = bound.zip(caller).is_some_and(|(bound, caller)| bound != caller);
         row.lane().is_some() && !elsewhere && !row.schedule.is_held(self.now)
     }
 
     /// The due resources of a lane: one of each Project per round, least recently served Project first.
-    fn take_turns(
+    fn choose_fairly(
         &mut self,
         lane: Lane,
         limit: PageSize,
@@ -59,16 +59,16 @@ impl State {
             queue.sort_unstable();
         }
         queues.sort_by_key(|(project, queue)| {
-            (self.turns.get(&(lane, *project)).copied(), queue.first().copied())
+            (self.last_served.get(&(lane, *project)).copied(), queue.first().copied())
         });
         let rounds = queues.iter().map(|(_, queue)| queue.len()).max().unwrap_or(0);
-        let in_turn = (0..rounds).flat_map(|round| {
+        let round_robin = (0..rounds).flat_map(|round| {
             queues.iter().filter_map(move |(project, queue)| Some((*project, queue.get(round)?.1)))
         });
-        let chosen: Vec<_> = in_turn.take(usize::from(limit.get())).collect();
+        let chosen: Vec<_> = round_robin.take(usize::from(limit.get())).collect();
         for (project, _) in &chosen {
             self.last_turn += 1;
-            self.turns.insert((lane, *project), self.last_turn);
+            self.last_served.insert((lane, *project), self.last_turn);
         }
         chosen.into_iter().map(|(_, id)| id).collect()
     }
@@ -78,14 +78,14 @@ impl State {
         let schedule = &mut self.rows.get_mut(&id)?.schedule;
         schedule.epoch = schedule.epoch.next();
         schedule.pass_requested = false;
-        let left_behind = schedule.lease.replace((request.worker.clone(), until));
+        let expired_lease = schedule.lease.replace((request.worker.clone(), until));
         let lease = Lease::new(id, schedule.epoch, request.worker.clone(), until);
         let lease = lease.with_attempts(schedule.attempts);
-        Some(if left_behind.is_some() { lease.taken_over() } else { lease })
+        Some(if expired_lease.is_some() { lease.taken_over() } else { lease })
     }
 
     fn release(&mut self, lease: &Lease, seen: Version, outcome: &PassOutcome) -> Released {
-        let drawn: f64 = self.jitter.random();
+        let jitter: f64 = self.jitter.random();
         let Some(row) = self.rows.get(&lease.resource) else { return Released::LeaseLost };
         if row.schedule.epoch != lease.epoch || row.schedule.lease.is_none() {
             return Released::LeaseLost;
@@ -93,16 +93,16 @@ impl State {
         let unchanged = seen == Version::UNSTORED || row.resource.version() == seen;
         let attempts = row.schedule.attempts.saturating_add(u32::from(unchanged));
         let due_at = match outcome {
-            PassOutcome::Succeeded { due_in } | PassOutcome::Stands { due_in } => {
+            PassOutcome::Succeeded { due_in } | PassOutcome::SucceededArmed { due_in } => {
                 due_in.map(|wait| self.after(wait))
             }
             PassOutcome::Failed { retry_after, backoff, .. } => {
-                let wait = backoff.ceiling(attempts).mul_f64(drawn);
-                let asked_for = retry_after.unwrap_or_default().min(backoff.longest);
-                Some(self.after(wait.max(asked_for)))
+                let wait = backoff.ceiling(attempts).mul_f64(jitter);
+                let requested_wait = retry_after.unwrap_or_default().min(backoff.longest);
+                Some(self.after(wait.max(requested_wait)))
             }
             PassOutcome::Ended { backoff, .. } => {
-                Some(self.after(backoff.ceiling(attempts).mul_f64(drawn)))
+                Some(self.after(backoff.ceiling(attempts).mul_f64(jitter)))
             }
         };
         let Some(row) = self.rows.get_mut(&lease.resource) else { return Released::LeaseLost };
@@ -114,7 +114,7 @@ impl State {
             schedule.bring_forward(due_at);
         }
         match outcome {
-            PassOutcome::Succeeded { .. } | PassOutcome::Stands { .. } => {
+            PassOutcome::Succeeded { .. } | PassOutcome::SucceededArmed { .. } => {
                 schedule.forget_failures();
             }
             PassOutcome::Failed { reason, message, .. }
@@ -126,8 +126,8 @@ impl State {
             }
             PassOutcome::Failed { .. } | PassOutcome::Ended { .. } => {}
         }
-        if matches!(outcome, PassOutcome::Stands { .. }) && !schedule.pass_requested {
-            self.permits.retain(|loss, taken| loss.resource != lease.resource || !taken.accepted);
+        if matches!(outcome, PassOutcome::SucceededArmed { .. }) && !schedule.pass_requested {
+            self.permits.retain(|loss, permit| loss.resource != lease.resource || !permit.accepted);
         }
         Released::Done
     }
@@ -140,7 +140,7 @@ impl State {
         let Some(row) = self.rows.get_mut(&id) else { return false };
         row.schedule.request_pass(due_at);
         if due == Due::Now {
-            self.listeners.tell(id);
+            self.listeners.notify(id);
         }
         true
     }
@@ -155,14 +155,14 @@ impl State {
         let action = if paused { AuditAction::Paused } else { AuditAction::Resumed };
         let entry = AuditEntry::new(action, by.clone())
             .in_project(row.resource.project_id())
-            .about(id)
+            .for_resource(id)
             .in_phase(row.resource.phase());
         if !paused {
             row.schedule.request_pass(now);
         }
         self.append_audit(entry, None, None);
         if !paused {
-            self.listeners.tell(id);
+            self.listeners.notify(id);
         }
         true
     }
@@ -182,7 +182,7 @@ impl State {
 
 #[async_trait]
 impl Schedule for MemoryStore {
-    async fn claim(&self, request: &ClaimRequest) -> Answer<Vec<Lease>> {
+    async fn claim(&self, request: &ClaimRequest) -> PortResult<Vec<Lease>> {
         self.transact(|state| Ok(state.claim(request)))
     }
 
@@ -191,15 +191,15 @@ impl Schedule for MemoryStore {
         lease: &Lease,
         seen: Version,
         outcome: &PassOutcome,
-    ) -> Answer<Released> {
+    ) -> PortResult<Released> {
         self.transact(|state| Ok(state.release(lease, seen, outcome)))
     }
 
-    async fn schedule(&self, id: ProvisionedResourceId, due: Due) -> Answer<bool> {
+    async fn schedule(&self, id: ProvisionedResourceId, due: Due) -> PortResult<bool> {
         self.transact(|state| Ok(state.schedule(id, due)))
     }
 
-    async fn entry(&self, id: ProvisionedResourceId) -> Answer<Option<ScheduleEntry>> {
+    async fn entry(&self, id: ProvisionedResourceId) -> PortResult<Option<ScheduleEntry>> {
         self.transact(|state| Ok(state.entry(id)))
     }
 
@@ -208,34 +208,39 @@ impl Schedule for MemoryStore {
         id: ProvisionedResourceId,
         paused: bool,
         by: &Attribution,
-    ) -> Answer<bool> {
+    ) -> PortResult<bool> {
         self.transact(|state| Ok(state.set_paused(id, paused, by)))
     }
 
-    async fn brakes(&self, cluster: &ClusterId) -> Answer<Vec<Brake>> {
+    async fn brakes(&self, cluster: &ClusterId) -> PortResult<Vec<Brake>> {
         self.transact(|state| Ok(state.brakes_of(cluster)))
     }
 
-    async fn set_brake(&self, cluster: &ClusterId, brake: &Brake, by: &Attribution) -> Answer<()> {
+    async fn set_brake(
+        &self,
+        cluster: &ClusterId,
+        brake: &Brake,
+        by: &Attribution,
+    ) -> PortResult<()> {
         self.transact(|state| {
             state.set_brake(cluster, brake, by);
             Ok(())
         })
     }
 
-    async fn release_brake(&self, release: &BrakeRelease) -> Answer<bool> {
+    async fn release_brake(&self, release: &BrakeRelease) -> PortResult<bool> {
         self.transact(|state| Ok(state.release_brake(release)))
     }
 
-    async fn permit(&self, request: &PermitRequest) -> Answer<Permit> {
+    async fn permit(&self, request: &PermitRequest) -> PortResult<Permit> {
         self.transact(|state| Ok(state.permit(request)))
     }
 
-    async fn accepted_losses(&self, cluster: &ClusterId) -> Answer<BTreeSet<Loss>> {
+    async fn accepted_losses(&self, cluster: &ClusterId) -> PortResult<BTreeSet<Loss>> {
         self.transact(|state| Ok(state.accepted_losses(cluster)))
     }
 
-    async fn wakeups(&self) -> Answer<Wakeups> {
-        self.transact(|state| Ok(Box::pin(state.listeners.listen()) as Wakeups))
+    async fn wakeups(&self) -> PortResult<Wakeups> {
+        self.transact(|state| Ok(Box::pin(state.listeners.subscribe()) as Wakeups))
     }
 }

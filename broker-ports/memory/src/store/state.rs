@@ -15,7 +15,7 @@ use rand::rngs::StdRng;
 use time::{OffsetDateTime, PrimitiveDateTime};
 
 use super::brake::PermitRecord;
-use crate::Answer;
+use crate::PortResult;
 use crate::hints::Listeners;
 use broker_ports::{
     Attribution, AuditEntry, AuditRecord, Brake, Lane, LeaseEpoch, Loss, PortError, RequestHash,
@@ -24,7 +24,7 @@ use broker_ports::{
 
 pub(super) struct State {
     pub(super) reachable: bool,
-    /// The time of the current transaction. Never decreases.
+    /// The time of the current transaction. It never decreases.
     pub(super) now: OffsetDateTime,
     pub(super) rows: BTreeMap<ProvisionedResourceId, Row>,
     pub(super) requests: BTreeMap<(ProjectId, RequestId), ProvisionedResourceId>,
@@ -35,18 +35,18 @@ pub(super) struct State {
     pub(super) permits: BTreeMap<Loss, PermitRecord>,
     /// Events that were neither acknowledged nor skipped, in order per resource.
     pub(super) waiting: BTreeMap<EventKey, Waiting>,
-    /// When the other events were settled, oldest first.
-    pub(super) delivered: VecDeque<(OffsetDateTime, EventId)>,
+    /// Settled events with the time when they were acknowledged or skipped, oldest first.
+    pub(super) settled: VecDeque<(OffsetDateTime, EventId)>,
     pub(super) event_keys: BTreeMap<EventId, EventKey>,
-    /// Number and trace of each resource's latest event that was not purged.
+    /// Sequence and trace of each resource's latest event, unless the event was purged.
     pub(super) traces: BTreeMap<ProvisionedResourceId, (u64, Option<TraceParent>)>,
     pub(super) audit: Vec<AuditRecord>,
-    /// When a Project was last served in a lane, as an increasing number.
-    pub(super) turns: BTreeMap<(Lane, ProjectId), u64>,
+    /// The turn in which a Project was last served in a lane.
+    pub(super) last_served: BTreeMap<(Lane, ProjectId), u64>,
     pub(super) last_turn: u64,
     pub(super) jitter: StdRng,
     pub(super) listeners: Listeners,
-    events_ever: u64,
+    committed_events: u64,
 }
 
 /// A resource and its per-resource state.
@@ -54,8 +54,8 @@ pub(super) struct Row {
     pub(super) resource: ProvisionedResource,
     pub(super) request: Option<(RequestId, RequestHash)>,
     pub(super) schedule: ScheduleState,
-    /// A test made it unreadable.
-    pub(super) spoilt: bool,
+    /// Whether a test made the row unreadable.
+    pub(super) corrupt: bool,
 }
 
 /// The schedule of a resource.
@@ -70,7 +70,7 @@ pub(super) struct ScheduleState {
     pub(super) lease: Option<(WorkerId, OffsetDateTime)>,
 }
 
-/// The resource of an event, and its number there.
+/// The resource of an event, and the sequence of the event.
 pub(super) type EventKey = (ProvisionedResourceId, u64);
 
 /// An event that waits for delivery.
@@ -79,7 +79,7 @@ pub(super) struct Waiting {
     pub(super) event_type: EventType,
     pub(super) occurred_at: OffsetDateTime,
     pub(super) committed_at: OffsetDateTime,
-    /// Its position among all events ever committed.
+    /// The position among all events ever committed.
     pub(super) position: u64,
     pub(super) payload: Vec<u8>,
     pub(super) traceparent: Option<TraceParent>,
@@ -88,7 +88,7 @@ pub(super) struct Waiting {
     /// The number of rejections since it was committed or redriven.
     pub(super) attempts: u32,
     pub(super) claimed_by: Option<WorkerId>,
-    /// The end of its claim or of its delay.
+    /// The end of the event's claim or delay.
     pub(super) held_until: Option<OffsetDateTime>,
     pub(super) dead_letter: Option<String>,
 }
@@ -113,15 +113,15 @@ impl State {
             brakes: BTreeMap::new(),
             permits: BTreeMap::new(),
             waiting: BTreeMap::new(),
-            delivered: VecDeque::new(),
+            settled: VecDeque::new(),
             event_keys: BTreeMap::new(),
             traces: BTreeMap::new(),
             audit: Vec::new(),
-            turns: BTreeMap::new(),
+            last_served: BTreeMap::new(),
             last_turn: 0,
             jitter: StdRng::seed_from_u64(0),
             listeners: Listeners::default(),
-            events_ever: 0,
+            committed_events: 0,
         }
     }
 
@@ -133,7 +133,7 @@ impl State {
             .unwrap_or(PrimitiveDateTime::MAX.assume_utc())
     }
 
-    /// The resource as stored, with the store's time of change.
+    /// The resource to store: the given one, changed at the store's time.
     pub(super) fn stamped(
         &self,
         resource: &ProvisionedResource,
@@ -152,10 +152,10 @@ impl State {
         self.audit.push(AuditRecord::new(sequence, self.now, version, epoch, entry));
     }
 
-    pub(super) fn check_event(&self, event: Option<&Event>) -> Answer<()> {
+    pub(super) fn check_event(&self, event: Option<&Event>) -> PortResult<()> {
         match event {
             Some(event) if self.event_keys.contains_key(&event.id()) => {
-                Err(taken("event_id", event.id()))
+                Err(id_taken("event_id", event.id()))
             }
             Some(_) | None => Ok(()),
         }
@@ -168,17 +168,17 @@ impl State {
         by: &Attribution,
         epoch: Option<LeaseEpoch>,
     ) {
-        self.events_ever += 1;
+        self.committed_events += 1;
         let key = (event.provisioned_resource_id(), event.sequence());
-        let before = || epoch.and(self.traces.get(&key.0)?.1.clone());
-        let traceparent = by.traceparent.clone().or_else(before);
+        let previous_trace = || epoch.and(self.traces.get(&key.0)?.1.clone());
+        let traceparent = by.traceparent.clone().or_else(previous_trace);
         self.traces.insert(key.0, (key.1, traceparent.clone()));
         let waiting = Waiting {
             event_id: event.id(),
             event_type: event.event_type(),
             occurred_at: event.occurred_at(),
             committed_at: self.now,
-            position: self.events_ever,
+            position: self.committed_events,
             payload: wire::encode(event),
             traceparent,
             claims: 0,
@@ -193,18 +193,19 @@ impl State {
 
     /// Removes a delivered or skipped event from the queue.
     pub(super) fn settle(&mut self, key: EventKey) {
-        if let Some(settled) = self.waiting.remove(&key) {
-            self.delivered.push_back((self.now, settled.event_id));
+        if let Some(event) = self.waiting.remove(&key) {
+            self.settled.push_back((self.now, event.event_id));
         }
     }
 }
 
 impl Row {
     /// The resource, unless a test made its row unreadable.
-    pub(super) fn read(&self) -> Answer<ProvisionedResource> {
-        if self.spoilt {
+    pub(super) fn read(&self) -> PortResult<ProvisionedResource> {
+        if self.corrupt {
             let id = self.resource.id();
-            let rule = Error::invalid("xr_name", "is spoilt; use a name that the domain makes");
+            let rule =
+                Error::invalid("xr_name", "is corrupt; use a name that the domain generates");
             let message = format!("the row of {id} breaks the domain's rules in xr_name");
             return Err(PortError::rejected(message).with_source(rule));
         }
@@ -213,7 +214,7 @@ impl Row {
 
     /// The lane of a resource. Invariant: settled resources have none and are never claimed.
     pub(super) fn lane(&self) -> Option<Lane> {
-        if self.resource.at_rest() {
+        if self.resource.is_settled() {
             return None;
         }
         Some(if self.resource.phase().is_teardown() { Lane::Teardown } else { Lane::Converge })
@@ -234,7 +235,7 @@ impl ScheduleState {
         }
     }
 
-    /// Due at once, without failed attempts.
+    /// Makes it due at once, without failed attempts.
     pub(super) fn reset(&mut self, now: OffsetDateTime) {
         self.due_at = Some(now);
         self.forget_failures();
@@ -245,7 +246,7 @@ impl ScheduleState {
         self.last_error = None;
     }
 
-    /// Due at this time, unless it is due sooner. `None` is later than any time.
+    /// Makes it due at this time unless it is due sooner. `None` is later than any time.
     pub(super) fn bring_forward(&mut self, due_at: Option<OffsetDateTime>) {
         self.due_at = match (self.due_at, due_at) {
             (Some(stored), Some(requested)) => Some(stored.min(requested)),
@@ -265,7 +266,7 @@ impl ScheduleState {
 }
 
 impl References {
-    pub(super) fn know(&mut self, declaration: &Declaration) {
+    pub(super) fn register(&mut self, declaration: &Declaration) {
         self.projects.insert(declaration.project_id);
         self.resources.insert(declaration.resource_id);
         self.blueprints.insert(declaration.blueprint_version_id);
@@ -289,8 +290,8 @@ impl References {
     }
 }
 
-/// The broker mints ids, so a taken one is no refusal of a caller.
-pub(super) fn taken(field: &str, id: impl fmt::Display) -> PortError {
+/// The broker generates ids, so a used id is an internal error, not a refusal of the caller.
+pub(super) fn id_taken(field: &str, id: impl fmt::Display) -> PortError {
     PortError::rejected("a new id is taken")
         .with_source(Error::invalid(field, format!("{id} is taken; use a new one")))
 }

@@ -10,17 +10,18 @@ use super::{ClockUnderTest, IdSourceUnderTest};
 use crate::prelude::*;
 
 pub(super) fn clock_cases<W: ClockUnderTest + 'static>() -> Vec<Case<W>> {
-    suite_of![time_passes_in_utc,]
+    suite_of![clock_advances_in_utc,]
 }
 
 pub(super) fn id_source_cases<W: IdSourceUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![resource_ids_are_version_7_and_increase, ids_are_unique_across_replicas,]
 }
 
+/// The number of ids per source and type.
 const DRAWS: usize = 10_000;
 
-async fn time_passes_in_utc(world: &dyn ClockUnderTest) -> Outcome {
-    require(world.clock().now().offset().is_utc(), "the clock shows local time")?;
+async fn clock_advances_in_utc(world: &dyn ClockUnderTest) -> Outcome {
+    require(world.clock().now().offset().is_utc(), "the clock does not show UTC")?;
     let (before, step) = (world.clock().now(), Duration::from_millis(20));
     world.advance(step).await;
     require(world.clock().now() >= before + step, "the clock did not advance")
@@ -29,14 +30,14 @@ async fn time_passes_in_utc(world: &dyn ClockUnderTest) -> Outcome {
 async fn resource_ids_are_version_7_and_increase(world: &dyn IdSourceUnderTest) -> Outcome {
     let source = world.replica();
     let ids: Vec<_> = (0..DRAWS).map(|_| source.provisioned_resource_id()).collect();
-    let sound = |id: Uuid| id.get_version_num() == 7 && id.get_variant() == Variant::RFC4122;
-    require(ids.iter().all(|id| sound(id.as_uuid())), "an id is not a version 7 UUID")?;
+    let is_version_7 = |id: Uuid| id.get_version_num() == 7 && id.get_variant() == Variant::RFC4122;
+    require(ids.iter().all(|id| is_version_7(id.as_uuid())), "an id is not a version 7 UUID")?;
     require(ids.is_sorted_by(|a, b| a < b), "a later id sorts before an earlier one")
 }
 
 async fn ids_are_unique_across_replicas(world: &dyn IdSourceUnderTest) -> Outcome {
-    let (one, other) = (world.replica(), world.replica());
-    let ids: BTreeSet<_> = draw(&*one).chain(draw(&*other)).collect();
+    let (first, second) = (world.replica(), world.replica());
+    let ids: BTreeSet<_> = draw(&*first).chain(draw(&*second)).collect();
     require(ids.len() == 4 * DRAWS, "an id was used twice")
 }
 

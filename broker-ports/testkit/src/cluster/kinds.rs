@@ -1,4 +1,4 @@
-//! The kinds of the cases: four composite resources, one composed object, one ProviderConfig.
+//! The kinds of the cases: four of composite resources, one of composed objects, one of ProviderConfigs.
 
 use std::sync::Arc;
 
@@ -10,33 +10,33 @@ use super::PlainKind;
 
 const GROUP: &str = "contract.plexsphere.io";
 
-/// The composite resources of the cases.
+/// The kinds of composite resources in the cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Blueprint {
     /// A namespaced machine that boots with cloud-init.
     Machine,
     /// A cluster-scoped composite resource.
-    Estate,
+    ClusterScoped,
     /// A kind that a case may remove.
-    Fleeting,
+    Removable,
     /// A machine whose schema rejects every user data and repeats it in the error.
-    Picky,
+    RejectsUserData,
 }
 
 impl Blueprint {
     const fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::Machine => ("Machine", "machines"),
-            Self::Estate => ("Estate", "estates"),
-            Self::Fleeting => ("Fleeting", "fleetings"),
-            Self::Picky => ("Picky", "pickies"),
+            Self::ClusterScoped => ("Estate", "estates"),
+            Self::Removable => ("Fleeting", "fleetings"),
+            Self::RejectsUserData => ("Picky", "pickies"),
         }
     }
 
     /// The names of the kind.
     pub(super) fn kind(self) -> PlainKind {
         let (kind, plural) = self.names();
-        plain(GROUP, "v1", kind, plural, self != Self::Estate)
+        plain_kind(GROUP, "v1", kind, plural, self != Self::ClusterScoped)
     }
 
     fn document(self, spec: &Value) -> String {
@@ -47,7 +47,7 @@ impl Blueprint {
             "metadata": {"name": format!("{plural}.{GROUP}")},
             "spec": {
                 "group": GROUP,
-                "scope": if self == Self::Estate { "Cluster" } else { "Namespaced" },
+                "scope": if self == Self::ClusterScoped { "Cluster" } else { "Namespaced" },
                 "names": {"kind": kind, "plural": plural},
                 "versions": [{
                     "name": "v1", "served": true, "referenceable": true,
@@ -58,11 +58,11 @@ impl Blueprint {
         .to_string()
     }
 
-    /// The definition that the platform installs.
-    pub(super) fn installed(self) -> String {
+    /// The XRD that the platform installs.
+    pub(super) fn installed_xrd(self) -> String {
         let user_data = match self {
-            Self::Picky => json!({"type": "string", "pattern": "^never$"}),
-            Self::Machine | Self::Estate | Self::Fleeting => json!({"type": "string"}),
+            Self::RejectsUserData => json!({"type": "string", "pattern": "^never$"}),
+            Self::Machine | Self::ClusterScoped | Self::Removable => json!({"type": "string"}),
         };
         self.document(&json!({
             "type": "object",
@@ -76,29 +76,28 @@ impl Blueprint {
         }))
     }
 
-    /// The definition in the catalog, which accepts anything. So a case can send objects that the installed kind
-    /// rejects.
-    pub(super) fn claimed(self) -> Result<Arc<Xrd>, Error> {
+    /// The XRD of the catalog. It accepts any object, so a case can send objects that the installed XRD rejects.
+    pub(super) fn permissive_xrd(self) -> Result<Arc<Xrd>, Error> {
         let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         Xrd::parse(self.document(&anything).as_bytes()).map(Arc::new)
     }
 }
 
 /// The kind of composed objects.
-pub(super) fn part() -> PlainKind {
-    plain("parts.plexsphere.io", "v1", "Part", "parts", true)
+pub(super) fn composed_kind() -> PlainKind {
+    plain_kind("parts.plexsphere.io", "v1", "Part", "parts", true)
 }
 
 /// The kind of ProviderConfigs.
-pub(super) fn config() -> PlainKind {
-    plain("contract.crossplane.io", "v1beta1", "ProviderConfig", "providerconfigs", true)
+pub(super) fn provider_config_kind() -> PlainKind {
+    plain_kind("contract.crossplane.io", "v1beta1", "ProviderConfig", "providerconfigs", true)
 }
 
-pub(super) fn core_namespace() -> PlainKind {
-    PlainKind { api_version: "v1".into(), ..plain("", "v1", "Namespace", "namespaces", false) }
+pub(super) fn namespace_kind() -> PlainKind {
+    PlainKind { api_version: "v1".into(), ..plain_kind("", "v1", "Namespace", "namespaces", false) }
 }
 
-fn plain(group: &str, version: &str, kind: &str, plural: &str, namespaced: bool) -> PlainKind {
+fn plain_kind(group: &str, version: &str, kind: &str, plural: &str, namespaced: bool) -> PlainKind {
     let api_version = format!("{group}/{version}");
     PlainKind { api_version, kind: kind.to_owned(), plural: plural.to_owned(), namespaced }
 }

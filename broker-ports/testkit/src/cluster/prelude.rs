@@ -11,7 +11,7 @@ pub(super) use broker_render::{
 pub(super) use serde_json::{Value, json};
 
 pub(super) use super::ClusterUnderTest;
-pub(super) use super::kinds::{Blueprint, config, core_namespace};
-pub(super) use super::scene::{CANARY, FINALIZER, Scene, at, done};
+pub(super) use super::fixture::{CANARY, FINALIZER, Fixture, applied_version, field_at};
+pub(super) use super::kinds::{Blueprint, namespace_kind, provider_config_kind};
 pub(super) use super::subject::Subject;
 pub(super) use crate::prelude::*;

@@ -13,11 +13,11 @@ use broker_render::{
 use secrecy::SecretString;
 use serde_json::Value;
 
-use super::kinds::part;
-use super::scene::CANARY;
+use super::fixture::CANARY;
+use super::kinds::composed_kind;
 use crate::prelude::*;
 
-/// One resource, and everything that is rendered for it.
+/// A resource from which every manifest is rendered.
 pub(super) struct Subject {
     pub(super) identity: Identity,
     xrd: Arc<Xrd>,
@@ -28,7 +28,7 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// A Node of a kind, with the token that arms it.
+    /// A Node of a kind, and the id of its token.
     pub(super) fn new(
         identity: Identity,
         xrd: Arc<Xrd>,
@@ -55,7 +55,7 @@ impl Subject {
         Ok(self)
     }
 
-    /// The same name in another Project.
+    /// Moves it to another Project under the same name.
     pub(super) fn in_project(mut self, project: ProjectId) -> Self {
         self.identity.project = project;
         self
@@ -67,8 +67,8 @@ impl Subject {
     }
 
     pub(super) fn target(&self) -> Checked<Target> {
-        let part = part();
-        let kind = ComposedKind { api_version: part.api_version, kind: part.kind };
+        let composed = composed_kind();
+        let kind = ComposedKind { api_version: composed.api_version, kind: composed.kind };
         Ok(Target::new(self.xr_target(), Some(self.config_reference()?)).composing([kind]))
     }
 
@@ -85,9 +85,9 @@ impl Subject {
     }
 
     /// A composed object of that name in the Project's namespace.
-    pub(super) fn part(&self, name: &str) -> Checked<ObjectReference> {
-        let (part, home) = (part(), namespace(self.identity.project));
-        Ok(ObjectReference::new(part.api_version, part.kind, name, Some(home.as_str()))?)
+    pub(super) fn composed_object(&self, name: &str) -> Checked<ObjectReference> {
+        let (kind, namespace) = (composed_kind(), namespace(self.identity.project));
+        Ok(ObjectReference::new(kind.api_version, kind.kind, name, Some(namespace.as_str()))?)
     }
 
     pub(super) fn xr(&self) -> Checked<Xr<'_>> {
@@ -106,7 +106,7 @@ impl Subject {
         Ok(self.xr()?.shell(epoch))
     }
 
-    /// The armed manifest without injection.
+    /// The armed manifest without an injected token.
     pub(super) fn armed(&self) -> Checked<Manifest> {
         let armed = match self.mesh_role {
             MeshRole::Node => Armed::Token(self.token_id),
@@ -128,7 +128,7 @@ impl Subject {
         )?)
     }
 
-    /// The armed manifest with the live object's injection site.
+    /// The armed manifest with the token that is injected in the live object.
     pub(super) fn preserved(&self, live: &Value) -> Checked<SealedManifest> {
         Ok(preserve_injection(live, &self.xr()?, self.token_id)?)
     }

@@ -25,7 +25,7 @@ async fn envelope_bytes_arrive_unchanged(world: &dyn EventSinkUnderTest) -> Outc
     envelope.json = "{ \"subject\" : \"caf\\u00e9 é\",\"b\":1, \"a\":1.0 }".into();
     world.sink().deliver(&envelope).await?;
     let received = world.received(envelope.resource).await?;
-    require(received == [envelope.json], "the bytes were changed on their way")
+    require(received == [envelope.json], "the received bytes differ from the sent bytes")
 }
 
 async fn repeated_events_keep_their_order(world: &dyn EventSinkUnderTest) -> Outcome {
@@ -35,14 +35,15 @@ async fn repeated_events_keep_their_order(world: &dyn EventSinkUnderTest) -> Out
             world.sink().deliver(envelope).await?;
         }
     }
-    arrived(world, &envelopes).await
+    require_received(world, &envelopes).await
 }
 
 async fn events_of_several_resources_arrive_concurrently(
     world: &dyn EventSinkUnderTest,
 ) -> Outcome {
-    let of = |resource| (1..=4).map(move |n| envelope(resource, n)).collect::<Result<Vec<_>, _>>();
-    let resources = (1..=8).map(of).collect::<Result<Vec<_>, _>>()?;
+    let envelopes_of =
+        |resource| (1..=4).map(move |n| envelope(resource, n)).collect::<Result<Vec<_>, _>>();
+    let resources = (1..=8).map(envelopes_of).collect::<Result<Vec<_>, _>>()?;
     let deliveries = resources.iter().map(|envelopes| async move {
         for envelope in envelopes {
             world.sink().deliver(envelope).await?;
@@ -51,7 +52,7 @@ async fn events_of_several_resources_arrive_concurrently(
     });
     try_join_all(deliveries).await?;
     for envelopes in &resources {
-        arrived(world, envelopes).await?;
+        require_received(world, envelopes).await?;
     }
     Ok(())
 }
@@ -61,34 +62,34 @@ async fn a_dropped_delivery_leaves_no_partial_event(
     polls: u32,
 ) -> Dropped {
     let envelopes = [envelope(polls.into(), 1)?, envelope(polls.into(), 2)?];
-    let answer = dropped_after(polls, world.sink().deliver(&envelopes[0])).await;
-    // The relay retries and continues.
+    let result = dropped_after(polls, world.sink().deliver(&envelopes[0])).await;
+    // The relay retries the event and continues with the next.
     for envelope in &envelopes {
         world.sink().deliver(envelope).await?;
     }
     let received = world.received(envelopes[0].resource).await?;
     let sent = envelopes.map(|envelope| envelope.json);
-    require(received.iter().all(|bytes| sent.contains(bytes)), "half an event arrived")?;
-    // A dropped delivery may arrive late, and so twice. Only the first arrivals count.
-    let first = sent.map(|bytes| received.iter().position(|received| *received == bytes));
-    let in_order = matches!(first, [Some(one), Some(two)] if one < two);
-    require(in_order, "after a dropped delivery the events are not there in their order")?;
-    Ok(answer.is_some())
+    require(received.iter().all(|bytes| sent.contains(bytes)), "a partial event arrived")?;
+    // A dropped delivery may arrive late, so an event may arrive twice. Only the first arrival counts.
+    let first_arrivals = sent.map(|bytes| received.iter().position(|received| *received == bytes));
+    let in_order = matches!(first_arrivals, [Some(one), Some(two)] if one < two);
+    require(in_order, "after a dropped delivery, events are missing or out of order")?;
+    Ok(result.is_some())
 }
 
 async fn an_unreachable_sink_delivers_nothing(world: &dyn EventSinkUnderTest) -> Outcome {
     let (before, after) = (envelope(1, 1)?, envelope(1, 2)?);
     world.sink().deliver(&before).await?;
     world.cut_off().await?;
-    // One delivered event and one new event: an event that counts as delivered is never sent again.
+    // Neither a delivered event nor a new one may be reported as delivered.
     for envelope in [&before, &after] {
         require_outage(world.sink().deliver(envelope).await, "deliver")?;
     }
     Ok(())
 }
 
-/// Each event once, in order. An immediate repetition does not count.
-async fn arrived(world: &dyn EventSinkUnderTest, envelopes: &[Envelope]) -> Outcome {
+/// Checks that each event was received, in order. An immediate repetition does not count.
+async fn require_received(world: &dyn EventSinkUnderTest, envelopes: &[Envelope]) -> Outcome {
     let Some(first) = envelopes.first() else { return Ok(()) };
     let mut received = world.received(first.resource).await?;
     received.dedup();

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 
-use super::plan::{Answered, Fault, Late};
-use super::{Faults, Fired};
+use super::plan::{DuplicateResponse, Fault, LateArrival};
+use super::{Faults, InjectedFault};
 use broker_ports::{PortError, PortName};
 
 /// A port that can be wrapped: implemented for `dyn` of each port only.
@@ -39,135 +39,138 @@ pub struct Method {
 pub(super) struct Faulty<P: ?Sized> {
     inner: Arc<P>,
     faults: Faults,
-    /// The [`Past`] of each question, for stale reads.
-    answers: Mutex<BTreeMap<Question, Box<dyn Any + Send>>>,
+    /// The [`ResponseHistory`] of each call, for stale reads.
+    histories: Mutex<BTreeMap<CallKey, Box<dyn Any + Send>>>,
 }
 
-/// The latest answer, and the one before it.
-type Past<T> = (T, Option<T>);
+/// The latest response, and the different response before it.
+type ResponseHistory<T> = (T, Option<T>);
 
-type Answer<T> = Result<T, PortError>;
+/// The response of a port call.
+type Response<T> = Result<T, PortError>;
 
 /// A method and its arguments.
-type Question = (&'static str, String);
+type CallKey = (&'static str, String);
 
 impl<P: FaultyPort + ?Sized> Faulty<P> {
     pub(super) fn new(inner: Arc<P>, faults: Faults) -> Self {
-        Self { inner, faults, answers: Mutex::default() }
+        Self { inner, faults, histories: Mutex::default() }
     }
 
     pub(super) const fn inner(&self) -> &Arc<P> {
         &self.inner
     }
 
-    /// A call whose answer cannot be replayed. `later` builds a request that outlives the caller, if it may change
-    /// state.
+    /// A call whose response cannot be replayed. `detached` builds a request that outlives the caller, if the method
+    /// may change state.
     pub(super) async fn call<T, F>(
         &self,
         method: Method,
         about: Option<String>,
-        now: impl Fn() -> F + Send,
-        later: impl FnOnce() -> Option<BoxFuture<'static, Answer<T>>> + Send,
-    ) -> Answer<T>
+        send: impl Fn() -> F + Send,
+        detached: impl FnOnce() -> Option<BoxFuture<'static, Response<T>>> + Send,
+    ) -> Response<T>
     where
-        F: Future<Output = Answer<T>> + Send,
+        F: Future<Output = Response<T>> + Send,
         T: Send + 'static,
     {
         let (_, fired) = self.faults.count(P::PORT, method, about);
-        self.perform(fired, method, now, later).await
+        self.perform(fired, method, send, detached).await
     }
 
-    /// A read-only call whose answer can be replayed.
+    /// A read-only call whose response can be replayed.
     pub(super) async fn read<T, F>(
         &self,
         method: Method,
         about: Option<String>,
-        question: impl FnOnce() -> String + Send,
+        arguments: impl FnOnce() -> String + Send,
         copy: fn(&T) -> T,
-        now: impl Fn() -> F + Send,
-    ) -> Answer<T>
+        send: impl Fn() -> F + Send,
+    ) -> Response<T>
     where
-        F: Future<Output = Answer<T>> + Send,
+        F: Future<Output = Response<T>> + Send,
         T: Debug + Send + 'static,
     {
         let (nth, fired) = self.faults.count(P::PORT, method, about);
         if !self.faults.0.plan.has_stale_reads() {
-            return self.perform(fired, method, now, || None).await;
+            return self.perform(fired, method, send, || None).await;
         }
-        let key = (method.name, question());
-        let truth = self.perform(fired, method, now, || None).await?;
-        let Some(stale) = self.remember(key, &truth, copy) else { return Ok(truth) };
+        let key = (method.name, arguments());
+        let current = self.perform(fired, method, send, || None).await?;
+        let Some(stale) = self.remember(key, &current, copy) else { return Ok(current) };
         self.faults.lock().stale.insert((P::PORT, method.name, nth));
         match fired {
             Some(fired) if fired.fault == Fault::StaleRead => {
                 self.faults.record(fired);
                 Ok(stale)
             }
-            Some(_) | None => Ok(truth),
+            Some(_) | None => Ok(current),
         }
     }
 
-    /// Performs a call, with a fault if one is planned. A lost answer of a read-only call is `Transient`, because
-    /// nothing can have happened.
+    /// Performs a call, with a fault if one is planned. A lost response of a read-only call is `Transient`,
+    /// because the call cannot have had an effect.
     async fn perform<T, F>(
         &self,
-        fired: Option<Fired>,
+        fired: Option<InjectedFault>,
         method: Method,
-        now: impl Fn() -> F + Send,
-        later: impl FnOnce() -> Option<BoxFuture<'static, Answer<T>>> + Send,
-    ) -> Answer<T>
+        send: impl Fn() -> F + Send,
+        detached: impl FnOnce() -> Option<BoxFuture<'static, Response<T>>> + Send,
+    ) -> Response<T>
     where
-        F: Future<Output = Answer<T>> + Send,
+        F: Future<Output = Response<T>> + Send,
         T: Send + 'static,
     {
-        // This call never replays an answer.
+        // A stale read is injected by `read`, not here.
         let Some(fired) = fired.filter(|fired| fired.fault != Fault::StaleRead) else {
-            return now().await;
+            return send().await;
         };
         self.faults.record(fired);
         let message = format!("fault: {fired}");
-        let lost = if method.may_change { PortError::unknown } else { PortError::transient };
+        let lost_response =
+            if method.may_change { PortError::unknown } else { PortError::transient };
         match fired.fault {
             Fault::BeforeEffect => Err(PortError::transient(message)),
             Fault::AfterEffect => {
-                let _lost = now().await;
-                Err(lost(message))
+                let _lost = send().await;
+                Err(lost_response(message))
             }
-            Fault::Delay { by, late: Late::Never } => {
+            Fault::Delay { by, late: LateArrival::Never } => {
                 tokio::time::sleep(by).await;
-                Err(lost(message))
+                Err(lost_response(message))
             }
-            Fault::Delay { by, late: Late::Completes } => {
-                let mut under_way = UnderWay { fired, faults: &self.faults, request: later() };
+            Fault::Delay { by, late: LateArrival::Completes } => {
+                let mut in_flight =
+                    InFlight { fault: fired, faults: &self.faults, request: detached() };
                 tokio::time::sleep(by).await;
-                match under_way.request.take() {
+                match in_flight.request.take() {
                     Some(request) => request.await,
-                    None => now().await,
+                    None => send().await,
                 }
             }
-            Fault::Duplicate { answered } => {
-                let (first, second) = (now().await, now().await);
-                match answered {
-                    Answered::First => first,
-                    Answered::Second => second,
+            Fault::Duplicate { response } => {
+                let (first, second) = (send().await, send().await);
+                match response {
+                    DuplicateResponse::First => first,
+                    DuplicateResponse::Second => second,
                 }
             }
-            Fault::StaleRead => now().await,
+            Fault::StaleRead => send().await,
         }
     }
 
-    /// Records an answer and returns the previous one.
+    /// Records a response and returns the different response before it.
     fn remember<T: Debug + Send + 'static>(
         &self,
-        key: Question,
-        truth: &T,
+        key: CallKey,
+        current: &T,
         copy: fn(&T) -> T,
     ) -> Option<T> {
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        let past = answers.entry(key).or_insert_with(|| Box::new((copy(truth), None::<T>)));
-        let (latest, before) = past.downcast_mut::<Past<T>>()?;
-        if format!("{latest:?}") != format!("{truth:?}") {
-            *before = Some(std::mem::replace(latest, copy(truth)));
+        let mut histories = self.histories.lock().unwrap_or_else(PoisonError::into_inner);
+        let history = histories.entry(key).or_insert_with(|| Box::new((copy(current), None::<T>)));
+        let (latest, before) = history.downcast_mut::<ResponseHistory<T>>()?;
+        if format!("{latest:?}") != format!("{current:?}") {
+            *before = Some(std::mem::replace(latest, copy(current)));
         }
         before.as_ref().map(copy)
     }
@@ -175,35 +178,40 @@ impl<P: FaultyPort + ?Sized> Faulty<P> {
 
 impl Faults {
     /// Counts a call and returns its number and its planned fault.
-    fn count(&self, port: PortName, method: Method, about: Option<String>) -> (u64, Option<Fired>) {
+    fn count(
+        &self,
+        port: PortName,
+        method: Method,
+        about: Option<String>,
+    ) -> (u64, Option<InjectedFault>) {
         let mut state = self.lock();
         let calls = state.calls.entry((port, method.name)).or_default();
         *calls += 1;
         let nth = *calls;
-        if let Some(about) = about.filter(|_| self.0.plan.remembers()) {
-            state.about.insert((port, method.name, nth), about);
+        if let Some(subject) = about.filter(|_| self.0.plan.records_responses()) {
+            state.subjects.insert((port, method.name, nth), subject);
         }
         let fault = if state.healed { None } else { self.0.plan.decide(port, method, nth) };
-        (nth, fault.map(|fault| Fired { port, method: method.name, nth, fault }))
+        (nth, fault.map(|fault| InjectedFault { port, method: method.name, nth, fault }))
     }
 
-    fn record(&self, fired: Fired) {
+    fn record(&self, fired: InjectedFault) {
         self.lock().log.push(fired);
     }
 }
 
-/// An in-flight request. If its caller drops it, it goes pending.
-struct UnderWay<'a, T: Send + 'static> {
-    fired: Fired,
+/// An in-flight request. If the caller drops the call, the request becomes pending.
+struct InFlight<'a, T: Send + 'static> {
+    fault: InjectedFault,
     faults: &'a Faults,
-    request: Option<BoxFuture<'static, Answer<T>>>,
+    request: Option<BoxFuture<'static, Response<T>>>,
 }
 
-impl<T: Send + 'static> Drop for UnderWay<'_, T> {
+impl<T: Send + 'static> Drop for InFlight<'_, T> {
     fn drop(&mut self) {
         if let Some(request) = self.request.take() {
-            let unheard = Box::pin(async move { drop(request.await) });
-            self.faults.lock().pending.push_back((self.fired, unheard));
+            let discarding = Box::pin(async move { drop(request.await) });
+            self.faults.lock().pending.push_back((self.fault, discarding));
         }
     }
 }

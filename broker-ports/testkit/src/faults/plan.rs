@@ -24,38 +24,38 @@ pub enum Fault {
     Delay {
         /// The duration.
         by: Duration,
-        /// What happens to the request if its caller drops it. Irrelevant for reads.
-        late: Late,
+        /// Whether the request arrives after its caller dropped the call. Irrelevant for reads.
+        late: LateArrival,
     },
     /// The effect happens twice.
     Duplicate {
-        /// Which response the caller gets.
-        answered: Answered,
+        /// The response that the caller gets.
+        response: DuplicateResponse,
     },
-    /// A read returns the answer from before its last change. It can fire only if an earlier call read that answer.
+    /// A read returns the response from before its last change. It requires an earlier call that read that response.
     StaleRead,
 }
 
-/// What happens to a request whose caller dropped it.
+/// Whether a request arrives after its caller dropped the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Late {
-    /// It never arrives.
+pub enum LateArrival {
+    /// The request never arrives.
     Never,
-    /// It arrives on [`Faults::land_next`](super::Faults::land_next).
+    /// The request arrives on [`Faults::complete_next`](super::Faults::complete_next).
     Completes,
 }
 
-/// Which of two responses the caller gets.
+/// The response that the caller of a duplicated request gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "each is the one of its name")]
-pub enum Answered {
+pub enum DuplicateResponse {
     First,
     Second,
 }
 
 /// The number of calls in a thousand that fail, per fault. The sum is at most a thousand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Odds {
+pub struct FaultRates {
     /// [`Fault::BeforeEffect`].
     pub before_effect: u16,
     /// [`Fault::AfterEffect`].
@@ -70,7 +70,7 @@ pub struct Odds {
     pub delay_by: Duration,
 }
 
-impl Odds {
+impl FaultRates {
     /// No faults; the default delay is one hour.
     pub const NONE: Self = Self {
         before_effect: 0,
@@ -81,7 +81,7 @@ impl Odds {
         delay_by: Duration::from_hours(1),
     };
 
-    /// The same odds for each fault.
+    /// The same rate for each fault.
     pub const fn evenly(of_a_thousand: u16) -> Self {
         let each = of_a_thousand;
         Self {
@@ -94,7 +94,7 @@ impl Odds {
         }
     }
 
-    /// The sum of all odds.
+    /// The sum of all rates.
     fn of_a_thousand(self) -> u32 {
         let Self { before_effect, after_effect, delay, duplicate, stale_read, delay_by: _ } = self;
         [before_effect, after_effect, delay, duplicate, stale_read].map(u32::from).iter().sum()
@@ -103,17 +103,17 @@ impl Odds {
 
 /// The calls that fail.
 ///
-/// The script overrides the odds.
+/// The script overrides the rates.
 #[derive(Debug, Clone, Default)]
 #[must_use]
 pub struct FaultPlan {
-    script: Vec<Line>,
-    seeded: Option<(u64, Odds)>,
-    remembers: bool,
+    script: Vec<ScriptedFault>,
+    seeded: Option<(u64, FaultRates)>,
+    records_responses: bool,
 }
 
 #[derive(Debug, Clone)]
-struct Line {
+struct ScriptedFault {
     port: PortName,
     method: &'static str,
     calls: RangeInclusive<u64>,
@@ -131,22 +131,22 @@ impl FaultPlan {
     ///
     /// # Panics
     ///
-    /// When the odds exceed a thousand in sum: some faults could never occur.
+    /// When the sum of the rates exceeds a thousand: some faults could never occur.
     #[track_caller]
-    pub fn seeded(seed: u64, odds: Odds) -> Self {
-        let sum = odds.of_a_thousand();
-        assert!(sum <= 1_000, "the odds sum up to {sum} of 1,000 calls; use at most 1,000");
-        Self { seeded: Some((seed, odds)), ..Self::none() }
+    pub fn seeded(seed: u64, rates: FaultRates) -> Self {
+        let sum = rates.of_a_thousand();
+        assert!(sum <= 1_000, "the rates add up to {sum} of 1,000 calls; use at most 1,000");
+        Self { seeded: Some((seed, rates)), ..Self::none() }
     }
 
     /// Injects a fault into the nth call of a method, counted from one.
     ///
     /// # Panics
     ///
-    /// When the port has no such method, or the method has no stale answer.
+    /// When the port has no such method, or the method has no stale response.
     #[track_caller]
     pub fn on(self, port: PortName, method: &'static str, nth: u64, fault: Fault) -> Self {
-        self.with(Line { port, method, calls: nth..=nth, fault })
+        self.with(ScriptedFault { port, method, calls: nth..=nth, fault })
     }
 
     /// Injects a fault into every call of a method from the nth on, until [healed](super::Faults::heal).
@@ -156,31 +156,31 @@ impl FaultPlan {
     /// As [`on`](Self::on).
     #[track_caller]
     pub fn from_call(self, port: PortName, method: &'static str, nth: u64, fault: Fault) -> Self {
-        self.with(Line { port, method, calls: nth..=u64::MAX, fault })
+        self.with(ScriptedFault { port, method, calls: nth..=u64::MAX, fault })
     }
 
-    /// Records answers without a planned stale read, for [`stale_calls`](super::Faults::stale_calls) and
-    /// [`about`](super::Faults::about).
+    /// Records responses without a planned stale read, for [`stale_calls`](super::Faults::stale_calls) and
+    /// [`subjects`](super::Faults::subjects).
     pub fn remembering(self) -> Self {
-        Self { remembers: true, ..self }
+        Self { records_responses: true, ..self }
     }
 
-    pub(super) const fn remembers(&self) -> bool {
-        self.remembers
+    pub(super) const fn records_responses(&self) -> bool {
+        self.records_responses
     }
 
     #[track_caller]
-    fn with(mut self, line: Line) -> Self {
+    fn with(mut self, line: ScriptedFault) -> Self {
         check(line.port, line.method, line.fault);
         self.script.push(line);
         self
     }
 
-    /// Whether a stale answer may be needed.
+    /// Whether earlier responses have to be recorded.
     pub(super) fn has_stale_reads(&self) -> bool {
-        self.remembers
+        self.records_responses
             || self.script.iter().any(|line| line.fault == Fault::StaleRead)
-            || self.seeded.is_some_and(|(_, odds)| odds.stale_read > 0)
+            || self.seeded.is_some_and(|(_, rates)| rates.stale_read > 0)
     }
 
     pub(super) fn decide(&self, port: PortName, method: Method, nth: u64) -> Option<Fault> {
@@ -189,7 +189,7 @@ impl FaultPlan {
         });
         match (scripted, self.seeded) {
             (Some(line), _) => Some(line.fault),
-            (None, Some((seed, odds))) => draw(seed, odds, port, method, nth),
+            (None, Some((seed, rates))) => draw(seed, rates, port, method, nth),
             (None, None) => None,
         }
     }
@@ -206,13 +206,13 @@ fn check(port: PortName, method: &str, fault: Fault) {
     });
     assert!(
         fault != Fault::StaleRead || known.may_be_stale,
-        "{port}.{method} has no stale answer to give"
+        "{port}.{method} has no stale response to return"
     );
 }
 
-/// Draws the fault of a call from the odds.
-fn draw(seed: u64, odds: Odds, port: PortName, method: Method, nth: u64) -> Option<Fault> {
-    let Odds { before_effect, after_effect, delay, duplicate, stale_read, delay_by } = odds;
+/// Draws the fault of a call from the rates.
+fn draw(seed: u64, rates: FaultRates, port: PortName, method: Method, nth: u64) -> Option<Fault> {
+    let FaultRates { before_effect, after_effect, delay, duplicate, stale_read, delay_by } = rates;
     let mut hasher = Sha256::new();
     hasher.update(seed.to_be_bytes());
     hasher.update(nth.to_be_bytes());
@@ -220,17 +220,18 @@ fn draw(seed: u64, odds: Odds, port: PortName, method: Method, nth: u64) -> Opti
     hasher.update([0]);
     hasher.update(method.name);
     let mut random = StdRng::from_seed(hasher.finalize().into());
-    let late = if random.random() { Late::Completes } else { Late::Never };
-    let answered = if random.random() { Answered::First } else { Answered::Second };
+    let late = if random.random() { LateArrival::Completes } else { LateArrival::Never };
+    let response =
+        if random.random() { DuplicateResponse::First } else { DuplicateResponse::Second };
     let mut roll: u16 = random.random_range(0..1_000);
-    let ways = [
+    let choices = [
         (before_effect, Some(Fault::BeforeEffect)),
         (after_effect, Some(Fault::AfterEffect)),
         (delay, Some(Fault::Delay { by: delay_by, late })),
-        (duplicate, Some(Fault::Duplicate { answered })),
+        (duplicate, Some(Fault::Duplicate { response })),
         (stale_read, method.may_be_stale.then_some(Fault::StaleRead)),
     ];
-    for (of_a_thousand, fault) in ways {
+    for (of_a_thousand, fault) in choices {
         if roll < of_a_thousand {
             return fault;
         }
@@ -244,10 +245,18 @@ impl fmt::Display for Fault {
         match self {
             Self::BeforeEffect => f.write_str("before effect"),
             Self::AfterEffect => f.write_str("after effect"),
-            Self::Delay { by, late: Late::Never } => write!(f, "delayed by {by:?}, never arrives"),
-            Self::Delay { by, late: Late::Completes } => write!(f, "delayed by {by:?}, lands late"),
-            Self::Duplicate { answered: Answered::First } => f.write_str("twice, first answer"),
-            Self::Duplicate { answered: Answered::Second } => f.write_str("twice, second answer"),
+            Self::Delay { by, late: LateArrival::Never } => {
+                write!(f, "delayed by {by:?}, never arrives")
+            }
+            Self::Delay { by, late: LateArrival::Completes } => {
+                write!(f, "delayed by {by:?}, lands late")
+            }
+            Self::Duplicate { response: DuplicateResponse::First } => {
+                f.write_str("twice, first answer")
+            }
+            Self::Duplicate { response: DuplicateResponse::Second } => {
+                f.write_str("twice, second answer")
+            }
             Self::StaleRead => f.write_str("stale read"),
         }
     }

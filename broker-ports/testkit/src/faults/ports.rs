@@ -1,12 +1,12 @@
 //! Delegation for every port: one line per method, marked as writing or read-only.
 //!
-//! - `write` may change state. Arguments that outlive the call need `= kept => lent`; `Copy` arguments do not.
+//! - `write` may change state. An argument that is not `Copy` needs `= owned => borrowed`, to outlive the call.
 //! - `kinds` is a `write` whose first argument is the kind; each kind counts as a method.
-//! - `read` is read-only, and its answer can be replayed by `Clone` or by a function of this crate.
-//! - `ask` is read-only, and its answer cannot be replayed.
-//! - `without faults` holds methods that answer no `Result`.
+//! - `read` is read-only, and its response can be replayed by `Clone` or by a function of this crate.
+//! - `query` is read-only, and its response cannot be replayed.
+//! - `without faults` contains methods that do not return a `Result`.
 //!
-//! `about` distinguishes calls of one method, for callers that count them separately.
+//! `about` names the subject of a call, by which a test can count calls of one method separately.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use broker_domain::{
 };
 
 use super::Faults;
-use super::answers::{self, KeptDelete, KeptWrite};
+use super::copies::{self, OwnedDelete, OwnedWrite};
 use super::mechanism::{Faulty, FaultyPort, Method};
 use broker_ports::{
     Acknowledged, Admitted, Applied, ApplyRequest, AssignmentReader, Attribution, AuditEntry,
@@ -57,7 +57,7 @@ pub(super) fn methods_of(port: PortName) -> Vec<Method> {
     methods
 }
 
-/// The kinds of [`Repository::write`].
+/// The kinds of [`Repository::write`], which count as methods.
 const WRITES: [Method; 6] = [
     changing(WriteKind::Phase.as_str()),
     changing(WriteKind::Token.as_str()),
@@ -75,8 +75,8 @@ const fn changing(name: &'static str) -> Method {
 macro_rules! faulty_port {
     ($trait:ident as $name:ident {
         $($kind:ident $method:ident(
-            $($arg:ident: $ty:ty $(= $keep:expr => $lend:expr)?),*
-        ) -> $answer:ty $(, copied by $copy:path)? $(, about $about:expr)?;)+
+            $($arg:ident: $ty:ty $(= $owned:expr => $borrowed:expr)?),*
+        ) -> $response:ty $(, copied by $copy:path)? $(, about $about:expr)?;)+
     } $(without faults { $($forwarded:tt)+ })?) => {
 
         impl FaultyPort for dyn $trait {
@@ -90,10 +90,10 @@ macro_rules! faulty_port {
 
         #[async_trait]
         impl $trait for Faulty<dyn $trait> {
-            $(async fn $method(&self, $($arg: $ty),*) -> Result<$answer, PortError> {
+            $(async fn $method(&self, $($arg: $ty),*) -> Result<$response, PortError> {
                 let port = self;
                 let about: Option<String> = [$($about)?].into_iter().next();
-                call!($kind port, about, $method($($arg $(= $keep => $lend)?),*) $(copied by $copy)?)
+                call!($kind port, about, $method($($arg $(= $owned => $borrowed)?),*) $(copied by $copy)?)
             })+
             $($($forwarded)+)?
         }
@@ -110,19 +110,19 @@ macro_rules! method {
     (read $method:ident) => {
         Method { name: stringify!($method), may_be_stale: true, may_change: false }
     };
-    (ask $method:ident) => {
+    (query $method:ident) => {
         Method { name: stringify!($method), may_be_stale: false, may_change: false }
     };
 }
 
 macro_rules! call {
-    (write $port:ident, $about:ident, $method:ident($($arg:ident $(= $keep:expr => $lend:expr)?),*)) => {
-        call!(changing changing(stringify!($method)), $port, $about, $method($($arg $(= $keep => $lend)?),*))
+    (write $port:ident, $about:ident, $method:ident($($arg:ident $(= $owned:expr => $borrowed:expr)?),*)) => {
+        call!(changing changing(stringify!($method)), $port, $about, $method($($arg $(= $owned => $borrowed)?),*))
     };
-    (kinds $port:ident, $about:ident, $method:ident($which:ident, $($arg:ident $(= $keep:expr => $lend:expr)?),*)) => {
-        call!(changing changing($which.as_str()), $port, $about, $method($which, $($arg $(= $keep => $lend)?),*))
+    (kinds $port:ident, $about:ident, $method:ident($kind:ident, $($arg:ident $(= $owned:expr => $borrowed:expr)?),*)) => {
+        call!(changing changing($kind.as_str()), $port, $about, $method($kind, $($arg $(= $owned => $borrowed)?),*))
     };
-    (changing $called:expr, $port:ident, $about:ident, $method:ident($($arg:ident $(= $keep:expr => $lend:expr)?),*)) => {
+    (changing $called:expr, $port:ident, $about:ident, $method:ident($($arg:ident $(= $owned:expr => $borrowed:expr)?),*)) => {
         $port
             .call(
                 $called,
@@ -130,8 +130,8 @@ macro_rules! call {
                 || $port.inner().$method($($arg),*),
                 || {
                     let inner = Arc::clone($port.inner());
-                    $(let $arg = or!($arg $(, $keep)?);)*
-                    Some(Box::pin(async move { inner.$method($(or!($arg $(, $lend)?)),*).await }))
+                    $(let $arg = expression_or_argument!($arg $(, $owned)?);)*
+                    Some(Box::pin(async move { inner.$method($(expression_or_argument!($arg $(, $borrowed)?)),*).await }))
                 },
             )
             .await
@@ -140,20 +140,20 @@ macro_rules! call {
         call!(read $port, $about, $method($($arg),*) copied by Clone::clone)
     };
     (read $port:ident, $about:ident, $method:ident($($arg:ident),*) copied by $copy:path) => {{
-        let (question, now) = (|| format!("{:?}", ($($arg,)*)), || $port.inner().$method($($arg),*));
-        $port.read(method!(read $method), $about, question, $copy, now).await
+        let (arguments, send) = (|| format!("{:?}", ($($arg,)*)), || $port.inner().$method($($arg),*));
+        $port.read(method!(read $method), $about, arguments, $copy, send).await
     }};
-    (ask $port:ident, $about:ident, $method:ident($($arg:ident),*)) => {
-        $port.call(method!(ask $method), $about, || $port.inner().$method($($arg),*), || None).await
+    (query $port:ident, $about:ident, $method:ident($($arg:ident),*)) => {
+        $port.call(method!(query $method), $about, || $port.inner().$method($($arg),*), || None).await
     };
 }
 
-macro_rules! or {
+macro_rules! expression_or_argument {
     ($arg:ident) => {
         $arg
     };
-    ($arg:ident, $instead:expr) => {
-        $instead
+    ($arg:ident, $expression:expr) => {
+        $expression
     };
 }
 
@@ -165,9 +165,9 @@ faulty_port!(Repository as Repository {
         id: ProvisionedResourceId
     ) -> Option<ProvisionedResource>;
     read get_by_request(project: ProjectId, request: &RequestId) -> Option<StoredRequest>;
-    read list(query: &ListQuery) -> ListPage, copied by answers::list_page;
-    read sweep_page(query: &SweepQuery) -> SweepPage, copied by answers::sweep_page;
-    kinds write(kind: WriteKind, write: &Write<'_> = KeptWrite::of(write) => &write.lend()) -> Written;
+    read list(query: &ListQuery) -> ListPage, copied by copies::list_page;
+    read sweep_page(query: &SweepQuery) -> SweepPage, copied by copies::sweep_page;
+    kinds write(kind: WriteKind, write: &Write<'_> = OwnedWrite::of(write) => &write.as_borrowed()) -> Written;
     write replace(replacement: &Replacement = replacement.clone() => &replacement) -> Replaced;
     read history(id: ProvisionedResourceId) -> Vec<AuditRecord>;
     write scrub_audit(id: ProvisionedResourceId, by: &Attribution = by.clone() => &by) -> u64;
@@ -199,7 +199,7 @@ faulty_port!(Schedule as Schedule {
     write release_brake(release: &BrakeRelease = release.clone() => &release) -> bool;
     write permit(request: &PermitRequest = request.clone() => &request) -> Permit;
     read accepted_losses(cluster: &ClusterId) -> BTreeSet<Loss>;
-    ask wakeups() -> Wakeups;
+    query wakeups() -> Wakeups;
 });
 
 faulty_port!(Outbox as Outbox {
@@ -228,18 +228,18 @@ faulty_port!(Cluster as Cluster {
     read identity() -> ClusterId;
     read observe_many(
         targets: &[XrTarget]
-    ) -> Vec<Result<CachedXr, PortError>>, copied by answers::batch;
-    read read(target: &Target) -> Reading, copied by answers::reading;
-    ask inspect(target: &Target) -> Inspection;
+    ) -> Vec<Result<CachedXr, PortError>>, copied by copies::batch;
+    read read(target: &Target) -> Reading, copied by copies::reading;
+    query inspect(target: &Target) -> Inspection;
     write apply(
         request: &ApplyRequest = request.handle() => &request
     ) -> Applied, about request.target().kind().to_owned();
-    ask dry_run(request: &ApplyRequest) -> DryRun;
+    query dry_run(request: &ApplyRequest) -> DryRun;
     write delete(
-        request: &DeleteRequest<'_> = KeptDelete::of(request) => &request.lend()
+        request: &DeleteRequest<'_> = OwnedDelete::of(request) => &request.as_borrowed()
     ) -> Deleted, about request.target.kind().to_owned();
     read list_owned(query: &OwnedQuery) -> OwnedPage;
-    ask hints() -> Hints;
+    query hints() -> Hints;
 } without faults {
     async fn watch(&self) {
         self.inner().watch().await;
@@ -258,7 +258,7 @@ faulty_port!(NodeDeregistrar as NodeDeregistrar {
     read node_registered(token: BootstrapTokenId) -> bool;
     read nodes_registered(
         tokens: &[BootstrapTokenId]
-    ) -> Vec<Result<bool, PortError>>, copied by answers::batch;
+    ) -> Vec<Result<bool, PortError>>, copied by copies::batch;
 });
 
 faulty_port!(BlueprintResolver as BlueprintResolver {
@@ -281,7 +281,7 @@ faulty_port!(LabelTagResolver as LabelTagResolver {
     read resolve(project: ProjectId, resource: ResourceId) -> Option<ResourceView>;
     read resolve_many(
         resources: &[(ProjectId, ResourceId)]
-    ) -> Vec<Result<Option<ResourceView>, PortError>>, copied by answers::batch;
+    ) -> Vec<Result<Option<ResourceView>, PortError>>, copied by copies::batch;
 });
 
 faulty_port!(AuditSink as AuditSink {

@@ -13,7 +13,7 @@ pub(super) fn cases<W: NodeDeregistrarUnderTest + 'static>() -> Vec<Case<W>> {
         a_node_is_registered_with_and_without_a_peer,
         a_deregistered_node_can_never_have_a_peer,
         deregister_of_a_token_without_a_node_is_success,
-        join_against_deregister_leaves_no_peer,
+        concurrent_join_and_deregister_leave_no_peer,
         a_deregister_affects_no_other_node,
         a_batch_equals_single_calls_in_order,
     ];
@@ -23,33 +23,33 @@ pub(super) fn cases<W: NodeDeregistrarUnderTest + 'static>() -> Vec<Case<W>> {
 
 async fn a_node_is_registered_with_and_without_a_peer(world: &World) -> Outcome {
     let token = world.enrolled_token().await?;
-    registered(world, token, true, "a Node without a Peer yet").await?;
-    joins(world, token).await?;
-    registered(world, token, true, "a Node with a Peer").await?;
+    require_registered(world, token, true, "a Node without a Peer yet").await?;
+    require_join(world, token).await?;
+    require_registered(world, token, true, "a Node with a Peer").await?;
     world.leave(token).await?;
-    registered(world, token, true, "a Node whose Peer left").await
+    require_registered(world, token, true, "a Node whose Peer left").await
 }
 
 async fn a_dropped_deregister_is_finished_by_the_next(world: &World, polls: u32) -> Dropped {
     let token = world.enrolled_token().await?;
-    joins(world, token).await?;
-    let answer = dropped_after(polls, world.deregistrar().deregister(token)).await;
-    // Dropped halfway, with or without a Peer; the next call finishes it.
+    require_join(world, token).await?;
+    let result = dropped_after(polls, world.deregistrar().deregister(token)).await;
+    // The dropped call may have removed the Peer or not. The next call finishes it.
     world.deregistrar().deregister(token).await?;
-    is_gone(world, token).await?;
-    Ok(answer.is_some())
+    require_deregistered(world, token).await?;
+    Ok(result.is_some())
 }
 
-/// With and without a Peer, and repeated.
+/// Covers Nodes with and without a Peer, and repeated calls.
 async fn a_deregistered_node_can_never_have_a_peer(world: &World) -> Outcome {
-    for joined_before in [false, true] {
+    for joins_first in [false, true] {
         let token = world.enrolled_token().await?;
-        if joined_before {
-            joins(world, token).await?;
+        if joins_first {
+            require_join(world, token).await?;
         }
         for _ in 0..2 {
             world.deregistrar().deregister(token).await?;
-            is_gone(world, token).await?;
+            require_deregistered(world, token).await?;
         }
     }
     Ok(())
@@ -57,80 +57,85 @@ async fn a_deregistered_node_can_never_have_a_peer(world: &World) -> Outcome {
 
 async fn deregister_of_a_token_without_a_node_is_success(world: &World) -> Outcome {
     for token in [world.issued_token().await?, unknown_token()?] {
-        registered(world, token, false, "an unconsumed token").await?;
+        require_registered(world, token, false, "an unconsumed token").await?;
         world.deregistrar().deregister(token).await?;
-        registered(world, token, false, "an unconsumed token").await?;
+        require_registered(world, token, false, "an unconsumed token").await?;
     }
     Ok(())
 }
 
-/// The token's Node brings up a Peer.
-async fn joins(world: &World, token: BootstrapTokenId) -> Outcome {
+/// Checks that the token's Node may join.
+async fn require_join(world: &World, token: BootstrapTokenId) -> Outcome {
     require(world.join(token).await?, "a Node that enrolled may not join")
 }
 
-/// It has no Peer, is not registered, and gets no new Peer.
-async fn is_gone(world: &World, token: BootstrapTokenId) -> Outcome {
+/// Checks that the Node has no Peer, is not registered, and gets no new Peer.
+async fn require_deregistered(world: &World, token: BootstrapTokenId) -> Outcome {
     require(!world.has_peer(token).await?, "a deregistered Node has a live Peer")?;
-    registered(world, token, false, "a deregistered Node").await?;
+    require_registered(world, token, false, "a deregistered Node").await?;
     require(!world.join(token).await?, "a deregistered Node joined")?;
     require(!world.has_peer(token).await?, "a deregistered Node has a live Peer")
 }
 
-async fn join_against_deregister_leaves_no_peer(world: &World) -> Outcome {
+async fn concurrent_join_and_deregister_leave_no_peer(world: &World) -> Outcome {
     for round in 0..8 {
         let token = world.enrolled_token().await?;
         if round % 4 < 2 {
-            joins(world, token).await?;
+            require_join(world, token).await?;
         }
-        let agent = world.join(token);
-        let leave = world.deregistrar().deregister(token);
-        let (joined, left) = if round % 2 == 0 {
-            join(agent, leave).await
+        let join_call = world.join(token);
+        let deregister = world.deregistrar().deregister(token);
+        let (joined, deregistered) = if round % 2 == 0 {
+            join(join_call, deregister).await
         } else {
-            let (left, joined) = join(leave, agent).await;
-            (joined, left)
+            let (deregistered, joined) = join(deregister, join_call).await;
+            (joined, deregistered)
         };
-        // The agent may win or lose the race; its Peer does not outlive a successful deregister.
+        // The agent may join or not. Its Peer does not outlive a successful deregister.
         joined?;
-        left?;
-        is_gone(world, token).await?;
+        deregistered?;
+        require_deregistered(world, token).await?;
     }
     Ok(())
 }
 
 async fn a_deregister_affects_no_other_node(world: &World) -> Outcome {
-    let (one, other) = (world.enrolled_token().await?, world.enrolled_token().await?);
-    for token in [one, other] {
-        joins(world, token).await?;
+    let (removed, kept) = (world.enrolled_token().await?, world.enrolled_token().await?);
+    for token in [removed, kept] {
+        require_join(world, token).await?;
     }
-    world.deregistrar().deregister(one).await?;
-    registered(world, other, true, "a neighbour of a deregistered Node").await?;
-    require(world.has_peer(other).await?, "a neighbour lost its Peer")
+    world.deregistrar().deregister(removed).await?;
+    require_registered(world, kept, true, "a Node that was not deregistered").await?;
+    require(world.has_peer(kept).await?, "a Node that was not deregistered lost its Peer")
 }
 
 async fn a_batch_equals_single_calls_in_order(world: &World) -> Outcome {
     let enrolled = world.enrolled_token().await?;
-    let gone = world.enrolled_token().await?;
-    world.deregistrar().deregister(gone).await?;
+    let deregistered = world.enrolled_token().await?;
+    world.deregistrar().deregister(deregistered).await?;
     let unconsumed = world.issued_token().await?;
     let unknown = unknown_token()?;
     // Not ordered by id, with one token twice, so that sorting or a set would fail.
-    let tokens = [unconsumed, enrolled, gone, enrolled, unknown, unconsumed];
+    let tokens = [unconsumed, enrolled, deregistered, enrolled, unknown, unconsumed];
     let batch = world.deregistrar().nodes_registered(&tokens).await?;
-    require(batch.len() == tokens.len(), "a batch has not one result per token")?;
-    for (token, answer) in tokens.into_iter().zip(batch) {
+    require(batch.len() == tokens.len(), "a batch does not return one result per token")?;
+    for (token, result) in tokens.into_iter().zip(batch) {
         let single = world.deregistrar().node_registered(token).await?;
         require(
-            answer? == single,
-            &format!("the batch differs from the single answer {single} about {token}"),
+            result? == single,
+            &format!("the batch differs from the single result {single} for {token}"),
         )?;
     }
     let none = world.deregistrar().nodes_registered(&[]).await?;
     require(none.is_empty(), "an empty batch has results")
 }
 
-async fn registered(world: &World, token: BootstrapTokenId, expected: bool, what: &str) -> Outcome {
-    let answer = world.deregistrar().node_registered(token).await?;
-    require(answer == expected, &format!("{what} is registered: {answer}"))
+async fn require_registered(
+    world: &World,
+    token: BootstrapTokenId,
+    expected: bool,
+    what: &str,
+) -> Outcome {
+    let result = world.deregistrar().node_registered(token).await?;
+    require(result == expected, &format!("{what} is registered: {result}"))
 }

@@ -1,5 +1,5 @@
-//! Cases for outages: an unreachable mesh is an error. A Node that wrongly counts as gone would stay in the mesh while
-//! its machine is torn down.
+//! Cases for outages: an unreachable mesh is an error. A Node that is wrongly reported as deregistered would stay in the
+//! mesh while its machine is torn down.
 
 use super::seams::{World, join, node_of};
 use super::{NodeDeregistrarUnderTest, SeamsUnderTest, unknown_token};
@@ -18,7 +18,7 @@ async fn an_unreachable_deregistrar_never_reports_absence(
 ) -> Outcome {
     let joined = world.enrolled_token().await?;
     require(world.join(joined).await?, "a Node that enrolled may not join")?;
-    // The last two need no work, but only the mesh knows that.
+    // The last two tokens have no Node, but an adapter can only learn that from the mesh.
     let tokens = [joined, world.issued_token().await?, unknown_token()?];
     let deregistrar = world.deregistrar();
     world.cut_off().await?;
@@ -27,9 +27,9 @@ async fn an_unreachable_deregistrar_never_reports_absence(
         require_outage(deregistrar.deregister(token).await, "deregister")?;
     }
     match deregistrar.nodes_registered(&tokens).await {
-        Ok(answers) => {
-            require(answers.len() == tokens.len(), "a batch has not one result per token")?;
-            answers.into_iter().try_for_each(|answer| require_outage(answer, "nodes_registered"))
+        Ok(results) => {
+            require(results.len() == tokens.len(), "a batch does not return one result per token")?;
+            results.into_iter().try_for_each(|result| require_outage(result, "nodes_registered"))
         }
         failed @ Err(_) => require_outage(failed, "nodes_registered"),
     }
@@ -42,8 +42,8 @@ async fn unreachable_seams_never_report_absence(world: &World) -> Outcome {
     world.cut_off().await?;
     require_outage(world.tokens().consumers(&[token]).await, "consumers")?;
     require_outage(world.peers().live_peer(node).await, "live_peer")?;
-    for named in [Some(peer), None] {
-        require_outage(world.commander().retire(node, named).await, "retire")?;
+    for expected_peer in [Some(peer), None] {
+        require_outage(world.commander().retire(node, expected_peer).await, "retire")?;
     }
     Ok(())
 }

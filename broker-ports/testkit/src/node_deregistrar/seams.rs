@@ -14,25 +14,29 @@ pub(super) fn cases<W: SeamsUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
         consumers_keep_the_order_of_tokens,
         a_live_peer_is_found,
-        retire_drains_the_named_peer_and_marks,
-        join_against_retire_has_one_winner,
+        retire_drains_the_peer_and_marks_the_node,
+        concurrent_join_and_retire_have_one_winner,
         retire_marks_no_node_with_another_live_peer,
     ]
 }
 
 async fn consumers_keep_the_order_of_tokens(world: &World) -> Outcome {
-    let (one, gone) = (world.enrolled_token().await?, world.enrolled_token().await?);
-    let gone_node = node_of(world, gone).await?;
-    retired(world, gone_node, None, Retired::Done).await?;
-    let tokens = [gone, world.issued_token().await?, one, unknown_token()?, one];
+    let (active, deregistered) = (world.enrolled_token().await?, world.enrolled_token().await?);
+    let deregistered_node = node_of(world, deregistered).await?;
+    require_retire(world, deregistered_node, None, Retired::Done).await?;
+    let tokens = [deregistered, world.issued_token().await?, active, unknown_token()?, active];
     let consumers = world.tokens().consumers(&tokens).await?;
-    let marks: Vec<_> = consumers.iter().map(|c| c.map(|consumer| consumer.deregistered)).collect();
+    let marks: Vec<_> =
+        consumers.iter().map(|found| found.map(|consumer| consumer.deregistered)).collect();
     require(
         marks == [Some(true), None, Some(false), None, Some(false)],
         &format!("the consumers are {consumers:?}"),
     )?;
     require(consumers[2] == consumers[4], "one token has two consumers")?;
-    require(consumers[0].map(|c| c.node) == Some(gone_node), "a Node changed its id")
+    require(
+        consumers[0].map(|consumer| consumer.node) == Some(deregistered_node),
+        "a consumer names another Node",
+    )
 }
 
 async fn a_live_peer_is_found(world: &World) -> Outcome {
@@ -42,14 +46,14 @@ async fn a_live_peer_is_found(world: &World) -> Outcome {
     let peer = join(world, token, node).await?;
     require(
         world.peers().live_peer(node).await? == Some(peer),
-        "the same Peer has another id the second time",
+        "two reads of a Peer return different ids",
     )?;
     world.leave(token).await?;
     require(world.peers().live_peer(node).await?.is_none(), "a removed Peer is still live")
 }
 
-/// Also without a Peer, and after the named Peer is gone.
-async fn retire_drains_the_named_peer_and_marks(world: &World) -> Outcome {
+/// Covers a Node with a Peer, without a Peer, and after its Peer left.
+async fn retire_drains_the_peer_and_marks_the_node(world: &World) -> Outcome {
     for (joins, leaves) in [(true, false), (false, false), (true, true)] {
         let token = world.enrolled_token().await?;
         let node = node_of(world, token).await?;
@@ -57,11 +61,11 @@ async fn retire_drains_the_named_peer_and_marks(world: &World) -> Outcome {
         if leaves {
             world.leave(token).await?;
         }
-        // Idempotent, also without a named Peer.
-        for named in [peer, peer, None] {
-            retired(world, node, named, Retired::Done).await?;
-            require(!world.has_peer(token).await?, "the named Peer is live after its Node left")?;
-            marked(world, token, true).await?;
+        // Retire is idempotent, also without an expected Peer.
+        for expected_peer in [peer, peer, None] {
+            require_retire(world, node, expected_peer, Retired::Done).await?;
+            require(!world.has_peer(token).await?, "a Peer is live after its Node was retired")?;
+            require_mark(world, token, true).await?;
         }
         require(!world.join(token).await?, "a marked Node joined")?;
         let live = world.peers().live_peer(node).await?;
@@ -70,21 +74,21 @@ async fn retire_drains_the_named_peer_and_marks(world: &World) -> Outcome {
     Ok(())
 }
 
-async fn join_against_retire_has_one_winner(world: &World) -> Outcome {
+async fn concurrent_join_and_retire_have_one_winner(world: &World) -> Outcome {
     for round in 0..8 {
         let token = world.enrolled_token().await?;
         let node = node_of(world, token).await?;
-        let agent = world.join(token);
-        let leave = world.commander().retire(node, None);
-        let (joined, left) = if round % 2 == 0 {
-            future::join(agent, leave).await
+        let join_call = world.join(token);
+        let retire = world.commander().retire(node, None);
+        let (joined, retired) = if round % 2 == 0 {
+            future::join(join_call, retire).await
         } else {
-            let (left, joined) = future::join(leave, agent).await;
-            (joined, left)
+            let (retired, joined) = future::join(retire, join_call).await;
+            (joined, retired)
         };
-        let (joined, left) = (joined?, left?);
-        require(joined == (left == Retired::PeerAppeared), "the race has two winners or none")?;
-        marked(world, token, !joined).await?;
+        let (joined, retired) = (joined?, retired?);
+        require(joined == (retired == Retired::PeerAppeared), "the race has two winners or none")?;
+        require_mark(world, token, !joined).await?;
         require(world.has_peer(token).await? == joined, "the loser of the race took effect")?;
     }
     Ok(())
@@ -93,16 +97,17 @@ async fn join_against_retire_has_one_winner(world: &World) -> Outcome {
 async fn retire_marks_no_node_with_another_live_peer(world: &World) -> Outcome {
     let token = world.enrolled_token().await?;
     let node = node_of(world, token).await?;
-    let seen = join(world, token, node).await?;
+    let first_peer = join(world, token, node).await?;
     world.leave(token).await?;
-    let now = join(world, token, node).await?;
-    // A mesh that keeps a Peer over a reboot has no second one, so a foreign Peer serves.
-    let other = if seen == now { PeerId::new(Uuid::from_u128(0x00dd))? } else { seen };
-    // It also keeps a Node whose Peer appeared before the command unobserved.
-    for named in [Some(other), None] {
-        retired(world, node, named, Retired::PeerAppeared).await?;
-        marked(world, token, false).await?;
-        require(world.has_peer(token).await?, "a Peer that was not named was drained")?;
+    let current_peer = join(world, token, node).await?;
+    // A mesh may keep a Peer over a reboot. Then the case uses an unknown Peer.
+    let other_peer =
+        if first_peer == current_peer { PeerId::new(Uuid::from_u128(0x00dd))? } else { first_peer };
+    // `None`: the Peer appeared after the caller had looked for it.
+    for expected_peer in [Some(other_peer), None] {
+        require_retire(world, node, expected_peer, Retired::PeerAppeared).await?;
+        require_mark(world, token, false).await?;
+        require(world.has_peer(token).await?, "a Peer that the caller did not expect was drained")?;
     }
     Ok(())
 }
@@ -119,7 +124,7 @@ async fn consumer(world: &World, token: BootstrapTokenId) -> Checked<Consumer> {
     Ok(consumer)
 }
 
-async fn marked(world: &World, token: BootstrapTokenId, expected: bool) -> Outcome {
+async fn require_mark(world: &World, token: BootstrapTokenId, expected: bool) -> Outcome {
     let marked = consumer(world, token).await?.deregistered;
     require(marked == expected, &format!("the mark of the Node is {marked}"))
 }
@@ -130,7 +135,12 @@ pub(super) async fn join(world: &World, token: BootstrapTokenId, node: NodeId) -
     peer.ok_or_else(|| Violation::new("a Node that joined has no live Peer"))
 }
 
-async fn retired(world: &World, node: NodeId, peer: Option<PeerId>, expected: Retired) -> Outcome {
+async fn require_retire(
+    world: &World,
+    node: NodeId,
+    peer: Option<PeerId>,
+    expected: Retired,
+) -> Outcome {
     let retired = world.commander().retire(node, peer).await?;
     require(retired == expected, &format!("retire returned {retired:?} instead of {expected:?}"))
 }

@@ -18,7 +18,7 @@ pub(super) fn cases<W: BlueprintResolverUnderTest + 'static>() -> Vec<Case<W>> {
     ]
 }
 
-const READABLE: RawBlueprint = RawBlueprint {
+const VALID: RawBlueprint = RawBlueprint {
     xrd: include_str!("machine.yaml"),
     composition: "apiVersion: apiextensions.crossplane.io/v1
 kind: Composition
@@ -33,33 +33,27 @@ async fn a_published_version_is_found(world: &dyn BlueprintResolverUnderTest) ->
     let standalone = RawBlueprint {
         injection_strategy: InjectionStrategy::HelmValues,
         mesh_role: MeshRole::Standalone,
-        ..READABLE
+        ..VALID
     };
-    for blueprint in [READABLE, standalone] {
+    for blueprint in [VALID, standalone] {
         let id = world.publish(&blueprint).await?;
         let Some(view) = world.resolver().resolve(id).await? else {
             return Err(Violation::new("a published version is not found"));
         };
         let BlueprintVersionView { id: found, xrd, parameter_schema, .. } = &*view;
-        require(*found == id, "the version that was found is another one")?;
+        require(*found == id, "another version was found")?;
         require(
             (xrd.group(), xrd.kind(), xrd.version())
                 == ("contract.example.org", "Machine", "v1alpha1"),
-            "the XRD is not the one that was published",
+            "another XRD was found",
         )?;
-        require(
-            view.composition.as_str() == "contract-machine",
-            "the Composition is not the one that was published",
-        )?;
+        require(view.composition.as_str() == "contract-machine", "another Composition was found")?;
         let parameters = parameter_schema.validate("{}")?;
-        require(
-            parameters.as_json() == r#"{"size":"small"}"#,
-            "the schema is not the one that was published",
-        )?;
+        require(parameters.as_json() == r#"{"size":"small"}"#, "another schema was found")?;
         require(
             view.injection_strategy == blueprint.injection_strategy
                 && view.mesh_role == blueprint.mesh_role,
-            "strategy or role are not those that were published",
+            "another injection strategy or mesh role was found",
         )?;
     }
     Ok(())
@@ -70,26 +64,22 @@ async fn an_unpublished_version_is_none(world: &dyn BlueprintResolverUnderTest) 
     require(found.is_none(), "a version that was not published is found")
 }
 
-/// It exists, so it is not absent. A retry fails, so it is not transient. The source is the domain error, and other
-/// versions are not affected.
+/// The rejection has the domain error as its source. Other versions are not affected.
 async fn an_invalid_version_is_rejected(world: &dyn BlueprintResolverUnderTest) -> Outcome {
-    let unreadable = [
+    let invalid = [
         RawBlueprint {
             xrd: "apiVersion: apiextensions.crossplane.io/v2\nkind: CompositeResourceDefinition\n",
-            ..READABLE
+            ..VALID
         },
-        RawBlueprint {
-            composition: "kind: Composition\nmetadata: {name: Not A Name}\n",
-            ..READABLE
-        },
-        RawBlueprint { parameter_schema: r#"{"parameters":[{"name":"size"}]}"#, ..READABLE },
+        RawBlueprint { composition: "kind: Composition\nmetadata: {name: Not A Name}\n", ..VALID },
+        RawBlueprint { parameter_schema: r#"{"parameters":[{"name":"size"}]}"#, ..VALID },
     ];
-    let sound = world.publish(&READABLE).await?;
-    for blueprint in unreadable {
+    let valid = world.publish(&VALID).await?;
+    for blueprint in invalid {
         let id = world.publish(&blueprint).await?;
         for _ in 0..2 {
-            rejected(world.resolver().resolve(id).await)?;
-            let found = world.resolver().resolve(sound).await?;
+            require_invalid(world.resolver().resolve(id).await)?;
+            let found = world.resolver().resolve(valid).await?;
             require(found.is_some(), "a valid version is not found next to an invalid one")?;
         }
     }
@@ -99,16 +89,16 @@ async fn an_invalid_version_is_rejected(world: &dyn BlueprintResolverUnderTest) 
 async fn an_unreachable_catalog_never_reports_absence(
     world: &dyn BlueprintResolverUnderTest,
 ) -> Outcome {
-    let id = world.publish(&READABLE).await?;
+    let id = world.publish(&VALID).await?;
     world.cut_off().await?;
-    // Not read before, because an adapter may cache an immutable version.
+    // The version was not read before, because an adapter may cache it.
     require_outage(world.resolver().resolve(id).await, "a version that was not read before")
 }
 
-/// An invalid document is rejected with the domain error.
-pub(super) fn rejected<T: Debug>(answer: Result<T, PortError>) -> Outcome {
-    let Err(error) = answer else {
-        return Err(Violation::new(format!("an invalid document resolves to {answer:?}")));
+/// Checks that an invalid document is rejected with the domain error.
+pub(super) fn require_invalid<T: Debug>(result: Result<T, PortError>) -> Outcome {
+    let Err(error) = result else {
+        return Err(Violation::new(format!("an invalid document resolves to {result:?}")));
     };
     let reason = error.domain().map(broker_domain::Error::reason);
     require(

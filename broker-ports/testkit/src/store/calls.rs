@@ -1,4 +1,4 @@
-//! Port calls of the store cases; a failure is a violation.
+//! Port calls of the store cases. A failed call is a violation.
 
 use time::OffsetDateTime;
 
@@ -6,17 +6,17 @@ use super::prelude::*;
 
 impl World {
     /// Stores a resource with all its changes and reads it back.
-    pub(super) async fn stored(&self, builder: &ResourceBuilder) -> Checked<ProvisionedResource> {
-        self.know(&builder.declaration()).await?;
+    pub(super) async fn store(&self, builder: &ResourceBuilder) -> Checked<ProvisionedResource> {
+        self.register_references(&builder.declaration()).await?;
         let created = self.repository().create(&builder.admitted()).await?;
-        same("the result of a creation", &created, &Created::Stored)?;
-        for (kind, change) in &builder.life().then {
+        require_equal("the result of a creation", &created, &Created::Stored)?;
+        for (kind, change) in &builder.history().later {
             self.commit(*kind, change).await?;
         }
         self.get(builder.id()).await
     }
 
-    /// Stores several, one after another.
+    /// Stores several resources, one after another.
     pub(super) async fn store_all(
         &self,
         builders: impl IntoIterator<Item = ResourceBuilder>,
@@ -24,13 +24,13 @@ impl World {
         let builders: Vec<_> = builders.into_iter().collect();
         let mut stored = Vec::with_capacity(builders.len());
         for builder in &builders {
-            stored.push(self.stored(builder).await?);
+            stored.push(self.store(builder).await?);
         }
         Ok(stored)
     }
 
-    /// Stores several that were deleted long ago, with every event delivered.
-    pub(super) async fn long_deleted(
+    /// Stores resources that were deleted long ago, with every event delivered.
+    pub(super) async fn store_long_deleted(
         &self,
         builders: impl Iterator<Item = ResourceBuilder>,
     ) -> Checked<Vec<ProvisionedResource>> {
@@ -42,11 +42,11 @@ impl World {
 
     pub(super) async fn get(&self, id: ProvisionedResourceId) -> Checked<ProvisionedResource> {
         let found = self.repository().get_by_id(id).await?;
-        found.ok_or_else(|| Violation::new(format!("{id} is not there")))
+        found.ok_or_else(|| Violation::new(format!("{id} does not exist")))
     }
 
     /// A write of this kind: a worker's with an epoch, a caller's without.
-    pub(super) async fn attempt(
+    pub(super) async fn try_write(
         &self,
         kind: WriteKind,
         change: &Change,
@@ -60,33 +60,37 @@ impl World {
 
     /// A caller's write, which must commit.
     pub(super) async fn commit(&self, kind: WriteKind, change: &Change) -> Outcome {
-        let written = self.attempt(kind, change, None).await?;
-        same("the result of a write from the stored version", &written, &Written::Committed)
+        let written = self.try_write(kind, change, None).await?;
+        require_equal(
+            "the result of a write from the stored version",
+            &written,
+            &Written::Committed,
+        )
     }
 
-    /// A write with this result and no effect.
-    pub(super) async fn loses(
+    /// Checks that a write has this result and no effect.
+    pub(super) async fn require_rejected_write(
         &self,
         kind: WriteKind,
         change: &Change,
         epoch: Option<LeaseEpoch>,
         expected: Written,
     ) -> Outcome {
-        let before = self.facts(change.resource().id()).await?;
-        let written = self.attempt(kind, change, epoch).await?;
-        same("the result of a write that lost its race", &written, &expected)?;
+        let before = self.state_of(change.resource().id()).await?;
+        let written = self.try_write(kind, change, epoch).await?;
+        require_equal("the result of a refused write", &written, &expected)?;
         self.require_untouched(change.resource().id(), &before).await
     }
 
     /// A phase change by the holder of a lease, which must commit.
     pub(super) async fn commit_as(&self, lease: &Lease, change: &Change) -> Outcome {
-        let written = self.attempt(WriteKind::Phase, change, Some(lease.epoch)).await?;
-        same("the result of the holder's write", &written, &Written::Committed)
+        let written = self.try_write(WriteKind::Phase, change, Some(lease.epoch)).await?;
+        require_equal("the result of the holder's write", &written, &Written::Committed)
     }
 
     pub(super) async fn entry(&self, id: ProvisionedResourceId) -> Checked<ScheduleEntry> {
         let found = self.schedule().entry(id).await?;
-        found.ok_or_else(|| Violation::new(format!("{id} has no place in the schedule")))
+        found.ok_or_else(|| Violation::new(format!("{id} has no schedule entry")))
     }
 
     /// Claims for an hour.
@@ -101,12 +105,12 @@ impl World {
         id: ProvisionedResourceId,
     ) -> Checked<Option<Lease>> {
         let mut leases = self.claim(name, ClaimTarget::One(id)).await?;
-        require(leases.len() <= 1, "one resource was asked for, and more were claimed")?;
+        require(leases.len() <= 1, "a claim of one resource returned several leases")?;
         Ok(leases.pop())
     }
 
-    /// Claims one resource for an hour, which must succeed.
-    pub(super) async fn hold(&self, name: &str, id: ProvisionedResourceId) -> Checked<Lease> {
+    /// Claims one resource for an hour. The claim must succeed.
+    pub(super) async fn take_lease(&self, name: &str, id: ProvisionedResourceId) -> Checked<Lease> {
         let lease = self.claim_one(name, id).await?;
         lease.ok_or_else(|| Violation::new(format!("{id} cannot be claimed")))
     }
@@ -117,14 +121,14 @@ impl World {
     }
 
     /// The ids of the due resources of a lane.
-    pub(super) async fn due_in(&self, lane: Lane) -> Checked<Vec<ProvisionedResourceId>> {
+    pub(super) async fn due_resources(&self, lane: Lane) -> Checked<Vec<ProvisionedResourceId>> {
         let mut ids: Vec<_> =
             self.claim_due(lane, 100).await?.into_iter().map(|lease| lease.resource).collect();
         ids.sort_unstable();
         Ok(ids)
     }
 
-    /// Releases a lease, which must succeed.
+    /// Releases a lease. The release must succeed.
     pub(super) async fn release_lease(
         &self,
         lease: &Lease,
@@ -132,16 +136,16 @@ impl World {
         outcome: &PassOutcome,
     ) -> Outcome {
         let released = self.schedule().release(lease, seen, outcome).await?;
-        same("the release of a held lease", &released, &Released::Done)
+        require_equal("the release of a held lease", &released, &Released::Done)
     }
 
     /// One pass over a resource, from claim to release.
-    pub(super) async fn pass(
+    pub(super) async fn run_pass(
         &self,
         resource: &ProvisionedResource,
         outcome: &PassOutcome,
     ) -> Outcome {
-        let lease = self.hold("pass", resource.id()).await?;
+        let lease = self.take_lease("pass", resource.id()).await?;
         self.release_lease(&lease, resource.version(), outcome).await
     }
 
@@ -165,25 +169,29 @@ impl World {
     pub(super) async fn claim_event(&self, name: &str) -> Checked<ClaimedEvent> {
         let mut events = self.claim_events(name, 100).await?;
         let event = events.pop().ok_or(Violation::new("no event can be claimed"))?;
-        require(events.is_empty(), "more events can be claimed than should be")?;
+        require(events.is_empty(), "more than one event can be claimed")?;
         Ok(event)
     }
 
     pub(super) async fn acknowledge(&self, event: &ClaimedEvent) -> Outcome {
-        let taken = self.outbox().acknowledge_event(&event.claim).await?;
-        same("the result of an acknowledgement under a claim", &taken, &Acknowledged::Done)
+        let result = self.outbox().acknowledge_event(&event.claim).await?;
+        require_equal(
+            "the result of an acknowledgement under a claim",
+            &result,
+            &Acknowledged::Done,
+        )
     }
 
     /// Claims the only claimable event and dead-letters it.
     pub(super) async fn dead_letter(&self, reason: &str) -> Checked<ClaimedEvent> {
         let event = self.claim_event("relay").await?;
-        let answer = self.outbox().dead_letter_event(&event.claim, reason).await?;
-        same("the result of a dead-lettering", &answer, &Acknowledged::Done)?;
+        let result = self.outbox().dead_letter_event(&event.claim, reason).await?;
+        require_equal("the result of a dead-lettering", &result, &Acknowledged::Done)?;
         Ok(event)
     }
 
     /// Redrives the events of a resource.
-    pub(super) async fn resume(
+    pub(super) async fn redrive(
         &self,
         id: ProvisionedResourceId,
         how: Redrive,
@@ -191,15 +199,15 @@ impl World {
         Ok(self.outbox().redrive_events(id, how, &attribution()).await?)
     }
 
-    /// Every operation under the claim returns `ClaimLost` and changes nothing.
-    pub(super) async fn claim_is_lost(&self, event: &ClaimedEvent) -> Outcome {
-        let before = self.facts(event.resource).await?;
-        for answer in [
+    /// Checks that every operation under the claim returns `ClaimLost` and changes nothing.
+    pub(super) async fn require_claim_lost(&self, event: &ClaimedEvent) -> Outcome {
+        let before = self.state_of(event.resource).await?;
+        for result in [
             self.outbox().acknowledge_event(&event.claim).await?,
             self.outbox().delay_event(&event.claim, HOUR * 9, DeliveryFailure::Rejected).await?,
             self.outbox().dead_letter_event(&event.claim, "again").await?,
         ] {
-            same("the result under an earlier claim", &answer, &Acknowledged::ClaimLost)?;
+            require_equal("the result under an earlier claim", &result, &Acknowledged::ClaimLost)?;
         }
         self.require_untouched(event.resource, &before).await
     }
@@ -234,13 +242,13 @@ impl World {
     /// The newest audit line of a resource.
     pub(super) async fn last_line(&self, id: ProvisionedResourceId) -> Checked<AuditRecord> {
         let line = self.repository().history(id).await?.pop();
-        line.ok_or_else(|| Violation::new(format!("nothing was audited of {id}")))
+        line.ok_or_else(|| Violation::new(format!("{id} has no audit line")))
     }
 
-    /// Everything that a refused write could have changed.
-    pub(super) async fn facts(&self, id: ProvisionedResourceId) -> Checked<Facts> {
+    /// The state that a refused write must not change.
+    pub(super) async fn state_of(&self, id: ProvisionedResourceId) -> Checked<StoredState> {
         let schedule = self.schedule().entry(id).await?;
-        Ok(Facts {
+        Ok(StoredState {
             resource: self.repository().get_by_id(id).await?,
             schedule: schedule.map(|mut entry| {
                 entry.now = OffsetDateTime::UNIX_EPOCH;
@@ -251,12 +259,12 @@ impl World {
         })
     }
 
-    /// Nothing changed.
+    /// Checks that nothing changed.
     pub(super) async fn require_untouched(
         &self,
         id: ProvisionedResourceId,
-        before: &Facts,
+        before: &StoredState,
     ) -> Outcome {
-        same("the facts after a refused write", &self.facts(id).await?, before)
+        require_equal("the state after a refused write", &self.state_of(id).await?, before)
     }
 }

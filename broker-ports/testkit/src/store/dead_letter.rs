@@ -14,34 +14,38 @@ pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     ]
 }
 
-/// A resource with three events; the first is dead-lettered.
-async fn dead_letter(world: &World) -> Checked<ClaimedEvent> {
-    world.stored(&resource().deregistering()).await?;
+/// Stores a resource with three events and dead-letters the first.
+async fn store_dead_letter(world: &World) -> Checked<ClaimedEvent> {
+    world.store(&resource().deregistering()).await?;
     world.dead_letter("HTTP 410").await
 }
 
 async fn a_dead_letter_blocks_only_its_own_resource(world: &World) -> Outcome {
-    let event = dead_letter(world).await?;
-    world.stored(&numbered(2).ready()).await?;
+    let event = store_dead_letter(world).await?;
+    world.store(&nth_resource(2).ready()).await?;
     world.advance(LONG).await?;
     let delivered = world.deliver_all().await?;
-    let others = delivered.iter().all(|delivered| delivered.resource != event.resource);
-    require(others, "an event behind a dead letter was delivered")?;
-    same("the delivered events of the other resource", &delivered.len(), &2)?;
-    same("there are", &world.backlog().await?, &(3, 1))
+    let only_others = delivered.iter().all(|delivered| delivered.resource != event.resource);
+    require(only_others, "an event behind a dead letter was delivered")?;
+    require_equal("the delivered events of the other resource", &delivered.len(), &2)?;
+    require_equal("the backlog", &world.backlog().await?, &(3, 1))
 }
 
 async fn dead_letters_are_listed_by_scope(world: &World) -> Outcome {
-    let asked = async |of, limit| world.outbox().dead_letter_events(of, limit).await;
-    same("before, there is", &asked(EventsOf::All, PageSize::MAX).await?, &vec![])?;
+    let list = async |scope, limit| world.outbox().dead_letter_events(scope, limit).await;
+    require_equal(
+        "the dead letters of an empty store",
+        &list(EventsOf::All, PageSize::MAX).await?,
+        &vec![],
+    )?;
     let mut expected_letters = Vec::new();
     for (number, reason) in [(1, "HTTP 410"), (2, "HTTP 500"), (3, "HTTP 410")] {
-        world.stored(&numbered(number).in_project(project(number.min(2)))).await?;
+        world.store(&nth_resource(number).in_project(project(number.min(2)))).await?;
         let event = world.dead_letter(reason).await?;
-        let aside = DeadLetter::new(event.claim.event_id, event.event_type, reason);
-        expected_letters.push(ResourceDeadLetter::new(event.resource, aside));
+        let dead_letter = DeadLetter::new(event.claim.event_id, event.event_type, reason);
+        expected_letters.push(ResourceDeadLetter::new(event.resource, dead_letter));
     }
-    for (of, limit, expected) in [
+    for (scope, limit, expected) in [
         (EventsOf::All, PageSize::MAX, &expected_letters[..]),
         (EventsOf::All, rows(1), &expected_letters[..1]),
         (EventsOf::Resource(id(2)), PageSize::MAX, &expected_letters[1..2]),
@@ -50,67 +54,73 @@ async fn dead_letters_are_listed_by_scope(world: &World) -> Outcome {
         (EventsOf::Project(project(2)), rows(1), &expected_letters[1..2]),
         (EventsOf::Project(project(3)), PageSize::MAX, &[]),
     ] {
-        let found = asked(of, limit).await?;
-        same(&format!("of {of:?} there are"), &found, &expected.to_vec())?;
+        let found = list(scope, limit).await?;
+        require_equal(&format!("the dead letters of {scope:?}"), &found, &expected.to_vec())?;
     }
-    world.resume(id(2), Redrive::Retry).await?;
-    let taken_up = asked(EventsOf::Resource(id(2)), PageSize::MAX).await?;
-    same("the dead letters after the redrive", &taken_up, &vec![])
+    world.redrive(id(2), Redrive::Retry).await?;
+    let redriven = list(EventsOf::Resource(id(2)), PageSize::MAX).await?;
+    require_equal("the dead letters after the redrive", &redriven, &vec![])
 }
 
 async fn a_redriven_event_starts_with_zero_attempts(world: &World) -> Outcome {
-    let event = dead_letter(world).await?;
-    world.claim_is_lost(&event).await?;
-    let taken_up = audited(world, &event, Redrive::Retry, AuditAction::EventsRedriven).await?;
+    let event = store_dead_letter(world).await?;
+    world.require_claim_lost(&event).await?;
+    let redriven =
+        redrive_audited(world, &event, Redrive::Retry, AuditAction::EventsRedriven).await?;
     let expected = DeadLetter::new(event.claim.event_id, EventType::Requested, "HTTP 410");
-    same("the redriven event", &taken_up, &Some(expected))?;
-    world.claim_is_lost(&event).await?;
-    let again = world.claim_event("relay").await?;
-    require(again.claim != event.claim, "two claims on an event are equal")?;
-    world.claim_is_lost(&event).await?;
-    same("the delivered event", &again.claim.event_id, &event.claim.event_id)?;
-    same("the attempts are", &again.attempts, &0)?;
-    same("the bytes are", &again.payload, &event.payload)?;
-    world.acknowledge(&again).await?;
-    same("the later events", &world.deliver_all().await?.len(), &2)
+    require_equal("the redriven event", &redriven, &Some(expected))?;
+    world.require_claim_lost(&event).await?;
+    let reclaimed = world.claim_event("relay").await?;
+    require(reclaimed.claim != event.claim, "two claims on an event are equal")?;
+    world.require_claim_lost(&event).await?;
+    require_equal("the delivered event", &reclaimed.claim.event_id, &event.claim.event_id)?;
+    require_equal("the attempts", &reclaimed.attempts, &0)?;
+    require_equal("the bytes", &reclaimed.payload, &event.payload)?;
+    world.acknowledge(&reclaimed).await?;
+    require_equal("the later events", &world.deliver_all().await?.len(), &2)
 }
 
 async fn a_skipped_event_is_followed_by_the_next(world: &World) -> Outcome {
-    let event = dead_letter(world).await?;
-    let taken_up = audited(world, &event, Redrive::Skip, AuditAction::EventsSkipped).await?;
-    require(taken_up.is_some(), "there was nothing to take up")?;
-    same("the later events", &sequences(&world.deliver_all().await?), &vec![2, 3])?;
-    same("there are", &world.backlog().await?, &(0, 0))
+    let event = store_dead_letter(world).await?;
+    let redriven =
+        redrive_audited(world, &event, Redrive::Skip, AuditAction::EventsSkipped).await?;
+    require(redriven.is_some(), "no dead letter was skipped")?;
+    require_equal("the later events", &sequences(&world.deliver_all().await?), &vec![2, 3])?;
+    require_equal("the backlog", &world.backlog().await?, &(0, 0))
 }
 
-/// Redrives the events of a resource, with one audit line.
-async fn audited(
+/// Redrives the events of a resource and checks that one audit line is written.
+async fn redrive_audited(
     world: &World,
     event: &ClaimedEvent,
     how: Redrive,
     action: AuditAction,
 ) -> Checked<Option<DeadLetter>> {
     let before = world.audit_trail().await?.len();
-    let taken_up = world.resume(event.resource, how).await?;
+    let redriven = world.redrive(event.resource, how).await?;
     let lines = world.audit_trail().await?.split_off(before);
-    let said: Vec<_> = lines
+    let actions: Vec<_> = lines
         .iter()
         .map(|line| (line.entry.resource, line.entry.project, line.entry.action))
         .collect();
-    same("the audited actions", &said, &vec![(Some(event.resource), Some(project(1)), action)])?;
-    Ok(taken_up)
+    require_equal(
+        "the audited actions",
+        &actions,
+        &vec![(Some(event.resource), Some(project(1)), action)],
+    )?;
+    Ok(redriven)
 }
 
 async fn a_redrive_without_a_dead_letter_changes_nothing(world: &World) -> Outcome {
-    let stored = world.stored(&resource().ready()).await?;
+    let stored = world.store(&resource().ready()).await?;
     world.claim_event("relay").await?;
-    let before = world.facts(stored.id()).await?;
+    let before = world.state_of(stored.id()).await?;
     for how in [Redrive::Retry, Redrive::Skip] {
         for resource in [stored.id(), id(2)] {
-            let taken_up = world.resume(resource, how).await?;
-            same("the redriven event", &taken_up, &None)?;
+            let redriven = world.redrive(resource, how).await?;
+            require_equal("the redriven event", &redriven, &None)?;
         }
     }
     world.require_untouched(stored.id(), &before).await?;
-    same("the claim is kept, another gets", &world.claim_events("b", 10).await?, &vec![])
+    require_equal("the events of a second claim", &world.claim_events("b", 10).await?, &vec![])
 }

@@ -29,46 +29,47 @@ struct Page {
     next: Option<ProvisionedResourceId>,
 }
 
-async fn page(world: &World, query: &ListQuery) -> Checked<Page> {
+async fn read_page(world: &World, query: &ListQuery) -> Checked<Page> {
     let page = world.repository().list(query).await?;
     let size = page.resources.len();
-    require(size <= usize::from(query.limit.get()), "a page holds more than was asked for")?;
-    require(size > 0 || page.next.is_none(), "an empty page is followed by another")?;
+    require(size <= usize::from(query.limit.get()), "a page has more rows than its limit")?;
+    require(size > 0 || page.next.is_none(), "an empty page has a next cursor")?;
     Ok(Page {
         ids: page.resources.iter().map(ProvisionedResource::id).collect(),
-        bytes: page.resources.iter().map(|it| it.parameters().as_json().len()).sum(),
+        bytes: page.resources.iter().map(|resource| resource.parameters().as_json().len()).sum(),
         next: page.next,
     })
 }
 
-/// Follows a listing to its end.
-async fn listed(world: &World, mut query: ListQuery) -> Checked<Ids> {
+/// The ids of all pages of a listing.
+async fn list_all(world: &World, mut query: ListQuery) -> Checked<Ids> {
     let mut seen = Vec::new();
     loop {
-        let page = page(world, &query).await?;
+        let page = read_page(world, &query).await?;
         seen.extend(page.ids);
         let Some(next) = page.next else { return Ok(seen) };
         query = query.after(next);
     }
 }
 
-/// Follows a sweep to its end, page by page.
-async fn swept_pages(world: &World, mut query: SweepQuery) -> Checked<Vec<Vec<CompactRow>>> {
+/// All pages of a sweep.
+async fn sweep_pages(world: &World, mut query: SweepQuery) -> Checked<Vec<Vec<CompactRow>>> {
     let mut pages = Vec::new();
     loop {
         let page = world.repository().sweep_page(&query).await?;
-        let most = usize::from(query.limit.get());
-        require(page.rows.len() <= most, "a page holds more than was asked for")?;
-        let next_is_seen = page.next.is_none_or(|next| page.rows.iter().any(|row| row.id == next));
-        require(next_is_seen, "the next page begins after a row that was not shown")?;
+        let limit = usize::from(query.limit.get());
+        require(page.rows.len() <= limit, "a page has more rows than its limit")?;
+        let cursor_is_shown =
+            page.next.is_none_or(|next| page.rows.iter().any(|row| row.id == next));
+        require(cursor_is_shown, "the next cursor is not a row of the page")?;
         pages.push(page.rows);
         let Some(next) = page.next else { return Ok(pages) };
         query.after = Some(next);
     }
 }
 
-async fn swept(world: &World, query: SweepQuery) -> Checked<Vec<CompactRow>> {
-    Ok(swept_pages(world, query).await?.into_iter().flatten().collect())
+async fn sweep_all(world: &World, query: SweepQuery) -> Checked<Vec<CompactRow>> {
+    Ok(sweep_pages(world, query).await?.into_iter().flatten().collect())
 }
 
 fn ids_of(rows: &[CompactRow]) -> Ids {
@@ -79,93 +80,109 @@ async fn watermark(world: &World) -> Checked<Watermark> {
     Ok(world.repository().list(&ListQuery::new(rows(1))).await?.watermark)
 }
 
-/// Writes the next phase of the resource of a number.
-async fn advance(world: &World, number: u128, phase: Phase, event: u128) -> Outcome {
+/// Moves a resource to a phase.
+async fn write_phase(world: &World, number: u128, phase: Phase, event: u128) -> Outcome {
     let stored = world.get(id(number)).await?;
-    world.commit(WriteKind::Phase, &to(&stored, phase, event)?).await
+    world.commit(WriteKind::Phase, &phase_change(&stored, phase, event)?).await
 }
 
 async fn pages_are_ordered_by_id_and_visit_each_row_once(world: &World) -> Outcome {
-    same("at first there are", &listed(world, ListQuery::new(rows(10))).await?, &vec![])?;
-    world.store_all([4, 2, 6, 1, 5, 3].map(numbered)).await?;
+    require_equal(
+        "the rows of an empty store",
+        &list_all(world, ListQuery::new(rows(10))).await?,
+        &vec![],
+    )?;
+    world.store_all([4, 2, 6, 1, 5, 3].map(nth_resource)).await?;
     for size in [1, 2, 3, 4, 5, 6, 7] {
-        let seen = listed(world, ListQuery::new(rows(size))).await?;
-        same(&format!("pages of {size} visit"), &seen, &ids(1..=6))?;
+        let seen = list_all(world, ListQuery::new(rows(size))).await?;
+        require_equal(&format!("the rows visited by pages of {size}"), &seen, &ids(1..=6))?;
     }
     // A full last page has no next cursor.
     for (size, next) in [(6, None), (5, Some(id(5)))] {
-        let page = page(world, &ListQuery::new(rows(size))).await?;
-        same("the next page begins after", &page.next, &next)?;
+        let page = read_page(world, &ListQuery::new(rows(size))).await?;
+        require_equal("the next cursor", &page.next, &next)?;
     }
     Ok(())
 }
 
-/// Stores rows with large parameters; a sweep does not need those of two rows.
-async fn stored_with_large_parameters(world: &World) -> Outcome {
+/// Stores rows with large parameters. Two rows are Ready, so a sweep omits their parameters.
+async fn store_large_parameters(world: &World) -> Outcome {
     for (number, size) in (1..).zip([1_000, 1_500, 1_000, 5_000, 1_000, 1_000, 400]) {
         let parameters = format!(r#"{{"p":"{}"}}"#, "x".repeat(size - r#"{"p":""}"#.len()));
-        let spoken = declaration().for_resource(number).with_parameters(&parameters);
+        let declaration = declaration().for_resource(number).with_parameters(&parameters);
         let phase = if number > 5 { Phase::Ready } else { Phase::Pending };
-        world.stored(&numbered(number).declared_as(spoken).in_phase(phase)).await?;
+        world.store(&nth_resource(number).declared_as(declaration).in_phase(phase)).await?;
     }
     Ok(())
 }
 
-/// A page ends before the row that exceeds its bytes, has at least one row, and is as full as possible.
+/// A page ends before the row that exceeds its bytes, but has at least one row.
 async fn list_pages_are_bounded_by_bytes(world: &World) -> Outcome {
-    stored_with_large_parameters(world).await?;
+    store_large_parameters(world).await?;
     let mut query = ListQuery::new(rows(100)).within(PageBytes::new(2_500)?);
     for (last, numbers, bytes) in
         [(false, 1..=2, 2_500), (false, 3..=3, 1_000), (false, 4..=4, 5_000), (true, 5..=7, 2_400)]
     {
-        let page = page(world, &query).await?;
-        same("the page has", &(page.ids, page.bytes), &(ids(numbers), bytes))?;
-        same("it is the last", &page.next.is_none(), &last)?;
+        let page = read_page(world, &query).await?;
+        require_equal(
+            "the rows and bytes of the page",
+            &(page.ids, page.bytes),
+            &(ids(numbers), bytes),
+        )?;
+        require_equal("whether the page is the last", &page.next.is_none(), &last)?;
         query.after = page.next;
     }
-    // The first bound ends the page, with every set of filters.
+    // Whichever bound is reached first ends the page, also with filters.
     let since = watermark(world).await?;
     for query in [
         ListQuery::new(rows(2)).in_phase(Phase::Pending),
         ListQuery::new(rows(2)).updated_since(Watermark::new(since.at() - HOUR)),
     ] {
-        let full_of_bytes = page(world, &query.clone().within(PageBytes::new(100)?)).await?;
-        same("the cursor after a page full of bytes", &full_of_bytes.next, &Some(id(1)))?;
-        let full_of_rows = page(world, &query).await?;
-        same("the cursor after a page full of rows", &full_of_rows.next, &Some(id(2)))?;
+        let full_of_bytes = read_page(world, &query.clone().within(PageBytes::new(100)?)).await?;
+        require_equal("the cursor after a page full of bytes", &full_of_bytes.next, &Some(id(1)))?;
+        let full_of_rows = read_page(world, &query).await?;
+        require_equal("the cursor after a page full of rows", &full_of_rows.next, &Some(id(2)))?;
     }
     Ok(())
 }
 
 async fn sweep_pages_are_bounded_by_bytes(world: &World) -> Outcome {
-    stored_with_large_parameters(world).await?;
+    store_large_parameters(world).await?;
     let query = SweepQuery::new(rows(100)).within(PageBytes::new(2_500)?);
-    let pages = swept_pages(world, query).await?;
+    let pages = sweep_pages(world, query).await?;
     let bytes = |rows: &[CompactRow]| {
         rows.iter().flat_map(|row| &row.parameters).map(|text| text.as_json().len()).sum::<usize>()
     };
     let pages: Vec<_> = pages.iter().map(|rows| (ids_of(rows), bytes(rows))).collect();
     // A Ready row has no parameters in a sweep.
     let expected = [(1..=2, 2_500), (3..=3, 1_000), (4..=4, 5_000), (5..=7, 1_000)];
-    same("the pages are", &pages, &expected.map(|(numbers, bytes)| (ids(numbers), bytes)).into())
+    require_equal(
+        "the pages",
+        &pages,
+        &expected.map(|(numbers, bytes)| (ids(numbers), bytes)).into(),
+    )
 }
 
 async fn filters_exclude_other_rows(world: &World) -> Outcome {
     let builders = (1..=8).map(|number| {
         let phase = if number % 4 < 2 { Phase::Provisioning } else { Phase::Pending };
-        numbered(number).in_project(project(1 + number % 2)).in_phase(phase)
+        nth_resource(number).in_project(project(1 + number % 2)).in_phase(phase)
     });
     world.store_all(builders).await?;
     for size in [1, 2, 3] {
-        let everything = ListQuery::new(rows(size));
-        let of_project = everything.clone().in_project(project(2));
+        let all = ListQuery::new(rows(size));
+        let in_project = all.clone().in_project(project(2));
         let rows = [
-            ("a Project", of_project.clone(), ids([1, 3, 5, 7])),
-            ("a phase", everything.in_phase(Phase::Provisioning), ids([1, 4, 5, 8])),
-            ("both", of_project.in_phase(Phase::Pending), ids([3, 7])),
+            ("a Project", in_project.clone(), ids([1, 3, 5, 7])),
+            ("a phase", all.in_phase(Phase::Provisioning), ids([1, 4, 5, 8])),
+            ("both", in_project.in_phase(Phase::Pending), ids([3, 7])),
         ];
         for (what, query, expected) in rows {
-            same(&format!("the rows of {what}"), &listed(world, query).await?, &expected)?;
+            require_equal(
+                &format!("the rows of {what}"),
+                &list_all(world, query).await?,
+                &expected,
+            )?;
         }
     }
     Ok(())
@@ -174,27 +191,35 @@ async fn filters_exclude_other_rows(world: &World) -> Outcome {
 /// Offset-based paging would skip rows while visited rows leave the filter, and repeat rows while new ones enter it.
 async fn pages_skip_nothing_while_rows_leave_the_filter(world: &World) -> Outcome {
     let builders = (1..=9).map(|number| {
-        numbered(number).in_phase(if number == 2 { Phase::Provisioning } else { Phase::Pending })
+        nth_resource(number).in_phase(if number == 2 {
+            Phase::Provisioning
+        } else {
+            Phase::Pending
+        })
     });
     world.store_all(builders).await?;
     let query = ListQuery::new(rows(2)).in_phase(Phase::Pending);
-    let leave = (&[1, 3][..], Phase::Provisioning, ids([1, 3, 4, 5, 6, 7, 8, 9]));
-    let come_in_behind = (&[1, 2, 3][..], Phase::Pending, ids([4, 5, 6, 7, 8, 9]));
-    for (event, (changed, phase, throughout)) in (1..).zip([leave, come_in_behind]) {
-        let first = page(world, &query).await?;
+    let leaving = (&[1, 3][..], Phase::Provisioning, ids([1, 3, 4, 5, 6, 7, 8, 9]));
+    let entering = (&[1, 2, 3][..], Phase::Pending, ids([4, 5, 6, 7, 8, 9]));
+    for (event, (changed, phase, throughout)) in (1..).zip([leaving, entering]) {
+        let first = read_page(world, &query).await?;
         for number in changed {
-            advance(world, *number, phase, 100 * event + number).await?;
+            write_phase(world, *number, phase, 100 * event + number).await?;
         }
-        let next = first.next.ok_or(Violation::new("there are more rows than a page holds"))?;
-        let rest = listed(world, query.clone().after(next)).await?;
+        let next = first.next.ok_or(Violation::new("the first page has no next cursor"))?;
+        let rest = list_all(world, query.clone().after(next)).await?;
         let seen = [first.ids, rest].concat();
-        same(&format!("while {changed:?} become {phase} the pages visit"), &seen, &throughout)?;
+        require_equal(
+            &format!("the rows visited while {changed:?} become {phase}"),
+            &seen,
+            &throughout,
+        )?;
     }
     Ok(())
 }
 
 async fn sweep_pages_skip_nothing_while_rows_settle(world: &World) -> Outcome {
-    world.store_all((1..=7).map(|number| numbered(number).deprovisioning())).await?;
+    world.store_all((1..=7).map(|number| nth_resource(number).deprovisioning())).await?;
     let mut query = SweepQuery::new(rows(2));
     let mut seen = Vec::new();
     for round in 1.. {
@@ -202,35 +227,35 @@ async fn sweep_pages_skip_nothing_while_rows_settle(world: &World) -> Outcome {
         seen.extend(ids_of(&page.rows));
         let Some(next) = page.next else { break };
         query = query.after(next);
-        advance(world, round, Phase::Deleted, round).await?;
+        write_phase(world, round, Phase::Deleted, round).await?;
     }
-    same("the pages visit", &seen, &ids(1..=7))
+    require_equal("the visited rows", &seen, &ids(1..=7))
 }
 
 async fn a_follower_of_the_watermark_misses_no_change(world: &World) -> Outcome {
-    world.store_all([2, 3].map(numbered)).await?;
-    let mut stored = world.stored(&resource()).await?;
+    world.store_all([2, 3].map(nth_resource)).await?;
+    let mut stored = world.store(&resource()).await?;
     world.advance(HOUR).await?;
     let mut since = watermark(world).await?;
     let phases = [Phase::Provisioning, Phase::Enrolling, Phase::Pending];
     for (number, phase) in (1..).zip(phases.into_iter().cycle().take(9)) {
-        let change = to(&stored, phase, number)?;
+        let change = phase_change(&stored, phase, number)?;
         world.commit(WriteKind::Phase, &change).await?;
         stored = change.into_resource();
         let query = ListQuery::new(rows(10)).updated_since(since);
         let page = world.repository().list(&query).await?;
         let found: Vec<_> = page.resources.iter().map(ProvisionedResource::version).collect();
-        same("since then there is version", &found, &vec![stored.version()])?;
+        require_equal("the versions since the watermark", &found, &vec![stored.version()])?;
         since = page.watermark;
     }
     Ok(())
 }
 
 async fn settled_resources_are_not_swept(world: &World) -> Outcome {
-    let of_phase = |(number, phase)| numbered(number).in_phase(phase);
-    let rolling_back = numbered(9).rolling_back().failed();
-    world.store_all((1..).zip(Phase::ALL).map(of_phase).chain([rolling_back])).await?;
-    let rows = swept(world, SweepQuery::new(rows(100))).await?;
+    let in_phase = |(number, phase)| nth_resource(number).in_phase(phase);
+    let rolling_back = nth_resource(9).rolling_back().failed();
+    world.store_all((1..).zip(Phase::ALL).map(in_phase).chain([rolling_back])).await?;
+    let rows = sweep_all(world, SweepQuery::new(rows(100))).await?;
     let phases: Vec<_> = rows.iter().map(|row| (row.phase, row.on_failure)).collect();
     let expected: Vec<_> = Phase::ALL
         .into_iter()
@@ -238,35 +263,35 @@ async fn settled_resources_are_not_swept(world: &World) -> Outcome {
         .map(|phase| (phase, OnFailure::Retain))
         .chain([(Phase::Failed, OnFailure::Rollback)])
         .collect();
-    same("the sweep sees", &phases, &expected)
+    require_equal("the swept phases", &phases, &expected)
 }
 
 async fn a_compact_row_equals_its_resource(world: &World) -> Outcome {
     for (number, phase) in (1..).zip(Phase::ALL) {
-        let spoken = declaration().for_resource(number).with_parameters(r#"{"size":"small"}"#);
-        let builder = numbered(number).declared_as(spoken.rolling_back());
-        world.stored(&builder.with_token().with_substrate().in_phase(phase)).await?;
+        let declaration = declaration().for_resource(number).with_parameters(r#"{"size":"small"}"#);
+        let builder = nth_resource(number).declared_as(declaration.rolling_back());
+        world.store(&builder.with_token().with_substrate().in_phase(phase)).await?;
     }
-    world.hold("a", id(1)).await?;
+    world.take_lease("a", id(1)).await?;
     world.pause(id(2), true).await?;
-    world.pass(&world.get(id(3)).await?, &succeeded()).await?;
-    for row in swept(world, SweepQuery::new(rows(100))).await? {
+    world.run_pass(&world.get(id(3)).await?, &successful_pass()).await?;
+    for row in sweep_all(world, SweepQuery::new(rows(100))).await? {
         let resource = world.get(row.id).await?;
         let mut expected = CompactRow::of(&resource);
         let entry = world.entry(row.id).await?;
         expected.due_at = entry.due_at;
         expected.lease_until = entry.lease.map(|(_, until)| until);
         expected.paused = entry.paused;
-        same("the compact row is", &row, &expected)?;
+        require_equal("the compact row", &row, &expected)?;
     }
     Ok(())
 }
 
-/// Rows of other Projects lie between those of the Project; no page and no cursor names them.
+/// Rows of other Projects have ids between those of the Project. No page and no cursor contains them.
 async fn sweep_pages_visit_each_row_of_their_project_once(world: &World) -> Outcome {
     let builders = (1..=9).map(|number| {
         let phase = if number % 4 == 0 { Phase::Deleted } else { Phase::Pending };
-        numbered(number).in_project(project(1 + number % 3)).in_phase(phase)
+        nth_resource(number).in_project(project(1 + number % 3)).in_phase(phase)
     });
     world.store_all(builders).await?;
     for size in [1, 2, 3, 4, 9] {
@@ -275,8 +300,8 @@ async fn sweep_pages_visit_each_row_of_their_project_once(world: &World) -> Outc
         for (query, expected) in
             [(all, ids([1, 2, 3, 5, 6, 7, 9])), (own, ids([1, 7])), (none, ids([]))]
         {
-            let seen = ids_of(&swept(world, query).await?);
-            same(&format!("pages of {size} hold"), &seen, &expected)?;
+            let seen = ids_of(&sweep_all(world, query).await?);
+            require_equal(&format!("the rows swept by pages of {size}"), &seen, &expected)?;
         }
     }
     Ok(())

@@ -13,61 +13,61 @@ pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     ]
 }
 
-/// A resource that was declared at a moment.
-async fn declared_at(
+/// Stores a resource that was declared at this time.
+async fn declare_at(
     world: &World,
     builder: &ResourceBuilder,
     at: OffsetDateTime,
 ) -> Checked<ProvisionedResource> {
     let declaration = builder.declaration();
-    let made = builder.build();
+    let resource = builder.build();
     let change = ProvisionedResource::new(
         builder.id(),
         &declaration,
-        made.mesh_role(),
-        made.parameters().clone(),
+        resource.mesh_role(),
+        resource.parameters().clone(),
         Stamp::new(stamp(777, 0).event_id, at),
     )?;
-    world.know(&declaration).await?;
+    world.register_references(&declaration).await?;
     let admitted = admitted_as(&change, &declaration);
     let created = world.repository().create(&admitted).await?;
-    same("the result of a creation", &created, &Created::Stored)?;
+    require_equal("the result of a creation", &created, &Created::Stored)?;
     world.get(builder.id()).await
 }
 
 async fn times_keep_their_microseconds(world: &World) -> Outcome {
-    let fine = |micros| second(0) + Duration::microseconds(micros);
-    let stored = declared_at(world, &resource(), fine(123_456)).await?;
-    same("it was created at", &stored.created_at(), &fine(123_456))?;
-    same("its phase began at", &stored.phase_entered_at(), &fine(123_456))?;
+    let time = |micros| second(0) + Duration::microseconds(micros);
+    let stored = declare_at(world, &resource(), time(123_456)).await?;
+    require_equal("the creation time", &stored.created_at(), &time(123_456))?;
+    require_equal("the start of the phase", &stored.phase_entered_at(), &time(123_456))?;
     let event = world.claim_event("relay").await?;
-    same("its event occurred at", &event.occurred_at, &fine(123_456))?;
-    // No change is older than the previous one, so this time starts at the store's last one.
+    require_equal("the time of the event", &event.occurred_at, &time(123_456))?;
+    // A change must not be older than the previous one, so this time follows the stored one.
     let at = stored.updated_at() + Duration::microseconds(234_567);
-    let leaving = stored.request_deletion(Stamp::new(stamp(778, 0).event_id, at));
-    let leaving = leaving.ok_or(Violation::new("it is leaving already"))?;
-    world.commit(WriteKind::DeletionIntent, &leaving).await?;
-    let asked = world.get(stored.id()).await?.deletion_requested_at();
-    same("the time of the deletion request", &asked, &Some(at))?;
-    let brake = Brake::new(11, 100, fine(345_678));
+    let deletion = stored.request_deletion(Stamp::new(stamp(778, 0).event_id, at));
+    let deletion = deletion.ok_or(Violation::new("the deletion was already requested"))?;
+    world.commit(WriteKind::DeletionIntent, &deletion).await?;
+    let requested_at = world.get(stored.id()).await?.deletion_requested_at();
+    require_equal("the time of the deletion request", &requested_at, &Some(at))?;
+    let brake = Brake::new(11, 100, time(345_678));
     world.schedule().set_brake(&cluster(1), &brake, &attribution()).await?;
-    same("the brakes are", &world.schedule().brakes(&cluster(1)).await?, &vec![brake])
+    require_equal("the brakes are", &world.schedule().brakes(&cluster(1)).await?, &vec![brake])
 }
 
 async fn a_change_is_never_older_than_its_resource(world: &World) -> Outcome {
     // The declaring client's clock is far ahead of the store's.
-    let ahead = second(0) + Duration::days(100 * 365);
-    let stored = declared_at(world, &resource(), ahead).await?;
+    let future = second(0) + Duration::days(100 * 365);
+    let stored = declare_at(world, &resource(), future).await?;
     require(stored.updated_at() >= stored.created_at(), "the change is older than the creation")?;
-    let change = stored.advance(Phase::Provisioning, Stamp::new(stamp(778, 0).event_id, ahead))?;
-    let change = change.ok_or(Violation::new("it is there already"))?;
+    let change = stored.advance(Phase::Provisioning, Stamp::new(stamp(778, 0).event_id, future))?;
+    let change = change.ok_or(Violation::new("the resource is already in the phase"))?;
     world.commit(WriteKind::Phase, &change).await?;
     let changed = world.get(stored.id()).await?;
     require(changed.updated_at() >= changed.created_at(), "the change is older than the creation")
 }
 
 /// The changes since a watermark, and the next watermark.
-async fn since(
+async fn changes_since(
     world: &World,
     watermark: Watermark,
 ) -> Checked<(Vec<ProvisionedResourceId>, Watermark)> {
@@ -77,24 +77,27 @@ async fn since(
 }
 
 async fn the_watermark_waits_for_open_transactions(world: &World) -> Outcome {
-    let first = world.stored(&resource()).await?;
-    let late = numbered(2);
-    world.know(&late.declaration()).await?;
-    let open = world.begin_create(&late.admitted()).await?;
-    // Meanwhile a follower sees other commits and nothing of the open transaction.
+    let first = world.store(&resource()).await?;
+    let uncommitted = nth_resource(2);
+    world.register_references(&uncommitted.declaration()).await?;
+    let open = world.begin_create(&uncommitted.admitted()).await?;
+    // A follower sees other commits, but nothing of the open transaction.
     let page = world.repository().list(&ListQuery::new(rows(100))).await?;
-    let seen: Vec<_> = page.resources.iter().map(ProvisionedResource::id).collect();
-    same("before the commit there is", &seen, &vec![first.id()])?;
-    world.commit(WriteKind::DeletionIntent, &deletion(&first, 1)?).await?;
-    let (changed, watermark) = since(world, page.watermark).await?;
+    let listed: Vec<_> = page.resources.iter().map(ProvisionedResource::id).collect();
+    require_equal("the rows listed before the commit", &listed, &vec![first.id()])?;
+    world.commit(WriteKind::DeletionIntent, &deletion_request(&first, 1)?).await?;
+    let (changed, watermark) = changes_since(world, page.watermark).await?;
     require(changed.contains(&first.id()), "a change during an open transaction is not listed")?;
-    require(!changed.contains(&late.id()), "an uncommitted row is listed")?;
+    require(!changed.contains(&uncommitted.id()), "an uncommitted row is listed")?;
     open.commit().await?;
-    let (changed, watermark) = since(world, watermark).await?;
-    require(changed.contains(&late.id()), "a late commit lies below an earlier watermark")?;
-    // A follower that continues from there misses nothing either.
-    let next = world.stored(&numbered(3)).await?;
-    let (changed, _) = since(world, watermark).await?;
+    let (changed, watermark) = changes_since(world, watermark).await?;
+    require(
+        changed.contains(&uncommitted.id()),
+        "a row committed after the first watermark is not listed",
+    )?;
+    // A follower that continues from the new watermark misses no change.
+    let next = world.store(&nth_resource(3)).await?;
+    let (changed, _) = changes_since(world, watermark).await?;
     require(changed.contains(&next.id()), "the next change is not listed")?;
-    world.get(late.id()).await.map(drop)
+    world.get(uncommitted.id()).await.map(drop)
 }

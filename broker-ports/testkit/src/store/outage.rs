@@ -21,7 +21,7 @@ pub(super) fn outbox_cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
 }
 
 async fn an_unreachable_repository_never_reports_absence(world: &World) -> Outcome {
-    let stored = world.stored(&resource().requested_as("order-1")).await?;
+    let stored = world.store(&resource().requested_as("order-1")).await?;
     let repository = world.repository();
     let request = RequestId::new("order-1")?;
     world.cut_off().await?;
@@ -42,21 +42,21 @@ async fn an_unreachable_repository_never_reports_absence(world: &World) -> Outco
 }
 
 async fn an_unreachable_repository_commits_nothing(world: &World) -> Outcome {
-    let stored = world.stored(&resource()).await?;
-    let change = to(&stored, Phase::Provisioning, 1)?;
-    let admitted = numbered(2).admitted();
+    let stored = world.store(&resource()).await?;
+    let change = phase_change(&stored, Phase::Provisioning, 1)?;
+    let admitted = nth_resource(2).admitted();
     world.cut_off().await?;
     require_outage(world.repository().create(&admitted).await, "create")?;
     let replacement = Replacement::new(&stored, admitted, fresh_stamp(2))?;
     require_outage(world.repository().replace(&replacement).await, "replace")?;
     for kind in WriteKind::ALL.iter().copied() {
-        require_outage(world.attempt(kind, &change, None).await, &format!("{kind:?}"))?;
+        require_outage(world.try_write(kind, &change, None).await, &format!("{kind:?}"))?;
     }
     Ok(())
 }
 
 async fn an_unreachable_schedule_never_reports_absence(world: &World) -> Outcome {
-    let stored = world.stored(&resource()).await?;
+    let stored = world.store(&resource()).await?;
     let schedule = world.schedule();
     world.cut_off().await?;
     let target = ClaimTarget::Due { lane: Lane::Converge, limit: rows(1) };
@@ -70,9 +70,9 @@ async fn an_unreachable_schedule_never_reports_absence(world: &World) -> Outcome
 }
 
 async fn an_unreachable_schedule_changes_nothing(world: &World) -> Outcome {
-    let stored = world.stored(&resource()).await?;
+    let stored = world.store(&resource()).await?;
     let (schedule, by) = (world.schedule(), attribution());
-    let lease = world.hold("a", stored.id()).await?;
+    let lease = world.take_lease("a", stored.id()).await?;
     world.cut_off().await?;
     require_outage(schedule.schedule(stored.id(), Due::Now).await, "schedule")?;
     require_outage(schedule.set_paused(stored.id(), true, &by).await, "set_paused")?;
@@ -80,17 +80,17 @@ async fn an_unreachable_schedule_changes_nothing(world: &World) -> Outcome {
     require_outage(schedule.set_brake(&cluster(1), &brake, &by).await, "set_brake")?;
     let release = BrakeRelease::new(cluster(1), None, Vec::new(), by.clone());
     require_outage(schedule.release_brake(&release).await, "release_brake")?;
-    let lost = Lost::Xr(xr_uid(1));
+    let lost = LostObject::Xr(xr_uid(1));
     let allowance = Allowance::default();
     let permit =
         PermitRequest::new(lease.clone(), stored.version(), cluster(1), lost, allowance, by);
     require_outage(schedule.permit(&permit).await, "permit")?;
-    let outcome = succeeded();
+    let outcome = successful_pass();
     require_outage(schedule.release(&lease, stored.version(), &outcome).await, "release")
 }
 
 async fn an_unreachable_outbox_never_reports_absence(world: &World) -> Outcome {
-    let stored = world.stored(&resource()).await?;
+    let stored = world.store(&resource()).await?;
     let event = world.claim_event("relay").await?;
     let outbox = world.outbox();
     world.cut_off().await?;

@@ -9,16 +9,17 @@ pub(super) use broker_domain::{
 pub(super) use broker_ports::{
     Acknowledged, Allowance, AuditAction, AuditEntry, AuditRecord, Brake, BrakeRelease,
     ClaimEvents, ClaimRequest, ClaimTarget, ClaimedEvent, Created, DeadLetter, DeliveryFailure,
-    Due, EventsOf, Lane, Lease, LeaseEpoch, ListQuery, Lost, PageSize, PassOutcome, PermitRequest,
-    PurgeRequest, Redrive, Released, Replacement, ScheduleEntry, SweepQuery, Watermark, Write,
-    WriteKind, Written, wire,
+    Due, EventsOf, Lane, Lease, LeaseEpoch, ListQuery, LostObject, PageSize, PassOutcome,
+    PermitRequest, PurgeRequest, Redrive, Released, Replacement, ScheduleEntry, SweepQuery,
+    Watermark, Write, WriteKind, Written, wire,
 };
 pub(super) use futures_util::future::try_join_all;
 
-pub(super) use super::bench::{
-    AFTER_AN_HOUR, Facts, HOUR, LONG, deletion, due_in, failed_pass, failed_with_retry_after,
-    fresh_stamp, ids, in_order, is_due, numbered, require_refused, require_taken, same, same_line,
-    same_resource, sequences, succeeded, to, wait,
+pub(super) use super::helpers::{
+    AFTER_AN_HOUR, HOUR, LONG, StoredState, deletion_request, failed_pass,
+    failed_pass_with_retry_after, fresh_stamp, ids, is_due, nth_resource, phase_change,
+    remaining_wait, require_due_in, require_equal, require_id_conflict, require_line_of,
+    require_ordered, require_refused, require_same_resource, sequences, successful_pass,
 };
 pub(super) use super::{StoreUnderTest, World};
 pub(super) use crate::builders::{

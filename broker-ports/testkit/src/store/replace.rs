@@ -14,12 +14,12 @@ pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     ]
 }
 
-/// The new resource of these cases, under their common request id.
-fn new(number: u128) -> ResourceBuilder {
-    numbered(number).declared_as(declaration().requested_as("replace-1"))
+/// A builder of the new resource, under the request id that all cases share.
+fn new_resource(number: u128) -> ResourceBuilder {
+    nth_resource(number).declared_as(declaration().requested_as("replace-1"))
 }
 
-/// A replacement of a read resource, with a new event id.
+/// A replacement of a resource as it was read, with a new event id.
 fn replacement(
     old: &ProvisionedResource,
     new: &ResourceBuilder,
@@ -29,99 +29,125 @@ fn replacement(
 }
 
 impl World {
-    /// The new resource does not exist, and the old one is unchanged.
-    async fn require_neither(&self, old: &Facts, id: ProvisionedResourceId) -> Outcome {
-        self.require_untouched(numbered(1).id(), old).await?;
-        same("the new one is", &self.repository().get_by_id(id).await?, &None)
+    /// Checks that the new resource does not exist and the old one is unchanged.
+    async fn require_unreplaced(&self, old: &StoredState, id: ProvisionedResourceId) -> Outcome {
+        self.require_untouched(nth_resource(1).id(), old).await?;
+        require_equal("the new resource", &self.repository().get_by_id(id).await?, &None)
     }
 }
 
 async fn replacement_commits_deletion_and_creation(world: &World) -> Outcome {
-    let (old, new) = (world.stored(&resource().ready()).await?, new(2));
+    let (old, new) = (world.store(&resource().ready()).await?, new_resource(2));
     world.deliver_all().await?;
-    world.pass(&old, &failed_with_retry_after(HOUR)).await?;
+    world.run_pass(&old, &failed_pass_with_retry_after(HOUR)).await?;
     let replaced = world.repository().replace(&replacement(&old, &new, 1)?).await?;
-    same("the result of a replacement", &replaced, &Replaced::Created(Created::Stored))?;
-    let left = world.get(old.id()).await?;
-    same("the old one is in", &left.phase(), &Phase::Deregistering)?;
-    same("its version is", &left.version(), &deletion(&old, 1)?.resource().version())?;
+    require_equal("the result of a replacement", &replaced, &Replaced::Created(Created::Stored))?;
+    let old_after = world.get(old.id()).await?;
+    require_equal("the phase of the old resource", &old_after.phase(), &Phase::Deregistering)?;
+    require_equal(
+        "the version of the old resource",
+        &old_after.version(),
+        &deletion_request(&old, 1)?.resource().version(),
+    )?;
     let actions = world.actions(old.id()).await?;
     let last_two = actions[actions.len().saturating_sub(2)..].to_vec();
     let expected = vec![AuditAction::DeletionRequested, AuditAction::Replaced];
-    same("the last audited actions of the old resource", &last_two, &expected)?;
+    require_equal("the last audited actions of the old resource", &last_two, &expected)?;
     let line = world.last_line(old.id()).await?.entry;
-    same("the line names the new one", &line.event_data, &Some(new.id().to_string()))?;
-    same("the attribution of the line", &line.attribution, &attribution())?;
-    let leaving = Some(Phase::Deregistering);
-    same("it tells of phases", &(line.previous_phase, line.new_phase), &(leaving, leaving))?;
-    same_resource(&world.get(new.id()).await?, &new.build())?;
+    require_equal("the new resource in the line", &line.event_data, &Some(new.id().to_string()))?;
+    require_equal("the attribution of the line", &line.attribution, &attribution())?;
+    let deregistering = Some(Phase::Deregistering);
+    require_equal(
+        "the phases of the line",
+        &(line.previous_phase, line.new_phase),
+        &(deregistering, deregistering),
+    )?;
+    require_same_resource(&world.get(new.id()).await?, &new.build())?;
     let declared = vec![AuditAction::Declared];
-    same("the audited actions of the new resource", &world.actions(new.id()).await?, &declared)?;
+    require_equal(
+        "the audited actions of the new resource",
+        &world.actions(new.id()).await?,
+        &declared,
+    )?;
     for id in [old.id(), new.id()] {
         require(is_due(&world.entry(id).await?), "a replaced or new resource is not due")?;
     }
     let events = world.deliver_all().await?;
-    let mut emitted: Vec<_> = events.iter().map(|it| (it.resource, it.event_type)).collect();
+    let mut emitted: Vec<_> =
+        events.iter().map(|event| (event.resource, event.event_type)).collect();
     emitted.sort_unstable_by_key(|(resource, _)| *resource);
     let expected = vec![(old.id(), EventType::Deleting), (new.id(), EventType::Requested)];
-    same("the events are", &emitted, &expected)
+    require_equal("the events", &emitted, &expected)
 }
 
 async fn a_replacement_of_a_stale_version_stores_nothing(world: &World) -> Outcome {
-    let (old, new) = (world.stored(&resource()).await?, new(2));
-    world.commit(WriteKind::Phase, &to(&old, Phase::Provisioning, 1)?).await?;
-    let before = world.facts(old.id()).await?;
+    let (old, new) = (world.store(&resource()).await?, new_resource(2));
+    world.commit(WriteKind::Phase, &phase_change(&old, Phase::Provisioning, 1)?).await?;
+    let before = world.state_of(old.id()).await?;
     let replaced = world.repository().replace(&replacement(&old, &new, 2)?).await?;
-    same("the result from a stale version", &replaced, &Replaced::Stale)?;
-    world.require_neither(&before, new.id()).await?;
+    require_equal("the result from a stale version", &replaced, &Replaced::Stale)?;
+    world.require_unreplaced(&before, new.id()).await?;
     // The request id is still free.
     let read = world.get(old.id()).await?;
     let replaced = world.repository().replace(&replacement(&read, &new, 3)?).await?;
-    same("the result from the stored version", &replaced, &Replaced::Created(Created::Stored))
+    require_equal(
+        "the result from the stored version",
+        &replaced,
+        &Replaced::Created(Created::Stored),
+    )
 }
 
 async fn a_repeated_replacement_is_a_replay(world: &World) -> Outcome {
-    let old = world.stored(&resource().enrolling().with_token()).await?;
-    let _ = world.repository().replace(&replacement(&old, &new(2), 1)?).await?;
-    let before = world.facts(old.id()).await?;
-    // From the version that is stale by now, and from the resource in teardown.
+    let old = world.store(&resource().enrolling().with_token()).await?;
+    let _ = world.repository().replace(&replacement(&old, &new_resource(2), 1)?).await?;
+    let before = world.state_of(old.id()).await?;
+    // From the stale version, and from the resource in teardown.
     for read in [old.clone(), world.get(old.id()).await?] {
-        let replaced = world.repository().replace(&replacement(&read, &new(3), 2)?).await?;
+        let replaced =
+            world.repository().replace(&replacement(&read, &new_resource(3), 2)?).await?;
         let Replaced::Created(Created::Replayed(first)) = replaced else {
             return Err(Violation::new(format!(
                 "the result of a repeated replacement: {replaced:?}"
             )));
         };
-        same_resource(&first, &new(2).build())?;
-        world.require_neither(&before, id(3)).await?;
+        require_same_resource(&first, &new_resource(2).build())?;
+        world.require_unreplaced(&before, id(3)).await?;
     }
     Ok(())
 }
 
-/// Refused for a missing reference, or in conflict with another declaration of its request id.
+/// Refused for a missing reference, and for a request id that another declaration used.
 async fn a_refused_replacement_keeps_the_old_resource(world: &World) -> Outcome {
-    let old = world.stored(&resource().ready()).await?;
-    let before = world.facts(old.id()).await?;
-    let absent = declaration().with_credential(99).requested_as("replace-1");
-    let absent = numbered(2).declared_as(absent);
-    let replaced = world.repository().replace(&replacement(&old, &absent, 1)?).await;
+    let old = world.store(&resource().ready()).await?;
+    let before = world.state_of(old.id()).await?;
+    let invalid = declaration().with_credential(99).requested_as("replace-1");
+    let invalid = nth_resource(2).declared_as(invalid);
+    let replaced = world.repository().replace(&replacement(&old, &invalid, 1)?).await;
     require_refused(replaced, "credential_not_found", "")?;
-    world.require_neither(&before, absent.id()).await?;
+    world.require_unreplaced(&before, invalid.id()).await?;
     let other = declaration().requested_as("replace-1").with_parameters(r#"{"a":1}"#);
-    world.stored(&numbered(3).declared_as(other)).await?;
-    let before = world.facts(old.id()).await?;
-    let replaced = world.repository().replace(&replacement(&old, &new(2), 1)?).await?;
-    same("the result of another declaration", &replaced, &Replaced::Created(Created::Conflict))?;
-    world.require_neither(&before, id(2)).await
+    world.store(&nth_resource(3).declared_as(other)).await?;
+    let before = world.state_of(old.id()).await?;
+    let replaced = world.repository().replace(&replacement(&old, &new_resource(2), 1)?).await?;
+    require_equal(
+        "the result of another declaration",
+        &replaced,
+        &Replaced::Created(Created::Conflict),
+    )?;
+    world.require_unreplaced(&before, id(2)).await
 }
 
 async fn a_replacement_during_teardown_only_declares(world: &World) -> Outcome {
-    let (old, new) = (world.stored(&resource().deregistering()).await?, new(2));
+    let (old, new) = (world.store(&resource().deregistering()).await?, new_resource(2));
     let mut expected = world.actions(old.id()).await?;
     expected.push(AuditAction::Replaced);
     let replaced = world.repository().replace(&replacement(&old, &new, 1)?).await?;
-    same("the result of a replacement", &replaced, &Replaced::Created(Created::Stored))?;
-    same("the old one is", &world.get(old.id()).await?, &old)?;
-    same("the audited actions of the old resource", &world.actions(old.id()).await?, &expected)?;
-    same_resource(&world.get(new.id()).await?, &new.build())
+    require_equal("the result of a replacement", &replaced, &Replaced::Created(Created::Stored))?;
+    require_equal("the old resource", &world.get(old.id()).await?, &old)?;
+    require_equal(
+        "the audited actions of the old resource",
+        &world.actions(old.id()).await?,
+        &expected,
+    )?;
+    require_same_resource(&world.get(new.id()).await?, &new.build())
 }

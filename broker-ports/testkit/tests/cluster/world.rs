@@ -13,15 +13,16 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-pub(crate) const IDENTITY: &str = "e3f5a1c2-0d4b-4c57-9f6e-1b2a3c4d5e6f";
+/// The uid of the namespace `kube-system`.
+pub(crate) const CLUSTER_UID: &str = "e3f5a1c2-0d4b-4c57-9f6e-1b2a3c4d5e6f";
 
 /// An empty cluster at a fixed time.
 pub(crate) fn empty_cluster() -> MemoryCluster {
     let clock = ManualClock::at(OffsetDateTime::from_unix_timestamp(1_790_000_000).unwrap());
-    MemoryCluster::new(Arc::new(clock), ClusterId::new(IDENTITY).unwrap())
+    MemoryCluster::new(Arc::new(clock), ClusterId::new(CLUSTER_UID).unwrap())
 }
 
-type Hook<T> = Result<T, PortError>;
+type HookResult<T> = Result<T, PortError>;
 
 /// A cluster, and the number of the next id.
 pub(crate) struct World {
@@ -30,10 +31,10 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn sound() -> Self {
+    pub(crate) fn fresh() -> Self {
         let cluster = empty_cluster();
         // Small pages, so that listings have several.
-        cluster.page_by(3);
+        cluster.set_page_size(3);
         Self { cluster, ids: AtomicU64::new(1) }
     }
 }
@@ -44,7 +45,7 @@ impl ClusterUnderTest for World {
         Arc::new(self.cluster.clone())
     }
 
-    async fn limited_to(&self, kinds: &[PlainKind]) -> Hook<Arc<dyn Cluster>> {
+    async fn limited_to(&self, kinds: &[PlainKind]) -> HookResult<Arc<dyn Cluster>> {
         let names: Vec<_> =
             kinds.iter().map(|kind| (kind.api_version.as_str(), kind.kind.as_str())).collect();
         Ok(Arc::new(self.cluster.limited_to(&names)))
@@ -54,11 +55,11 @@ impl ClusterUnderTest for World {
         Uuid::from_u64_pair(7, self.ids.fetch_add(1, Ordering::Relaxed))
     }
 
-    async fn kube_system_uid(&self) -> Hook<String> {
-        Ok(IDENTITY.to_owned())
+    async fn kube_system_uid(&self) -> HookResult<String> {
+        Ok(CLUSTER_UID.to_owned())
     }
 
-    async fn install(&self, kind: &ServedKind) -> Hook<()> {
+    async fn install(&self, kind: &ServedKind) -> HookResult<()> {
         match kind {
             ServedKind::Composite(document) => {
                 self.cluster.install_xrd(&Arc::new(Xrd::parse(document.as_bytes())?));
@@ -71,65 +72,70 @@ impl ClusterUnderTest for World {
         Ok(())
     }
 
-    async fn remove_kind(&self, kind: &PlainKind) -> Hook<()> {
+    async fn remove_kind(&self, kind: &PlainKind) -> HookResult<()> {
         self.cluster.remove_kind(&kind.api_version, &kind.kind);
         Ok(())
     }
 
-    async fn create_namespace(&self, name: &str) -> Hook<()> {
+    async fn create_namespace(&self, name: &str) -> HookResult<()> {
         self.cluster.create_namespace(name);
         Ok(())
     }
 
-    async fn remove_namespace(&self, name: &str) -> Hook<()> {
+    async fn remove_namespace(&self, name: &str) -> HookResult<()> {
         self.cluster.terminate_namespace(name);
         Ok(())
     }
 
-    async fn create(&self, target: &ObjectReference, object: &Value) -> Hook<()> {
+    async fn create(&self, target: &ObjectReference, object: &Value) -> HookResult<()> {
         self.cluster.create_as("another-writer", target, object);
         Ok(())
     }
 
-    async fn patch(&self, manager: &str, target: &ObjectReference, patch: &Value) -> Hook<()> {
+    async fn patch(
+        &self,
+        manager: &str,
+        target: &ObjectReference,
+        patch: &Value,
+    ) -> HookResult<()> {
         self.cluster.patch_as(manager, target, patch);
         Ok(())
     }
 
-    async fn patch_status(&self, target: &ObjectReference, patch: &Value) -> Hook<()> {
+    async fn patch_status(&self, target: &ObjectReference, patch: &Value) -> HookResult<()> {
         self.cluster.patch_as("crossplane", target, patch);
         Ok(())
     }
 
-    async fn delete_in_background(&self, target: &ObjectReference) -> Hook<()> {
+    async fn delete_in_background(&self, target: &ObjectReference) -> HookResult<()> {
         self.cluster.delete_in_background(target);
         Ok(())
     }
 
-    async fn say(&self, about: &ObjectReference, said: &ClusterEvent) -> Hook<()> {
-        self.cluster.say(about, said.clone());
+    async fn record_event(&self, about: &ObjectReference, event: &ClusterEvent) -> HookResult<()> {
+        self.cluster.record_event(about, event.clone());
         Ok(())
     }
 
-    async fn veto(&self, target: &ObjectReference, words: &str) -> Hook<()> {
-        self.cluster.veto(target, words);
+    async fn veto(&self, target: &ObjectReference, message: &str) -> HookResult<()> {
+        self.cluster.veto(target, message);
         Ok(())
     }
 
-    async fn object(&self, target: &ObjectReference) -> Hook<Option<Value>> {
+    async fn object(&self, target: &ObjectReference) -> HookResult<Option<Value>> {
         Ok(self.cluster.object(target))
     }
 
-    async fn namespace_exists(&self, name: &str) -> Hook<bool> {
+    async fn namespace_exists(&self, name: &str) -> HookResult<bool> {
         Ok(self.cluster.namespace_exists(name))
     }
 
-    async fn freeze_caches(&self) -> Hook<()> {
+    async fn freeze_caches(&self) -> HookResult<()> {
         self.cluster.freeze_cache();
         Ok(())
     }
 
-    async fn cut_off(&self) -> Hook<()> {
+    async fn cut_off(&self) -> HookResult<()> {
         self.cluster.take_down();
         Ok(())
     }

@@ -11,15 +11,15 @@ use broker_ports::{AuditRecord, AuditSink, Outbox, PortError, Repository, Schedu
 use broker_testkit::builders::second;
 use broker_testkit::store::StoreUnderTest;
 
-/// An in-memory store and its clock.
-pub(crate) struct InMemory {
+/// A [`MemoryStore`] and its clock.
+pub(crate) struct InMemoryStore {
     /// The store, which checks references as a database does.
     pub(crate) store: MemoryStore,
     /// Its clock.
     pub(crate) clock: ManualClock,
 }
 
-impl InMemory {
+impl InMemoryStore {
     /// An empty store.
     #[must_use]
     pub(crate) fn fresh() -> Self {
@@ -30,7 +30,7 @@ impl InMemory {
 }
 
 #[async_trait]
-impl StoreUnderTest for InMemory {
+impl StoreUnderTest for InMemoryStore {
     fn repository(&self) -> &dyn Repository {
         &self.store
     }
@@ -47,8 +47,8 @@ impl StoreUnderTest for InMemory {
         &self.store
     }
 
-    async fn know(&self, declaration: &Declaration) -> Result<(), PortError> {
-        self.store.know(declaration);
+    async fn register_references(&self, declaration: &Declaration) -> Result<(), PortError> {
+        self.store.register_references(declaration);
         Ok(())
     }
 
@@ -61,8 +61,8 @@ impl StoreUnderTest for InMemory {
         Ok(())
     }
 
-    async fn spoil(&self, id: ProvisionedResourceId) -> Result<bool, PortError> {
-        Ok(self.store.spoil(id))
+    async fn corrupt(&self, id: ProvisionedResourceId) -> Result<bool, PortError> {
+        Ok(self.store.corrupt(id))
     }
 
     async fn cut_off(&self) -> Result<(), PortError> {

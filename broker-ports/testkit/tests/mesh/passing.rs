@@ -4,37 +4,37 @@ use broker_testkit::{Suite, clock, event_sink, node_deregistrar, resolvers, toke
 
 use super::worlds::World;
 
-async fn keeps(suite: Suite<World>) {
+async fn assert_passes(suite: Suite<World>) {
     suite.run(async || World::fresh()).await.assert_passed();
 }
 
 #[tokio::test]
-async fn memory_tokens_pass() {
-    keeps(token_issuer::suite()).await;
+async fn memory_tokens_pass_the_contract_suite() {
+    assert_passes(token_issuer::suite()).await;
 }
 
 #[tokio::test]
-async fn the_memory_mesh_passes() {
-    keeps(node_deregistrar::suite()).await;
-    keeps(node_deregistrar::seams_suite()).await;
+async fn memory_mesh_passes_the_contract_suites() {
+    assert_passes(node_deregistrar::suite()).await;
+    assert_passes(node_deregistrar::seams_suite()).await;
 }
 
 #[tokio::test]
-async fn the_recording_event_sink_passes() {
-    keeps(event_sink::suite()).await;
+async fn recording_event_sink_passes_the_contract_suite() {
+    assert_passes(event_sink::suite()).await;
 }
 
 #[tokio::test]
-async fn clock_and_ids_pass() {
-    keeps(clock::clock_suite()).await;
-    keeps(clock::id_source_suite()).await;
+async fn clock_and_ids_pass_the_contract_suites() {
+    assert_passes(clock::clock_suite()).await;
+    assert_passes(clock::id_source_suite()).await;
 }
 
 #[tokio::test]
-async fn the_memory_neighbours_pass() {
-    keeps(resolvers::blueprint_suite()).await;
-    keeps(resolvers::cloud_suite()).await;
-    keeps(resolvers::credential_suite()).await;
-    keeps(resolvers::assignment_suite()).await;
-    keeps(resolvers::label_suite()).await;
+async fn memory_platform_contexts_pass_the_contract_suites() {
+    assert_passes(resolvers::blueprint_suite()).await;
+    assert_passes(resolvers::cloud_suite()).await;
+    assert_passes(resolvers::credential_suite()).await;
+    assert_passes(resolvers::assignment_suite()).await;
+    assert_passes(resolvers::label_suite()).await;
 }

@@ -33,7 +33,7 @@ use secrecy::ExposeSecret;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-type Hook<T> = Result<T, PortError>;
+type HookResult<T> = Result<T, PortError>;
 
 /// One adapter of each kind.
 pub(super) struct World {
@@ -42,7 +42,7 @@ pub(super) struct World {
     tokens: MemoryTokens,
     mesh: MemoryMesh,
     sink: RecordingEventSink,
-    neighbours: MemoryPlatformContexts,
+    contexts: MemoryPlatformContexts,
     replicas: AtomicU32,
 }
 
@@ -56,7 +56,7 @@ impl World {
             mesh: MemoryMesh::of(&tokens),
             tokens,
             sink: RecordingEventSink::default(),
-            neighbours: MemoryPlatformContexts::default(),
+            contexts: MemoryPlatformContexts::default(),
             replicas: AtomicU32::new(0),
         }
     }
@@ -66,7 +66,7 @@ impl World {
     }
 
     /// A token of a new resource, with its plaintext.
-    async fn token(&self) -> Hook<(BootstrapTokenId, BootstrapToken)> {
+    async fn issue_token(&self) -> HookResult<(BootstrapTokenId, BootstrapToken)> {
         let (epoch, ttl) = (LeaseEpoch::new(1), Duration::from_hours(1));
         let request = IssueRequest::new(self.id(), TokenOrdinal::FIRST, epoch, ttl);
         match self.tokens.issue(&request).await? {
@@ -75,7 +75,7 @@ impl World {
         }
     }
 
-    fn node(&self, token: BootstrapTokenId) -> Hook<NodeId> {
+    fn node(&self, token: BootstrapTokenId) -> HookResult<NodeId> {
         let consumer = self.mesh.consumer(token);
         Ok(consumer.ok_or_else(|| PortError::rejected("the token was not consumed"))?.node)
     }
@@ -87,20 +87,20 @@ impl TokenIssuerUnderTest for World {
         &self.tokens
     }
 
-    async fn resource(&self) -> Hook<ProvisionedResourceId> {
+    async fn resource(&self) -> HookResult<ProvisionedResourceId> {
         Ok(self.id())
     }
 
-    async fn consume(&self, plaintext: &BootstrapToken) -> Hook<bool> {
+    async fn consume(&self, plaintext: &BootstrapToken) -> HookResult<bool> {
         Ok(self.mesh.enrol(plaintext.secret().expose_secret()).is_ok())
     }
 
-    async fn advance(&self, by: Duration) -> Hook<()> {
+    async fn advance(&self, by: Duration) -> HookResult<()> {
         self.clock.advance(by);
         Ok(())
     }
 
-    async fn cut_off(&self) -> Hook<()> {
+    async fn cut_off(&self) -> HookResult<()> {
         self.tokens.set_reachable(false);
         Ok(())
     }
@@ -108,30 +108,30 @@ impl TokenIssuerUnderTest for World {
 
 #[async_trait]
 impl MeshAgents for World {
-    async fn issued_token(&self) -> Hook<BootstrapTokenId> {
-        Ok(self.token().await?.0)
+    async fn issued_token(&self) -> HookResult<BootstrapTokenId> {
+        Ok(self.issue_token().await?.0)
     }
 
-    async fn enrolled_token(&self) -> Hook<BootstrapTokenId> {
-        let (id, plaintext) = self.token().await?;
+    async fn enrolled_token(&self) -> HookResult<BootstrapTokenId> {
+        let (id, plaintext) = self.issue_token().await?;
         self.mesh.enrol(plaintext.secret().expose_secret()).unwrap();
         Ok(id)
     }
 
-    async fn join(&self, token: BootstrapTokenId) -> Hook<bool> {
+    async fn join(&self, token: BootstrapTokenId) -> HookResult<bool> {
         Ok(self.mesh.join(self.node(token)?).is_ok())
     }
 
-    async fn leave(&self, token: BootstrapTokenId) -> Hook<()> {
+    async fn leave(&self, token: BootstrapTokenId) -> HookResult<()> {
         self.mesh.leave(self.node(token)?);
         Ok(())
     }
 
-    async fn has_peer(&self, token: BootstrapTokenId) -> Hook<bool> {
+    async fn has_peer(&self, token: BootstrapTokenId) -> HookResult<bool> {
         Ok(self.mesh.peer(self.node(token)?).is_some())
     }
 
-    async fn cut_off(&self) -> Hook<()> {
+    async fn cut_off(&self) -> HookResult<()> {
         self.mesh.set_reachable(false);
         Ok(())
     }
@@ -174,11 +174,11 @@ impl EventSinkUnderTest for World {
         &self.sink
     }
 
-    async fn received(&self, resource: ProvisionedResourceId) -> Hook<Vec<Vec<u8>>> {
+    async fn received(&self, resource: ProvisionedResourceId) -> HookResult<Vec<Vec<u8>>> {
         Ok(self.sink.deliveries_of(resource).into_iter().map(|envelope| envelope.json).collect())
     }
 
-    async fn cut_off(&self) -> Hook<()> {
+    async fn cut_off(&self) -> HookResult<()> {
         self.sink.set_reachable(false);
         Ok(())
     }
@@ -193,10 +193,10 @@ impl IdSourceUnderTest for World {
 #[async_trait]
 impl BlueprintResolverUnderTest for World {
     fn resolver(&self) -> &dyn BlueprintResolver {
-        &self.neighbours
+        &self.contexts
     }
 
-    async fn publish(&self, blueprint: &RawBlueprint) -> Hook<BlueprintVersionId> {
+    async fn publish(&self, blueprint: &RawBlueprint) -> HookResult<BlueprintVersionId> {
         let id = self.id();
         let documents = BlueprintDocuments {
             xrd: blueprint.xrd.into(),
@@ -206,12 +206,12 @@ impl BlueprintResolverUnderTest for World {
             mesh_role: blueprint.mesh_role,
             composed_kinds: Vec::new(),
         };
-        self.neighbours.publish(id, documents);
+        self.contexts.publish(id, documents);
         Ok(id)
     }
 
-    async fn cut_off(&self) -> Hook<()> {
-        self.neighbours.set_reachable(false);
+    async fn cut_off(&self) -> HookResult<()> {
+        self.contexts.set_reachable(false);
         Ok(())
     }
 }
@@ -219,17 +219,17 @@ impl BlueprintResolverUnderTest for World {
 #[async_trait]
 impl CloudResolverUnderTest for World {
     fn resolver(&self) -> &dyn CloudResolver {
-        &self.neighbours
+        &self.contexts
     }
 
-    async fn add(&self, provider: &Provider, endpoint: &str) -> Hook<CloudView> {
+    async fn add(&self, provider: &Provider, endpoint: &str) -> HookResult<CloudView> {
         let cloud = CloudView::new(self.id(), provider.clone(), endpoint);
-        self.neighbours.add_cloud(cloud.clone());
+        self.contexts.add_cloud(cloud.clone());
         Ok(cloud)
     }
 
-    async fn cut_off(&self) -> Hook<()> {
-        self.neighbours.set_reachable(false);
+    async fn cut_off(&self) -> HookResult<()> {
+        self.contexts.set_reachable(false);
         Ok(())
     }
 }
@@ -237,31 +237,31 @@ impl CloudResolverUnderTest for World {
 #[async_trait]
 impl CredentialResolverUnderTest for World {
     fn resolver(&self) -> &dyn CredentialResolver {
-        &self.neighbours
+        &self.contexts
     }
 
-    async fn project(&self) -> Hook<ProjectId> {
+    async fn project(&self) -> HookResult<ProjectId> {
         Ok(self.id())
     }
 
-    async fn add(&self, kv_mount: &str, kv_path: &str) -> Hook<CredentialView> {
+    async fn add(&self, kv_mount: &str, kv_path: &str) -> HookResult<CredentialView> {
         let credential = CredentialView::new(self.id(), self.id::<CloudId>(), kv_mount, kv_path);
-        self.neighbours.add_credential(credential.clone());
+        self.contexts.add_credential(credential.clone());
         Ok(credential)
     }
 
-    async fn assign(&self, project: ProjectId, id: CloudCredentialId) -> Hook<()> {
-        self.neighbours.assign(project, id);
+    async fn assign(&self, project: ProjectId, id: CloudCredentialId) -> HookResult<()> {
+        self.contexts.assign(project, id);
         Ok(())
     }
 
-    async fn withdraw(&self, project: ProjectId, id: CloudCredentialId) -> Hook<()> {
-        self.neighbours.withdraw(project, id);
+    async fn withdraw(&self, project: ProjectId, id: CloudCredentialId) -> HookResult<()> {
+        self.contexts.withdraw(project, id);
         Ok(())
     }
 
-    async fn cut_off(&self) -> Hook<()> {
-        self.neighbours.set_reachable(false);
+    async fn cut_off(&self) -> HookResult<()> {
+        self.contexts.set_reachable(false);
         Ok(())
     }
 }
@@ -269,20 +269,20 @@ impl CredentialResolverUnderTest for World {
 #[async_trait]
 impl AssignmentReaderUnderTest for World {
     fn reader(&self) -> &dyn AssignmentReader {
-        &self.neighbours
+        &self.contexts
     }
 
-    async fn project(&self) -> Hook<ProjectId> {
+    async fn project(&self) -> HookResult<ProjectId> {
         Ok(self.id())
     }
 
-    async fn place(&self, project: ProjectId, namespace: &NamespaceObservation) -> Hook<()> {
-        self.neighbours.place(project, namespace.clone());
+    async fn place(&self, project: ProjectId, namespace: &NamespaceObservation) -> HookResult<()> {
+        self.contexts.place(project, namespace.clone());
         Ok(())
     }
 
-    async fn cut_off(&self) -> Hook<()> {
-        self.neighbours.set_reachable(false);
+    async fn cut_off(&self) -> HookResult<()> {
+        self.contexts.set_reachable(false);
         Ok(())
     }
 }
@@ -290,27 +290,34 @@ impl AssignmentReaderUnderTest for World {
 #[async_trait]
 impl LabelTagResolverUnderTest for World {
     fn resolver(&self) -> &dyn LabelTagResolver {
-        &self.neighbours
+        &self.contexts
     }
 
-    async fn resource(&self, labels: &BTreeMap<String, String>) -> Hook<(ProjectId, ResourceId)> {
+    async fn resource(
+        &self,
+        labels: &BTreeMap<String, String>,
+    ) -> HookResult<(ProjectId, ResourceId)> {
         let (project, resource) = (self.id(), self.id());
-        self.neighbours.add_resource(project, resource);
+        self.contexts.add_resource(project, resource);
         for (key, value) in labels {
-            self.neighbours.label(resource, key, value);
+            self.contexts.label(resource, key, value);
         }
         Ok((project, resource))
     }
 
-    async fn keep(&self, resource: ResourceId, labels: &BTreeMap<String, String>) -> Hook<()> {
+    async fn add_local_labels(
+        &self,
+        resource: ResourceId,
+        labels: &BTreeMap<String, String>,
+    ) -> HookResult<()> {
         for (key, value) in labels {
-            self.neighbours.keep_label(resource, key, value);
+            self.contexts.add_local_label(resource, key, value);
         }
         Ok(())
     }
 
-    async fn cut_off(&self) -> Hook<()> {
-        self.neighbours.set_reachable(false);
+    async fn cut_off(&self) -> HookResult<()> {
+        self.contexts.set_reachable(false);
         Ok(())
     }
 }

@@ -30,24 +30,24 @@ impl Api {
     /// # Errors
     ///
     /// The run has ended, or its certificates are unusable.
-    pub fn of(access: &ControlPlaneAccess) -> Result<Self> {
+    pub fn connect(access: &ControlPlaneAccess) -> Result<Self> {
         let authority = access.authority()?;
         let admin = authority.identity("admin", Some(MASTERS))?;
-        Ok(Self { probe: Probe::new(access.port()?, &authority, &admin)?.patient() })
+        Ok(Self { probe: Probe::new(access.port()?, &authority, &admin)?.with_long_timeout() })
     }
 
-    /// Applies an object. `path` is its own path, such as `/api/v1/namespaces/sample`.
+    /// Applies an object at its path, such as `/api/v1/namespaces/sample`.
     ///
     /// # Errors
     ///
     /// The server rejects it, with the server's message, or does not respond.
     pub fn apply(&self, path: &str, object: &Value) -> Result<Value> {
         let path = format!("{path}?fieldManager={FIELD_MANAGER}&force=true");
-        // JSON is YAML.
+        // The body is JSON, which is valid YAML.
         self.send("PATCH", &path, Some(("application/apply-patch+yaml", object)))
     }
 
-    /// Merges fields into an object; its status has its own path.
+    /// Merges fields into the object at a path. The status of an object has a separate path.
     ///
     /// # Errors
     ///
@@ -104,8 +104,8 @@ impl Api {
     fn send(&self, method: &str, path: &str, content: Option<(&str, &Value)>) -> Result<Value> {
         let body = content.map(|(kind, object)| (kind, object.to_string()));
         let content = body.as_ref().map(|(kind, body)| (*kind, body.as_str()));
-        let answer = self.probe.send(method, path, content);
-        let (status, body) = answer.with_context(|| format!("no answer to {method} {path}"))?;
+        let response = self.probe.send(method, path, content);
+        let (status, body) = response.with_context(|| format!("no response to {method} {path}"))?;
         // A rejection is a `Status` or a plain line.
         let object = serde_json::from_str::<Value>(&body);
         if (200..300).contains(&status) {

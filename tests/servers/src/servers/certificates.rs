@@ -33,9 +33,9 @@ pub struct Authority {
 impl Authority {
     /// Creates an authority in the run's directory.
     pub(super) fn create(run: &Run) -> Result<Self> {
-        let key = KeyPair::generate().with_context(failed("the authority"))?;
+        let key = KeyPair::generate().with_context(cannot_certify("the authority"))?;
         let certificate =
-            parameters().self_signed(&key).with_context(failed("the authority"))?.pem();
+            parameters().self_signed(&key).with_context(cannot_certify("the authority"))?.pem();
         run.write(CERTIFICATE, &certificate)?;
         run.write(KEY, &key.serialize_pem())?;
         Ok(Self { certificate, issuer: Issuer::new(parameters(), key) })
@@ -52,7 +52,7 @@ impl Authority {
             fs::read_to_string(&path).with_context(cannot("read", &path))
         };
         let certificate = read(CERTIFICATE)?;
-        let key = KeyPair::from_pem(&read(KEY)?).with_context(failed("the authority"))?;
+        let key = KeyPair::from_pem(&read(KEY)?).with_context(cannot_certify("the authority"))?;
         Ok(Self { certificate, issuer: Issuer::new(parameters(), key) })
     }
 
@@ -68,7 +68,8 @@ impl Authority {
     /// The certificate cannot be created.
     pub fn mutual(&self) -> Result<Credentials> {
         let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
-        let mut parameters = CertificateParams::new(names).with_context(failed("localhost"))?;
+        let mut parameters =
+            CertificateParams::new(names).with_context(cannot_certify("localhost"))?;
         parameters.distinguished_name.push(DnType::CommonName, "localhost");
         parameters.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
@@ -94,13 +95,14 @@ impl Authority {
     fn sign(&self, mut parameters: CertificateParams, name: &str) -> Result<Credentials> {
         parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         parameters.use_authority_key_identifier_extension = true;
-        let key = KeyPair::generate().with_context(failed(name))?;
-        let certificate = parameters.signed_by(&key, &self.issuer).with_context(failed(name))?;
+        let key = KeyPair::generate().with_context(cannot_certify(name))?;
+        let certificate =
+            parameters.signed_by(&key, &self.issuer).with_context(cannot_certify(name))?;
         Ok(Credentials { certificate: certificate.pem(), key: key.serialize_pem() })
     }
 }
 
-/// The same for the certificate and for a later signature with its key.
+/// The parameters of the authority's certificate. Signatures need the same ones.
 fn parameters() -> CertificateParams {
     let mut parameters = CertificateParams::default();
     parameters.distinguished_name.push(DnType::CommonName, "provisioning-broker-run");
@@ -109,6 +111,6 @@ fn parameters() -> CertificateParams {
     parameters
 }
 
-fn failed(subject: &str) -> impl FnOnce() -> String + '_ {
+fn cannot_certify(subject: &str) -> impl FnOnce() -> String + '_ {
     move || format!("cannot create the certificate of {subject}")
 }

@@ -32,7 +32,7 @@ pub fn from_xrd(xrd: &Value) -> Value {
 }
 
 /// The definition of a namespaced kind whose objects may have any fields.
-pub fn plain(group: &str, version: &str, kind: &str, plural: &str) -> Value {
+pub fn any_fields(group: &str, version: &str, kind: &str, plural: &str) -> Value {
     let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -69,7 +69,7 @@ fn scope(xrd: &Value) -> Scope {
 }
 
 fn derive_version(xrd_spec: &Value, scope: Scope, version: &Value) -> Value {
-    let given = &version["schema"]["openAPIV3Schema"];
+    let xrd_schema = &version["schema"]["openAPIV3Schema"];
     let mut schema = json!({
         "type": "object",
         "required": ["spec"],
@@ -80,19 +80,19 @@ fn derive_version(xrd_spec: &Value, scope: Scope, version: &Value) -> Value {
             "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 63}}},
         },
     });
-    copy(given, &mut schema, &["description", "x-kubernetes-validations"]);
+    copy(xrd_schema, &mut schema, &["description", "x-kubernetes-validations"]);
 
-    let given_spec = &given["properties"]["spec"];
+    let xrd_spec_schema = &xrd_schema["properties"]["spec"];
     let mut spec = json!({"type": "object"});
     let kept = ["description", "required", "oneOf", "x-kubernetes-validations"];
-    copy(given_spec, &mut spec, &kept);
-    copy(given_spec, &mut spec, &["x-kubernetes-preserve-unknown-fields"]);
-    spec["properties"] = merged(&given_spec["properties"], &spec_fields(xrd_spec, scope));
+    copy(xrd_spec_schema, &mut spec, &kept);
+    copy(xrd_spec_schema, &mut spec, &["x-kubernetes-preserve-unknown-fields"]);
+    spec["properties"] = merged(&xrd_spec_schema["properties"], &spec_fields(xrd_spec, scope));
 
-    let given_status = &given["properties"]["status"];
+    let xrd_status_schema = &xrd_schema["properties"]["status"];
     let mut status = json!({"type": "object"});
-    copy(given_status, &mut status, &kept);
-    status["properties"] = merged(&given_status["properties"], &status_fields());
+    copy(xrd_status_schema, &mut status, &kept);
+    status["properties"] = merged(&xrd_status_schema["properties"], &status_fields());
 
     schema["properties"]["spec"] = spec;
     schema["properties"]["status"] = status;
@@ -114,9 +114,9 @@ fn copy(from: &Value, to: &mut Value, keywords: &[&str]) {
 }
 
 /// Crossplane's own fields override those of the XRD.
-fn merged(given: &Value, own: &Value) -> Value {
-    let mut fields = given.as_object().cloned().unwrap_or_default();
-    fields.extend(own.as_object().cloned().unwrap_or_default());
+fn merged(xrd_fields: &Value, crossplane_fields: &Value) -> Value {
+    let mut fields = xrd_fields.as_object().cloned().unwrap_or_default();
+    fields.extend(crossplane_fields.as_object().cloned().unwrap_or_default());
     Value::Object(fields)
 }
 

@@ -1,4 +1,4 @@
-//! Crossplane on a control plane: the core, two composition functions, and provider-nop. Without a registry or
+//! Crossplane on a control plane: the core, two composition functions, and provider-nop. It needs no registry or
 //! containers: the programs start directly, and the package manager gets the addresses of the functions.
 
 mod objects;
@@ -19,7 +19,7 @@ use super::{
     certificates::Authority,
     control_plane::{ControlPlaneAccess, MASTERS},
     ports::with_free_ports,
-    probe::{Probe, serves_plainly},
+    probe::{Probe, is_ok_over_http},
     process::Process,
     run::Run,
     server::Server,
@@ -43,12 +43,12 @@ pub struct Crossplane {
     auto_ready: Server,
     objects: Objects,
     certificates: PathBuf,
-    _only_one: File,
+    _exclusive_use: File,
 }
 
 impl Crossplane {
-    /// Starts Crossplane on a control plane. A machine runs one at a time; with another run's, this waits and prints
-    /// so.
+    /// Starts Crossplane on a control plane. A machine runs one at a time: prints a message and waits for that of another
+    /// run.
     ///
     /// # Errors
     ///
@@ -58,36 +58,36 @@ impl Crossplane {
         run: &Arc<Run>,
         access: &ControlPlaneAccess,
     ) -> Result<Self> {
-        let only_one = lock(&tools.provider_lock)?;
+        let exclusive_use = lock(&tools.provider_lock)?;
         let authority = access.authority()?;
         let layout = Layout::create(run, &authority)?;
         let kubeconfig = |name: &str, file: &str| {
             let identity = authority.identity(name, Some(MASTERS))?;
             run.write(file, &access.kubeconfig(&authority, &identity))
         };
-        let of_core = kubeconfig(CROSSPLANE, "crossplane.kubeconfig")?;
-        let of_provider = kubeconfig(PROVIDER, "provider-nop.kubeconfig")?;
+        let core_kubeconfig = kubeconfig(CROSSPLANE, "crossplane.kubeconfig")?;
+        let provider_kubeconfig = kubeconfig(PROVIDER, "provider-nop.kubeconfig")?;
 
-        let objects = Objects { api: Api::of(access)? };
+        let objects = Objects { api: Api::connect(access)? };
         objects.define(&tools.crds)?;
         objects.define(&tools.provider_crds)?;
         objects.create_namespace()?;
-        Process::start(run, &Layout::initializer(tools, &of_core))?.wait_for_success()?;
+        Process::start(run, &Layout::initializer(tools, &core_kubeconfig))?.wait_for_success()?;
 
         let function = |name| {
-            let (server, port) = function(run, &authority, tools, &layout, name)?;
+            let (server, port) = start_function(run, &authority, tools, &layout, name)?;
             objects.register_function(name, port)?;
             Ok::<_, anyhow::Error>(server)
         };
         let patch_and_transform = function(PATCH_AND_TRANSFORM)?;
         let auto_ready = function(AUTO_READY)?;
         let (core, webhook) = with_free_ports(|[webhook, metrics, health]| {
-            let program = layout.core(tools, &of_core, [webhook, metrics, health]);
-            let ready = move |_: &Process| serves_plainly(health, "/readyz");
+            let program = layout.core(tools, &core_kubeconfig, [webhook, metrics, health]);
+            let ready = move |_: &Process| is_ok_over_http(health, "/readyz");
             Ok((Server::start(run, program, ready)?, webhook))
         })?;
         objects.configure_usages(&tools.usage_webhook, webhook, &authority)?;
-        let provider = layout.provider(tools, &of_provider);
+        let provider = layout.provider(tools, &provider_kubeconfig);
         let provider =
             Server::start(run, provider, |process| process.log().contains("Starting workers"))?;
         Ok(Self {
@@ -97,7 +97,7 @@ impl Crossplane {
             auto_ready,
             objects,
             certificates: layout.certificates,
-            _only_one: only_one,
+            _exclusive_use: exclusive_use,
         })
     }
 
@@ -140,7 +140,7 @@ impl Crossplane {
 const PATCH_AND_TRANSFORM: &str = "function-patch-and-transform";
 const AUTO_READY: &str = "function-auto-ready";
 
-fn function(
+fn start_function(
     run: &Arc<Run>,
     authority: &Authority,
     tools: &CrossplaneTools,
@@ -155,15 +155,16 @@ fn function(
         };
         let probe = Probe::new(port, authority, &client)?;
         let program = layout.function(name, path, port);
-        Ok((Server::start(run, program, move |_| probe.shakes_hands())?, port))
+        Ok((Server::start(run, program, move |_| probe.completes_tls_handshake())?, port))
     })
 }
 
-/// Held while the provider may run, because its ports are fixed.
+/// The lock of the provider's fixed ports.
 fn lock(path: &Path) -> Result<File> {
     let [port, _] = PROVIDER_PORTS;
-    let what = format!("waiting for another run that uses provider-nop, which needs port {port}");
-    let file = lock_file(path, &what)?;
+    let waiting =
+        format!("waiting for another run that uses provider-nop, which needs port {port}");
+    let file = lock_file(path, &waiting)?;
     for port in PROVIDER_PORTS {
         // On every address, as the provider binds them.
         ensure!(

@@ -1,4 +1,4 @@
-//! Tells a test process where the shared servers are.
+//! The description of the shared servers, which a test process reads.
 
 use std::{fs, path::Path};
 
@@ -32,7 +32,7 @@ impl Description {
     pub fn read(directory: &Path) -> Result<Self> {
         let path = directory.join(FILE);
         let text = fs::read_to_string(&path).with_context(cannot("read", &path))?;
-        serde_json::from_str(&text).with_context(cannot("understand", &path))
+        serde_json::from_str(&text).with_context(cannot("parse", &path))
     }
 
     pub(super) fn write(&self, run: &Run) -> Result<()> {

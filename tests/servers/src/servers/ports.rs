@@ -51,16 +51,16 @@ pub(super) fn random<const N: usize>() -> Result<[u8; N]> {
 }
 
 fn free_ports<const N: usize>() -> Result<[u16; N]> {
-    let mut held = Vec::with_capacity(N);
+    let mut listeners = Vec::with_capacity(N);
     // All listeners stay open until all ports are chosen, so that the ports differ.
-    while held.len() < N {
+    while listeners.len() < N {
         let random = u16::from_le_bytes(random()?) % (CANDIDATES.end - CANDIDATES.start);
         let port = CANDIDATES.start + random;
         match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
-            Ok(listener) => held.push((port, listener)),
+            Ok(listener) => listeners.push((port, listener)),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
             Err(error) => return Err(error).context("cannot bind a port of 127.0.0.1"),
         }
     }
-    Ok(std::array::from_fn(|i| held[i].0))
+    Ok(std::array::from_fn(|i| listeners[i].0))
 }

@@ -74,11 +74,11 @@ impl Postgres {
         let password = u128::from_le_bytes(random()?);
         let password = format!("{password:032x}");
         let data = run.subdirectory("postgres")?;
-        initialise(tools, run, &data, &password)?;
+        run_initdb(tools, run, &data, &password)?;
         with_free_ports(|[port]| {
             let program = program(tools, &data, port, durability);
             let pid_file = data.join("postmaster.pid");
-            let ready = move |process: &Process| says_ready(&pid_file, process.id());
+            let ready = move |process: &Process| is_ready(&pid_file, process.id());
             let server = Server::start(run, program, ready)?;
             let access = PostgresAccess {
                 host: "127.0.0.1".to_owned(),
@@ -101,7 +101,7 @@ impl Postgres {
     }
 }
 
-fn initialise(tools: &Tools, run: &Arc<Run>, data: &Path, password: &str) -> Result<()> {
+fn run_initdb(tools: &Tools, run: &Arc<Run>, data: &Path, password: &str) -> Result<()> {
     let password_file = run.write("postgres-password", password)?;
     let initdb = Program {
         name: "initdb",
@@ -142,11 +142,11 @@ fn program(tools: &Tools, data: &Path, port: u16, durability: Durability) -> Pro
     }
 }
 
-/// The server writes its process id (line 1) and state (line 8) to a file in its data directory. This excludes another
-/// server on our port and a previous, killed instance.
-fn says_ready(pid_file: &Path, id: u32) -> bool {
+/// Reads the server's process id (line 1) and state (line 8) from its pid file. The id excludes another server on the
+/// port and a killed instance.
+fn is_ready(pid_file: &Path, id: u32) -> bool {
     let Ok(content) = fs::read_to_string(pid_file) else { return false };
     let mut lines = content.lines();
-    let is_its_own = lines.next() == Some(id.to_string().as_str());
-    is_its_own && lines.nth(6).is_some_and(|state| state.trim_end() == "ready")
+    let is_own = lines.next() == Some(id.to_string().as_str());
+    is_own && lines.nth(6).is_some_and(|state| state.trim_end() == "ready")
 }

@@ -46,16 +46,16 @@ impl Probe {
     }
 
     /// Uses the write timeout.
-    pub(super) fn patient(self) -> Self {
+    pub(super) fn with_long_timeout(self) -> Self {
         Self { timeout: WRITE_TIMEOUT, ..self }
     }
 
-    /// Whether the server has a certificate of the run, whatever it serves.
-    pub(super) fn shakes_hands(&self) -> bool {
-        let shaken = |mut stream: StreamOwned<ClientConnection, TcpStream>| {
+    /// Whether the server has a certificate of the run.
+    pub(super) fn completes_tls_handshake(&self) -> bool {
+        let handshake = |mut stream: StreamOwned<ClientConnection, TcpStream>| {
             stream.conn.complete_io(&mut stream.sock)
         };
-        self.connect().and_then(shaken).is_ok()
+        self.connect().and_then(handshake).is_ok()
     }
 
     /// Whether a GET of `path` returns 200.
@@ -83,10 +83,10 @@ impl Probe {
         match stream.read_to_end(&mut bytes) {
             // A server may close the connection without a TLS close_notify.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
-            read => drop(read?),
+            result => drop(result?),
         }
         parse(&String::from_utf8_lossy(&bytes))
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP"))
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the response is not HTTP"))
     }
 
     fn connect(&self) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
@@ -98,8 +98,8 @@ impl Probe {
 }
 
 /// Whether a GET over plain HTTP returns 200.
-pub(super) fn serves_plainly(port: u16, path: &str) -> bool {
-    let ask = || {
+pub(super) fn is_ok_over_http(port: u16, path: &str) -> bool {
+    let request = || {
         let mut stream = connect(port, TIMEOUT)?;
         write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
         // "HTTP/1.0 200" suffices.
@@ -107,7 +107,7 @@ pub(super) fn serves_plainly(port: u16, path: &str) -> bool {
         stream.read_exact(&mut head)?;
         Ok::<_, io::Error>(head.ends_with(b"200"))
     };
-    ask().unwrap_or(false)
+    request().unwrap_or(false)
 }
 
 fn connect(port: u16, timeout: Duration) -> io::Result<TcpStream> {

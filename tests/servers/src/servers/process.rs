@@ -1,4 +1,4 @@
-//! A started program: it ignores Ctrl-C, writes its output to a log of the run, and is found by that log.
+//! A started program. It ignores Ctrl-C and writes its output to a log of the run, which identifies its processes.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -33,7 +33,7 @@ const TAIL_WIDTH: usize = 400;
 pub struct Process {
     name: &'static str,
     child: Child,
-    /// How it ended. Until this is known, the kernel does not reuse its process id.
+    /// The exit status. Until it is read, the kernel does not reuse the process id.
     status: Option<ExitStatus>,
     log: PathBuf,
     /// The start of this process's part of the log: a restarted server appends to the same file.
@@ -67,7 +67,7 @@ impl Process {
             .stdout(run.pipe().with_context(cannot("start", &program.path))?)
             .stderr(log_file)
             .process_group(0);
-        run.user().run(&mut command);
+        run.user().apply_to(&mut command);
         let child = command.spawn().with_context(cannot("start", &program.path))?;
         Ok(Self { name: program.name, child, status: None, log, log_start, _run: Arc::clone(run) })
     }
@@ -97,13 +97,13 @@ impl Process {
             if self.has_ended()? {
                 self.kill()?;
                 let status = self.wait()?;
-                return Err(self.ended(status));
+                return Err(self.exit_error(status));
             }
             if ready(self) {
                 return Ok(());
             }
             if started.elapsed() > timeout {
-                let (server, seconds, tail) = (self.name, timeout.as_secs(), self.tail());
+                let (server, seconds, tail) = (self.name, timeout.as_secs(), self.log_tail());
                 bail!("{server} was not ready after {seconds} s; its log ends: {tail}");
             }
             std::thread::sleep(POLL);
@@ -117,7 +117,7 @@ impl Process {
     /// It failed.
     pub fn wait_for_success(mut self) -> Result<()> {
         let status = self.wait()?;
-        if status.success() { Ok(()) } else { Err(self.ended(status)) }
+        if status.success() { Ok(()) } else { Err(self.exit_error(status)) }
     }
 
     /// Sends a signal to the process only, not to its descendants.
@@ -127,7 +127,7 @@ impl Process {
     /// It has exited.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         ensure!(self.status.is_none(), "{} is not running", self.name);
-        kill_process(Pid::from_child(&self.child), signal).with_context(|| self.lost())
+        kill_process(Pid::from_child(&self.child), signal).with_context(|| self.signal_error())
     }
 
     /// Sends a signal to the process and its descendants.
@@ -136,19 +136,19 @@ impl Process {
     ///
     /// It has exited.
     pub fn signal_all(&self, signal: Signal) -> Result<()> {
-        // While it is stopped, it starts no process that the scan would miss.
+        // A stopped process cannot start another one during the scan.
         self.signal(Signal::STOP)?;
-        self.signal_others(signal);
+        self.signal_descendants(signal);
         self.signal(signal)?;
         if signal == Signal::STOP { Ok(()) } else { self.signal(Signal::CONT) }
     }
 
-    /// Sends a signal and waits for the exit; kills the rest after `GRACE`.
+    /// Sends a signal and waits for the exit; then kills the remaining processes, at the latest after `GRACE`.
     ///
     /// # Errors
     ///
     /// It cannot be signalled or waited for.
-    pub fn end_by(&mut self, signal: Signal) -> Result<()> {
+    pub fn stop_with(&mut self, signal: Signal) -> Result<()> {
         if !self.has_ended()? {
             self.signal(signal)?;
             // A stopped process handles no signal except KILL until it is continued.
@@ -171,9 +171,9 @@ impl Process {
             self.signal_all(Signal::KILL)?;
             self.wait()?;
         }
-        // Its descendants may outlive it, for longer if it exited by itself.
+        // Descendants may outlive the process.
         let started = Instant::now();
-        while self.signal_others(Signal::KILL) > 0 && started.elapsed() < GRACE {
+        while self.signal_descendants(Signal::KILL) > 0 && started.elapsed() < GRACE {
             std::thread::sleep(POLL);
         }
         Ok(())
@@ -181,10 +181,10 @@ impl Process {
 
     /// Signals its descendants and returns their number. They are found by their standard error, the log: a Postgres
     /// session, for example, has its own process group and may outlive its parent.
-    fn signal_others(&self, signal: Signal) -> usize {
-        let itself = Pid::from_child(&self.child);
+    fn signal_descendants(&self, signal: Signal) -> usize {
+        let own_pid = Pid::from_child(&self.child);
         let mut count = 0;
-        for pid in processes_logging_to(&self.log).filter(|pid| *pid != itself) {
+        for pid in processes_logging_to(&self.log).filter(|pid| *pid != own_pid) {
             // A process that has just exited needs no signal.
             let _ = kill_process(pid, signal);
             count += 1;
@@ -192,32 +192,32 @@ impl Process {
         count
     }
 
-    /// Whether it has exited, without reaping it: its process id stays reserved.
+    /// Whether it has exited. Does not reap it, so that its process id stays reserved.
     fn has_ended(&self) -> Result<bool> {
         if self.status.is_some() {
             return Ok(true);
         }
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let ended = waitid(WaitId::Pid(Pid::from_child(&self.child)), options)
-            .with_context(|| self.lost())?;
+            .with_context(|| self.signal_error())?;
         Ok(ended.is_some())
     }
 
     fn wait(&mut self) -> Result<ExitStatus> {
         let status = match self.status {
             Some(status) => status,
-            None => self.child.wait().with_context(|| self.lost())?,
+            None => self.child.wait().with_context(|| self.signal_error())?,
         };
         self.status = Some(status);
         Ok(status)
     }
 
-    fn lost(&self) -> String {
+    fn signal_error(&self) -> String {
         format!("cannot signal {}", self.name)
     }
 
-    fn ended(&self, status: ExitStatus) -> Error {
-        let (server, tail) = (self.name, self.tail());
+    fn exit_error(&self, status: ExitStatus) -> Error {
+        let (server, tail) = (self.name, self.log_tail());
         if self.log().to_lowercase().contains("address already in use") {
             return PortTaken { server, tail }.into();
         }
@@ -225,18 +225,18 @@ impl Process {
     }
 
     /// The end of its log in one line.
-    fn tail(&self) -> String {
+    fn log_tail(&self) -> String {
         let log = self.log();
         let lines: Vec<_> = log.lines().collect();
         let last = &lines[lines.len().saturating_sub(TAIL_LINES)..];
-        let cut = |line: &&str| line.chars().take(TAIL_WIDTH).collect::<String>();
-        last.iter().map(cut).collect::<Vec<_>>().join(" | ")
+        let truncated = |line: &&str| line.chars().take(TAIL_WIDTH).collect::<String>();
+        last.iter().map(truncated).collect::<Vec<_>>().join(" | ")
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // A failure cannot be reported from here, and the reaper follows.
+        // A drop cannot report a failure; the reaper then kills the process.
         let _ = self.kill();
     }
 }
@@ -274,21 +274,21 @@ mod tests {
 
     #[test]
     fn descendants_end_with_a_process_even_if_it_exited() {
-        for killed_before in [false, true] {
+        for exits_first in [false, true] {
             let run = Arc::new(Run::start().unwrap());
             let parent = script("setsid sleep 1000 & echo $!; wait");
             let mut process = Process::start(&run, &parent).unwrap();
             process.wait_until_ready(GRACE, |process| process.log().ends_with('\n')).unwrap();
             let child = format!("/proc/{}/stat", process.log().trim());
-            if killed_before {
+            if exits_first {
                 process.signal(Signal::KILL).unwrap();
-                process.end_by(Signal::TERM).unwrap();
+                process.stop_with(Signal::TERM).unwrap();
             }
             drop(process);
             let is_alive = || fs::read_to_string(&child).is_ok_and(|stat| !stat.contains(") Z "));
             let started = Instant::now();
             while is_alive() {
-                assert!(started.elapsed() < Duration::from_mins(1), "{child} is still there");
+                assert!(started.elapsed() < Duration::from_mins(1), "{child} still exists");
                 std::thread::sleep(POLL);
             }
         }

@@ -61,7 +61,7 @@ impl Run {
         remove_leftovers(parent);
         let user = User::for_servers()?;
         let (directory, lock) = create_locked(parent)?;
-        user.give(&directory)?;
+        user.make_owner(&directory)?;
         let reaper = Command::new("setsid")
             .args(["/bin/sh", "-c", REAPER, "provisioning-broker-reaper"])
             .arg(&directory)
@@ -103,7 +103,7 @@ impl Run {
         fs::create_dir_all(&path).with_context(cannot("create", &path))?;
         fs::set_permissions(&path, Permissions::from_mode(0o700))
             .with_context(cannot("restrict", &path))?;
-        self.user.give(&path)?;
+        self.user.make_owner(&path)?;
         Ok(path)
     }
 
@@ -113,7 +113,7 @@ impl Run {
         fs::write(&path, content).with_context(cannot("write", &path))?;
         fs::set_permissions(&path, Permissions::from_mode(0o600))
             .with_context(cannot("restrict", &path))?;
-        self.user.give(&path)?;
+        self.user.make_owner(&path)?;
         Ok(path)
     }
 
@@ -162,8 +162,8 @@ fn remove_leftovers(parent: &Path) {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         let is_run = name.starts_with(PREFIX) && is_abandoned(&entry.path());
-        let is_beginning = name.starts_with(PREFIX_UNLOCKED) && is_old(&entry);
-        if is_run || is_beginning {
+        let is_unlocked = name.starts_with(PREFIX_UNLOCKED) && is_old(&entry);
+        if is_run || is_unlocked {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -222,44 +222,45 @@ mod tests {
         // A name with the characters of a shell pattern.
         let parent = tempfile::Builder::new().prefix("a[b]*? \\").tempdir().unwrap();
         let run = Arc::new(Run::start_below(parent.path()).unwrap());
-        let deaf = sleeper(&run, "trap '' HUP INT QUIT TERM");
-        let parental = sleeper(&run, "setsid sleep 1000 & echo child $!");
-        let log = parental.log();
+        let ignoring_signals = sleeper(&run, "trap '' HUP INT QUIT TERM");
+        let with_child = sleeper(&run, "setsid sleep 1000 & echo child $!");
+        let log = with_child.log();
         let child = log.split_whitespace().nth(1).unwrap().parse().unwrap();
         let paused = sleeper(&run, "true");
         paused.signal_all(Signal::STOP).unwrap();
-        let processes = [deaf.id(), parental.id(), child, paused.id()];
+        let processes = [ignoring_signals.id(), with_child.id(), child, paused.id()];
         assert!(processes.into_iter().all(is_alive));
-        let mut visitor = Command::new("sleep");
-        let mut visitor = visitor.arg("1000").current_dir(run.directory()).spawn().unwrap();
+        let mut other_program = Command::new("sleep");
+        let mut other_program =
+            other_program.arg("1000").current_dir(run.directory()).spawn().unwrap();
 
-        // The reaper sees the owner's death like this: the pipe ends, and no code of the owner runs.
+        // Ends the pipe, as the owner's death does.
         run.reaper.lock().unwrap().wait().unwrap();
 
         assert!(!processes.into_iter().any(is_alive));
         assert!(!run.directory().exists());
-        assert!(is_alive(visitor.id()), "the reaper spares a process of another program");
-        visitor.kill().unwrap();
-        visitor.wait().unwrap();
+        assert!(is_alive(other_program.id()), "the reaper spares a process of another program");
+        other_program.kill().unwrap();
+        other_program.wait().unwrap();
     }
 
     #[test]
     fn run_removes_leftovers_and_spares_live_runs() {
         let parent = tempfile::tempdir().unwrap();
-        let living = Run::start_below(parent.path()).unwrap();
-        let left = parent.path().join(format!("{PREFIX}left"));
-        fs::create_dir(&left).unwrap();
-        File::create(left.join(LOCK)).unwrap();
+        let live_run = Run::start_below(parent.path()).unwrap();
+        let leftover = parent.path().join(format!("{PREFIX}left"));
+        fs::create_dir(&leftover).unwrap();
+        File::create(leftover.join(LOCK)).unwrap();
         let half_removed = parent.path().join(format!("{PREFIX}half"));
         fs::create_dir(&half_removed).unwrap();
-        let foreign = parent.path().join("of-another-program");
-        fs::create_dir(&foreign).unwrap();
+        let other_directory = parent.path().join("of-another-program");
+        fs::create_dir(&other_directory).unwrap();
 
         let _run = Run::start_below(parent.path()).unwrap();
 
-        assert!(!left.exists());
+        assert!(!leftover.exists());
         assert!(!half_removed.exists());
-        assert!(living.directory().exists());
-        assert!(foreign.exists());
+        assert!(live_run.directory().exists());
+        assert!(other_directory.exists());
     }
 }

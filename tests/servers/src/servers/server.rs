@@ -60,7 +60,7 @@ impl Server {
     ) -> Result<Self> {
         let mut server =
             Self { run: Arc::clone(run), program, ready: Box::new(ready), process: None };
-        server.start_again()?;
+        server.restart()?;
         Ok(server)
     }
 
@@ -69,12 +69,12 @@ impl Server {
         self.process.as_ref().map(Process::id)
     }
 
-    /// Restarts it on the same ports and data and waits until it is ready.
+    /// Starts it again on the same ports and data and waits until it is ready.
     ///
     /// # Errors
     ///
     /// It does not become ready. A running server is stopped first.
-    pub fn start_again(&mut self) -> Result<()> {
+    pub fn restart(&mut self) -> Result<()> {
         self.process = None;
         let mut process = Process::start(&self.run, &self.program)?;
         process.wait_until_ready(READY_TIMEOUT, &self.ready)?;
@@ -89,7 +89,7 @@ impl Server {
     /// It is not running.
     pub fn stop(&mut self) -> Result<()> {
         let mut process = self.process.take().ok_or_else(|| self.not_running())?;
-        process.end_by(self.program.stop)
+        process.stop_with(self.program.stop)
     }
 
     /// Kills it with its descendants, as a power cut would.

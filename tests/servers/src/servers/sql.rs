@@ -19,7 +19,7 @@ pub fn run_sql(tools: &Tools, access: &PostgresAccess, database: &str, script: &
     command.args(["--username", user, "--dbname", database, "--command", script]);
     command.env("PGPASSWORD", password).envs(tools.postgres_env.iter().cloned());
     let output = command.output().with_context(cannot_run(&command))?;
-    let why = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "Postgres rejected a script ({})", why.trim());
+    let message = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "Postgres rejected a script ({})", message.trim());
     Ok(())
 }

@@ -29,19 +29,19 @@ impl User {
             Some((ids.next()?.parse().ok()?, ids.next()?.parse().ok()?))
         });
         let ids = ids.context(
-            "servers do not run as root, and /etc/passwd has no user `nobody` to run them as",
+            "root runs the servers as the user `nobody`, which /etc/passwd does not contain",
         )?;
         Ok(Self(Some(ids)))
     }
 
     /// Makes the servers the owner of a file or directory.
-    pub(super) fn give(&self, path: &Path) -> Result<()> {
+    pub(super) fn make_owner(&self, path: &Path) -> Result<()> {
         let Some((uid, gid)) = self.0 else { return Ok(()) };
-        chown(path, Some(uid), Some(gid)).with_context(cannot("hand over", path))
+        chown(path, Some(uid), Some(gid)).with_context(cannot("change the owner of", path))
     }
 
     /// Makes a command run as this user.
-    pub(super) fn run(&self, command: &mut Command) {
+    pub(super) fn apply_to(&self, command: &mut Command) {
         if let Some((uid, gid)) = self.0 {
             command.uid(uid).gid(gid);
         }

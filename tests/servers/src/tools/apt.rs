@@ -46,7 +46,7 @@ pub(super) fn provide(package: &str, is_complete: impl Fn(&Path) -> bool) -> Res
         let apt = Apt::in_directory(&directory.join("apt"), cache.log(&key)?)?;
         apt.unpack(package, directory).with_context(|| {
             format!(
-                "no {package}, and Debian's package is out of reach: install it, or make `apt-get` work"
+                "{package} is not installed, and `apt-get` cannot fetch it: install it, or repair `apt-get`"
             )
         })?;
         fs::remove_dir_all(&apt.directory).with_context(cannot("remove", &apt.directory))
@@ -85,13 +85,14 @@ impl Apt {
     fn unpack(&self, package: &str, into: &Path) -> Result<()> {
         let update = &mut self.command("apt-get");
         run_logged("fetching the package lists", update.arg("update"), &self.log)?;
-        let (packages, place) = (self.with_libraries(package)?, self.directory.join("packages"));
+        let (packages, directory) =
+            (self.with_libraries(package)?, self.directory.join("packages"));
         let mut download = self.command("apt-get");
-        download.current_dir(&place).arg("download").args(&packages);
+        download.current_dir(&directory).arg("download").args(&packages);
         let names: Vec<_> = packages.iter().map(String::as_str).collect();
         run_logged(&format!("fetching {}", names.join(", ")), &mut download, &self.log)?;
-        for entry in fs::read_dir(&place).with_context(cannot("read", &place))? {
-            let file = entry.with_context(cannot("read", &place))?.path();
+        for entry in fs::read_dir(&directory).with_context(cannot("read", &directory))? {
+            let file = entry.with_context(cannot("read", &directory))?.path();
             if file.extension() == Some(OsStr::new("deb")) {
                 let what = format!("unpacking {}", file.display());
                 let mut command = Command::new("dpkg-deb");
@@ -115,10 +116,12 @@ impl Apt {
             let output = command.output().with_context(cannot_run(&command))?;
             let errors = String::from_utf8_lossy(&output.stderr);
             ensure!(output.status.success(), "reading the package lists failed ({errors})");
-            let answer = String::from_utf8_lossy(&output.stdout);
-            let needed = needed(&answer, package).filter(|it| !installed.contains(it));
-            unread =
-                needed.filter(|it| packages.insert((*it).to_owned())).map(str::to_owned).collect();
+            let output = String::from_utf8_lossy(&output.stdout);
+            let needed = dependencies(&output, package).filter(|name| !installed.contains(name));
+            unread = needed
+                .filter(|name| packages.insert((*name).to_owned()))
+                .map(str::to_owned)
+                .collect();
         }
         Ok(packages)
     }
@@ -137,17 +140,17 @@ fn installed(status: &str) -> impl Iterator<Item = &str> {
 /// which needs `postgresql-client-15`.
 ///
 /// Excludes the C library, which is part of the machine, and LLVM, which is large and only compiles queries.
-fn needed<'a>(answer: &'a str, package: &str) -> impl Iterator<Item = &'a str> {
+fn dependencies<'a>(output: &'a str, package: &str) -> impl Iterator<Item = &'a str> {
     let versions = [format!("{package}-"), format!("{package}-client-")];
     let is_version = move |name: &str| {
         let digits = versions.iter().filter_map(|version| name.strip_prefix(version.as_str()));
         digits.into_iter().any(|rest| rest.parse::<u32>().is_ok())
     };
-    let is_left_out = |name: &str| name.starts_with("libc6") || name.starts_with("libllvm");
-    let dependencies = answer.lines().filter_map(|line| line.split_once("Depends: "));
+    let is_excluded = |name: &str| name.starts_with("libc6") || name.starts_with("libllvm");
+    let dependencies = output.lines().filter_map(|line| line.split_once("Depends: "));
     let names = dependencies.map(|(_, name)| name.split(':').next().unwrap_or(name));
     names.filter(move |name| {
         is_version(name)
-            || ((name.starts_with("lib") || name.starts_with("zlib")) && !is_left_out(name))
+            || ((name.starts_with("lib") || name.starts_with("zlib")) && !is_excluded(name))
     })
 }

@@ -20,9 +20,9 @@ const VARIABLE: &str = "BROKER_CLOUD_INIT_SCHEMA";
 ///
 /// The package is neither installed nor cached and cannot be fetched.
 pub fn cloud_init_schema() -> Result<PathBuf> {
-    let named = std::env::var_os(VARIABLE).map(PathBuf::from);
+    let configured = std::env::var_os(VARIABLE).map(PathBuf::from);
     let installed = Path::new("/").join(SCHEMA);
-    if let Some(found) = named.into_iter().chain([installed]).find(|file| file.is_file()) {
+    if let Some(found) = configured.into_iter().chain([installed]).find(|file| file.is_file()) {
         return Ok(found);
     }
     let artifact = apt::provide("cloud-init", |artifact| artifact.join(SCHEMA).is_file())?;

@@ -76,7 +76,7 @@ impl CrossplaneTools {
     ///
     /// As [`super::Tools::find_or_build`].
     pub fn find_or_build() -> Result<Self> {
-        Self::provide(Missing::IsMade)
+        Self::provide(Missing::Build)
     }
 
     /// Finds every program; builds nothing.
@@ -85,7 +85,7 @@ impl CrossplaneTools {
     ///
     /// A program is not built.
     pub fn find() -> Result<Self> {
-        Self::provide(Missing::IsAnError)
+        Self::provide(Missing::Fail)
     }
 
     fn provide(missing: Missing) -> Result<Self> {

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use sha2::{Digest, Sha256};
 
 use super::{Missing, check_others_can_run, is_executable, on_path};
-use crate::cache::{Cache, open_to_all, run_logged};
+use crate::cache::{Cache, make_accessible, run_logged};
 use crate::failure::cannot;
 
 /// A module file and its checksums. They are compiled in, so that build and cache key use the same content.
@@ -46,8 +46,10 @@ impl Binary {
         let assets = std::env::var_os("KUBEBUILDER_ASSETS").filter(|value| !value.is_empty());
         // Absolute, because the user of a binary may have another working directory.
         let assets = assets.and_then(|value| std::path::absolute(value).ok());
-        let mut places = assets.into_iter().chain([cache.artifact(&self.key())]);
-        places.find(|place| self.is_complete(place)).map(|place| place.join(self.name))
+        let mut directories = assets.into_iter().chain([cache.artifact(&self.key())]);
+        directories
+            .find(|directory| self.is_complete(directory))
+            .map(|directory| directory.join(self.name))
     }
 
     fn build(&self, cache: &Cache, go: &Path) -> Result<PathBuf> {
@@ -70,7 +72,7 @@ impl Binary {
                 self.copy_document(go, &module, from, &directory.join(name), &log)?;
             }
             fs::remove_dir_all(&module).with_context(cannot("remove", &module))?;
-            open_to_all(&binary)
+            make_accessible(&binary)
         })?;
         Ok(artifact.join(self.name))
     }
@@ -90,9 +92,9 @@ impl Binary {
         log: &Path,
     ) -> Result<()> {
         let mut list = command(go, module);
-        let answer = list.args(["list", "-m", "-f", "{{.Dir}}", self.module]).output();
-        let answer = String::from_utf8(answer.with_context(cannot("run", go))?.stdout)?;
-        let from = Path::new(answer.trim()).join(from);
+        let output = list.args(["list", "-m", "-f", "{{.Dir}}", self.module]).output();
+        let source = String::from_utf8(output.with_context(cannot("run", go))?.stdout)?;
+        let from = Path::new(source.trim()).join(from);
         let what = format!("copying documents of {}", self.title());
         run_logged(&what, Command::new("cp").arg("-r").arg(from).arg(to), log)?;
         run_logged(&what, Command::new("chmod").args(["-R", "u+w,a+rX"]).arg(to), log)
@@ -121,8 +123,8 @@ impl Binary {
         self.built_from.go_mod.lines().find_map(version).unwrap_or("unknown")
     }
 
-    /// The version is for people. The digest covers every input of the build, so that a changed dependency or flag gets
-    /// a new binary.
+    /// The version is informative. The digest covers every input of the build: a changed dependency or flag gets a new
+    /// binary.
     fn key(&self) -> String {
         let mut digest = Sha256::new();
         for part in [self.built_from.go_mod, self.built_from.go_sum, &self.linker_flags()] {
@@ -147,11 +149,11 @@ pub(super) fn provide<const N: usize>(
     let names: Vec<_> = unbuilt().map(|(binary, _)| binary.title()).collect();
     if !names.is_empty() {
         let names = names.join(", ");
-        ensure!(missing == Missing::IsMade, "missing {names}: run `{setup}`");
+        ensure!(missing == Missing::Build, "missing {names}: run `{setup}`");
         let go = on_path("go").with_context(|| {
             format!(
-                "missing {names}: install Go 1.26 or newer to have them built, or set KUBEBUILDER_ASSETS to a \
-                 directory that holds them"
+                "missing {names}: install Go 1.26 or newer to build them, or set KUBEBUILDER_ASSETS to a \
+                 directory with them"
             )
         })?;
         for (binary, path) in binaries.iter().zip(&mut paths) {

@@ -29,7 +29,7 @@ const CARGO_DENY: &str = "0.20.2";
 ///
 /// It is not cached and cannot be built.
 pub fn actionlint() -> Result<PathBuf> {
-    let [program] = go::provide([&ACTIONLINT], "cargo xtask lint", Missing::IsMade)?;
+    let [program] = go::provide([&ACTIONLINT], "cargo xtask lint", Missing::Build)?;
     Ok(program)
 }
 

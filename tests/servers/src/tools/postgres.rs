@@ -11,9 +11,9 @@ use crate::cache::Cache;
 use crate::failure::cannot;
 
 /// The oldest major version that the broker supports.
-const OLDEST: u32 = 15;
+const MIN_MAJOR: u32 = 15;
 
-/// This package depends on the distribution's version.
+/// A package that depends on the distribution's version.
 const PACKAGE: &str = "postgresql";
 
 /// Debian's directory of Postgres versions, each with a `bin`. Postgres locates its other files relative to its
@@ -21,10 +21,10 @@ const PACKAGE: &str = "postgresql";
 const VERSIONS: &str = "usr/lib/postgresql";
 
 /// The `bin` directory and its environment variables: the dynamic linker needs the path of unpacked libraries.
-type Found = (PathBuf, Vec<(String, String)>);
+type PostgresTools = (PathBuf, Vec<(String, String)>);
 
 /// An installed Postgres, or the distribution's package.
-pub(super) fn provide(missing: Missing) -> Result<Found> {
+pub(super) fn provide(missing: Missing) -> Result<PostgresTools> {
     let from_package = match std::env::var_os("BROKER_POSTGRES") {
         None => false,
         Some(value) if value == "package" => true,
@@ -39,13 +39,14 @@ pub(super) fn provide(missing: Missing) -> Result<Found> {
     }
     let is_complete = |artifact: &Path| newest(&artifact.join(VERSIONS)).is_some();
     let cached = Cache::from_environment()?.artifact(&apt::key(PACKAGE));
-    let is_there = is_complete(&cached) || missing == Missing::IsMade;
-    ensure!(is_there, "missing Postgres {OLDEST} or newer: run `cargo xtask setup`");
+    let is_available = is_complete(&cached) || missing == Missing::Build;
+    ensure!(is_available, "missing Postgres {MIN_MAJOR} or newer: run `cargo xtask setup`");
     let artifact = apt::provide(PACKAGE, is_complete)?;
     let bin = newest(&artifact.join(VERSIONS));
-    let bin = bin.with_context(|| format!("the package holds no Postgres {OLDEST} or newer"))?;
-    // Without its library, Postgres does not use the query compiler. With it but without LLVM, the first expensive
-    // query would fail.
+    let bin =
+        bin.with_context(|| format!("the package contains no Postgres {MIN_MAJOR} or newer"))?;
+    // The package lacks LLVM. With this library, the first expensive query would fail; without it, Postgres does not
+    // compile queries.
     let compiler = bin.with_file_name("lib").join("llvmjit.so");
     if compiler.exists() {
         fs::remove_file(&compiler).with_context(cannot("remove", &compiler))?;
@@ -61,15 +62,15 @@ fn installed() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .filter(|directory| has_server(directory))
-        .map(|directory| home(&directory).unwrap_or(directory))
-        .find(|directory| major_of(directory).is_some_and(|major| major >= OLDEST))
+        .map(|directory| real_directory(&directory).unwrap_or(directory))
+        .find(|directory| major_of(directory).is_some_and(|major| major >= MIN_MAJOR))
         .or_else(|| newest(&Path::new("/").join(VERSIONS)))
 }
 
 /// The server's real directory. A search path may contain links to some of its programs only.
-fn home(directory: &Path) -> Option<PathBuf> {
+fn real_directory(directory: &Path) -> Option<PathBuf> {
     let real = directory.join("postgres").canonicalize().ok()?;
-    real.parent().filter(|home| has_server(home)).map(Path::to_owned)
+    real.parent().filter(|directory| has_server(directory)).map(Path::to_owned)
 }
 
 /// The `bin` of the highest version in a Debian layout: `<major>/bin`.
@@ -78,7 +79,7 @@ fn newest(versions: &Path) -> Option<PathBuf> {
         let entry = entry.ok()?;
         let major: u32 = entry.file_name().to_str()?.parse().ok()?;
         let bin = entry.path().join("bin");
-        (major >= OLDEST && has_server(&bin)).then_some((major, bin))
+        (major >= MIN_MAJOR && has_server(&bin)).then_some((major, bin))
     });
     majors.max().map(|(_, bin)| bin)
 }

@@ -45,6 +45,7 @@ impl Valgrind {
 
 /// The tools directory; its path differs between releases of the distribution.
 fn tools(artifact: &Path) -> Option<PathBuf> {
-    let places = ["usr/libexec/valgrind", "usr/lib/valgrind", "usr/lib/x86_64-linux-gnu/valgrind"];
-    places.iter().map(|place| artifact.join(place)).find(|place| place.is_dir())
+    let directories =
+        ["usr/libexec/valgrind", "usr/lib/valgrind", "usr/lib/x86_64-linux-gnu/valgrind"];
+    directories.iter().map(|path| artifact.join(path)).find(|directory| directory.is_dir())
 }

@@ -1,6 +1,5 @@
-//! Simulated agents of the machines that Crossplane composes. The machines are not real, so the keeper runs their
-//! agents and the control plane part of an enrolment. An agent reads its machine's document only from the composed
-//! object, and enrols with the token in it.
+//! Simulated agents of the machines that Crossplane composes. The machines are not real, so the keeper runs the agents
+//! and the control plane's part of an enrolment. An agent reads its token only from the composed object.
 //!
 //! Every failure is retried: the database starts after the keeper, and servers may be stopped manually.
 
@@ -24,7 +23,7 @@ const MACHINES: [&str; 2] = [
 ];
 
 /// The polling interval of the agents.
-const TURN: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The path of the token on a machine.
 const TOKEN_PATH: &str = "/etc/plexd/bootstrap-token";
@@ -32,33 +31,37 @@ const TOKEN_PATH: &str = "/etc/plexd/bootstrap-token";
 /// Runs the agents for the lifetime of this process.
 pub(super) fn boot(tools: Tools, servers: Description) {
     thread::spawn(move || {
-        let mut spent = BTreeSet::new();
+        let mut used = BTreeSet::new();
         loop {
-            // The keeper's output is not read; `explain` reports a machine that does not enrol.
-            let _ = turn(&tools, &servers, &mut spent);
-            thread::sleep(TURN);
+            // An error has no reader here; `explain` reports a machine that does not enrol.
+            let _ = enrol_new_tokens(&tools, &servers, &mut used);
+            thread::sleep(POLL_INTERVAL);
         }
     });
 }
 
 /// Enrols every machine that runs and has a new token.
-fn turn(tools: &Tools, servers: &Description, spent: &mut BTreeSet<String>) -> Result<()> {
-    let api = Api::of(&servers.control_plane)?;
+fn enrol_new_tokens(
+    tools: &Tools,
+    servers: &Description,
+    used: &mut BTreeSet<String>,
+) -> Result<()> {
+    let api = Api::connect(&servers.control_plane)?;
     for kind in MACHINES {
         let machines = api.get(kind)?;
         let machines = machines["items"].as_array().into_iter().flatten();
-        for token in machines.filter(|machine| runs(machine)).filter_map(token) {
+        for token in machines.filter(|machine| is_running(machine)).filter_map(token) {
             let digest = hex(&Sha256::digest(token.as_bytes()));
-            if !spent.contains(&digest) {
-                run_sql(tools, &servers.postgres, DATABASE, &enrolment(&digest))?;
-                spent.insert(digest);
+            if !used.contains(&digest) {
+                run_sql(tools, &servers.postgres, DATABASE, &enrolment_sql(&digest))?;
+                used.insert(digest);
             }
         }
     }
     Ok(())
 }
 
-fn runs(machine: &Value) -> bool {
+fn is_running(machine: &Value) -> bool {
     let conditions = machine.pointer("/status/conditions").and_then(Value::as_array);
     let is_ready =
         |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
@@ -70,8 +73,8 @@ fn runs(machine: &Value) -> bool {
 fn token(machine: &Value) -> Option<String> {
     let fields = machine.pointer("/spec/forProvider/fields")?;
     let text = |path: &str| fields.pointer(path)?.as_str().filter(|text| !text.is_empty());
-    if let Some(bare) = text("/values/bootstrapToken").or_else(|| text("/bootstrapToken")) {
-        return Some(bare.to_owned());
+    if let Some(token) = text("/values/bootstrapToken").or_else(|| text("/bootstrapToken")) {
+        return Some(token.to_owned());
     }
     let document = read_document("userData", text("/userData")?.as_bytes()).ok()?;
     let files = document.get("write_files")?.as_array()?;
@@ -79,9 +82,9 @@ fn token(machine: &Value) -> Option<String> {
     Some(file["content"].as_str()?.to_owned())
 }
 
-/// SQL: a live token yields a Node with a Peer and makes its resource due; another token has no effect. Locks the
-/// ledger first, as issue and close do. The plaintext token is in no statement.
-fn enrolment(digest: &str) -> String {
+/// A live token yields a Node with a Peer and makes its resource due; another token has no effect. Locks the ledger
+/// first, as issue and close do. No statement contains the plaintext token.
+fn enrolment_sql(digest: &str) -> String {
     format!(
         "WITH ledger AS (
             SELECT provisioned_resource_id FROM plexsphere.bootstrap_token_ledgers

@@ -27,9 +27,9 @@ impl Checkout<'_> {
     ) -> Result<Vec<(String, String)>> {
         let catalog = self.catalog.to_string_lossy();
         let import = ["catalog", "import", &catalog, "--output", "json"];
-        let answer = self.command(&import, environment)?;
-        let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
-        let blueprints = answer["blueprints"].as_array().into_iter().flatten();
+        let output = self.command(&import, environment)?;
+        let output: Value = serde_json::from_str(&output).unwrap_or_default();
+        let blueprints = output["blueprints"].as_array().into_iter().flatten();
         let variables = blueprints.filter_map(|blueprint| {
             let id = blueprint["blueprint_version_id"].as_str()?;
             Some((variable(blueprint["slug"].as_str()?), id.to_owned()))
@@ -42,14 +42,19 @@ impl Checkout<'_> {
         command.args(arguments);
         command.envs(environment.iter().map(|(name, value)| (name, value)));
         let output = command.output().with_context(cannot_run(&command))?;
-        let (words, how) = (arguments.join(" "), String::from_utf8_lossy(&output.stderr));
-        ensure!(output.status.success(), "`provisioning-broker {words}` failed ({})", how.trim());
+        let (words, errors) = (arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+        ensure!(
+            output.status.success(),
+            "`provisioning-broker {words}` failed ({})",
+            errors.trim()
+        );
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 }
 
 /// `sample-machine` becomes `BLUEPRINT_SAMPLE_MACHINE`.
 fn variable(slug: &str) -> String {
-    let letters = slug.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
+    let letters =
+        slug.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' });
     format!("BLUEPRINT_{}", letters.collect::<String>().to_uppercase())
 }

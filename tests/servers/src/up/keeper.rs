@@ -31,27 +31,28 @@ pub(super) struct Keeper {
 impl Keeper {
     /// Starts a keeper in its own session, so that it survives the terminal, and waits for its servers.
     pub(super) fn start(crossplane: bool) -> Result<Self> {
-        let itself = std::env::current_exe().context("cannot find cargo xtask")?;
+        let program = std::env::current_exe().context("cannot find cargo xtask")?;
         let mut command = Command::new("setsid");
-        command.arg(itself).arg("keep").current_dir("/");
+        command.arg(program).arg("keep").current_dir("/");
         if crossplane {
             command.arg("--crossplane");
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().with_context(cannot_run(&command))?;
         let control = process.stdin.take();
-        let progress = process.stderr.take().map(|stderr| std::thread::spawn(|| relay(stderr)));
-        let mut said = String::new();
+        let progress =
+            process.stderr.take().map(|stderr| std::thread::spawn(|| copy_progress(stderr)));
+        let mut first_line = String::new();
         if let Some(stdout) = process.stdout.take() {
-            BufReader::new(stdout).read_line(&mut said).with_context(cannot_run(&command))?;
+            BufReader::new(stdout).read_line(&mut first_line).with_context(cannot_run(&command))?;
         }
-        if let Some(directory) = said.strip_suffix('\n') {
+        if let Some(directory) = first_line.strip_suffix('\n') {
             return Ok(Self { process, control, directory: directory.into() });
         }
         // The keeper exited without a directory, so its standard error has the reason.
-        let how = progress.and_then(|progress| progress.join().ok()).unwrap_or_default();
+        let error = progress.and_then(|progress| progress.join().ok()).unwrap_or_default();
         process.wait().with_context(cannot_run(&command))?;
-        bail!("starting the servers failed ({how})")
+        bail!("starting the servers failed ({error})")
     }
 
     pub(super) fn id(&self) -> u32 {
@@ -72,22 +73,22 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         if self.control.take().is_some() {
-            // The keeper's input has ended without the message; it stops its servers before it exits.
+            // Its input ended without the message, so the keeper stops its servers and exits.
             let _ = self.process.wait();
         }
     }
 }
 
 /// Copies the keeper's progress to the terminal; returns its error message.
-fn relay(stderr: impl Read) -> String {
-    let mut why = String::new();
+fn copy_progress(stderr: impl Read) -> String {
+    let mut message = String::new();
     for line in BufReader::new(stderr).lines().map_while(Result::ok) {
         match line.strip_prefix(ERROR) {
-            Some(error) => why.push_str(error),
+            Some(error) => message.push_str(error),
             None => eprintln!("{line}"),
         }
     }
-    why
+    message
 }
 
 /// The keeper itself: `cargo xtask keep`, which `up` starts.
@@ -96,15 +97,15 @@ fn relay(stderr: impl Read) -> String {
 ///
 /// The servers cannot be found, built or started.
 pub fn run(crossplane: bool) -> Result<()> {
-    // Before the servers start: `up` may exit while this process still waits for another run.
-    std::thread::spawn(exit_without_keep);
+    // Before the servers start, because `up` may exit while this process waits for another run.
+    std::thread::spawn(exit_unless_kept);
     let tools = Tools::find_or_build()?;
     let servers = start_shared(&tools)?;
     // Lives as long as this process.
     let _crossplane = if crossplane {
         let access = servers.description().control_plane;
-        let of_crossplane = CrossplaneTools::find_or_build()?;
-        let crossplane = Crossplane::start(&of_crossplane, servers.run(), &access)?;
+        let crossplane_tools = CrossplaneTools::find_or_build()?;
+        let crossplane = Crossplane::start(&crossplane_tools, servers.run(), &access)?;
         agents::boot(tools, servers.description());
         Some(crossplane)
     } else {
@@ -118,10 +119,10 @@ pub fn run(crossplane: bool) -> Result<()> {
 }
 
 /// Exits this process if `up` exits without the message. The reaper stops the servers.
-fn exit_without_keep() {
-    let mut word = String::new();
-    let _ = std::io::stdin().read_line(&mut word);
-    if word.trim() != KEEP {
+fn exit_unless_kept() {
+    let mut message = String::new();
+    let _ = std::io::stdin().read_line(&mut message);
+    if message.trim() != KEEP {
         std::process::exit(1);
     }
 }

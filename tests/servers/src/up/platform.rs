@@ -21,8 +21,8 @@ pub(super) const DATABASE: &str = "broker";
 /// The cloud of the sample Project; every sample blueprint supports it.
 const PROVIDER: &str = "hetzner";
 
-/// The error for an invalid sample.
-const BROKEN: &str = "the sample platform is invalid";
+/// The error context of an invalid sample object.
+const INVALID_SAMPLE: &str = "the sample platform is invalid";
 
 const XRDS: &str = "/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions";
 const COMPOSITIONS: &str = "/apis/apiextensions.crossplane.io/v1/compositions";
@@ -33,14 +33,14 @@ const CLOUD: &str = "0198f3c0-1000-7000-8000-000000000003";
 const CREDENTIAL: &str = "0198f3c0-1000-7000-8000-000000000004";
 
 /// The ids that a declaration refers to.
-pub(super) fn ids() -> Vec<(String, String)> {
+pub(super) fn sample_ids() -> Vec<(String, String)> {
     [("SAMPLE_PROJECT", PROJECT), ("SAMPLE_RESOURCE", RESOURCE), ("SAMPLE_CREDENTIAL", CREDENTIAL)]
         .map(|(name, id)| (name.to_owned(), id.to_owned()))
         .into()
 }
 
 /// Creates an empty database and returns the broker's connection string.
-pub(super) fn database(tools: &Tools, postgres: &PostgresAccess) -> Result<String> {
+pub(super) fn create_database(tools: &Tools, postgres: &PostgresAccess) -> Result<String> {
     run_sql(tools, postgres, "postgres", &format!("CREATE DATABASE {DATABASE}"))?;
     let PostgresAccess { host, port, user, password } = postgres;
     Ok(format!("postgres://{user}:{password}@{host}:{port}/{DATABASE}?sslmode=disable"))
@@ -48,7 +48,7 @@ pub(super) fn database(tools: &Tools, postgres: &PostgresAccess) -> Result<Strin
 
 /// Inserts a Project with a label, its Resource, a cloud, and a credential of the Project. The tables of the
 /// neighbouring parts must exist.
-pub(super) fn project(tools: &Tools, postgres: &PostgresAccess) -> Result<()> {
+pub(super) fn insert_project(tools: &Tools, postgres: &PostgresAccess) -> Result<()> {
     let namespace = render::namespace(project_id()?);
     let script = format!(
         "INSERT INTO plexsphere.projects (id) VALUES ('{PROJECT}') ON CONFLICT DO NOTHING;
@@ -70,27 +70,31 @@ pub(super) fn project(tools: &Tools, postgres: &PostgresAccess) -> Result<()> {
 }
 
 /// Creates the Project's namespace.
-pub(super) fn namespace(control_plane: &ControlPlaneAccess) -> Result<()> {
+pub(super) fn create_namespace(control_plane: &ControlPlaneAccess) -> Result<()> {
     let name = render::namespace(project_id()?);
     let name = name.as_str();
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    Api::of(control_plane)?.apply(&format!("/api/v1/namespaces/{name}"), &object)?;
+    Api::connect(control_plane)?.apply(&format!("/api/v1/namespaces/{name}"), &object)?;
     Ok(())
 }
 
 /// Grants a user the generated roles only: the writer in the Project's namespace, every other role on the whole
 /// cluster.
-pub(super) fn roles(control_plane: &ControlPlaneAccess, generated: &str, user: &str) -> Result<()> {
+pub(super) fn grant_roles(
+    control_plane: &ControlPlaneAccess,
+    generated: &str,
+    user: &str,
+) -> Result<()> {
     const GROUP: &str = "rbac.authorization.k8s.io";
-    let api = Api::of(control_plane)?;
-    let home = render::namespace(project_id()?);
+    let api = Api::connect(control_plane)?;
+    let project_namespace = render::namespace(project_id()?);
     for document in generated.split("---\n").skip(1) {
-        let role = read_document("roles", document.as_bytes()).context(BROKEN)?;
+        let role = read_document("roles", document.as_bytes()).context(INVALID_SAMPLE)?;
         let name = role["metadata"]["name"].as_str().unwrap_or_default();
         api.apply(&format!("/apis/{GROUP}/v1/clusterroles/{name}"), &role)?;
-        let in_projects = name.ends_with("-writer") && !name.ends_with("-cluster-writer");
-        let (kind, path) = if in_projects {
-            ("RoleBinding", format!("namespaces/{}/rolebindings", home.as_str()))
+        let is_per_project = name.ends_with("-writer") && !name.ends_with("-cluster-writer");
+        let (kind, path) = if is_per_project {
+            ("RoleBinding", format!("namespaces/{}/rolebindings", project_namespace.as_str()))
         } else {
             ("ClusterRoleBinding", "clusterrolebindings".to_owned())
         };
@@ -104,10 +108,9 @@ pub(super) fn roles(control_plane: &ControlPlaneAccess, generated: &str, user: &
     Ok(())
 }
 
-/// Defines what Crossplane and its providers would: the blueprints' composite resources, the composed kinds, and the
-/// cloud's ProviderConfigs.
-pub(super) fn kinds(control_plane: &ControlPlaneAccess, catalog: &Path) -> Result<()> {
-    let api = Api::of(control_plane)?;
+/// Without Crossplane: defines the kinds of the composite resources, the composed objects and the ProviderConfigs.
+pub(super) fn define_kinds(control_plane: &ControlPlaneAccess, catalog: &Path) -> Result<()> {
+    let api = Api::connect(control_plane)?;
     provider_configs(&api)?;
     for directory in directories(catalog)? {
         let [metadata, xrd, composition] =
@@ -115,25 +118,26 @@ pub(super) fn kinds(control_plane: &ControlPlaneAccess, catalog: &Path) -> Resul
         let (metadata, xrd, composition) = (metadata?, xrd?, composition?);
         let slug = directory.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         let files = Files { metadata: &metadata, xrd: &xrd, composition: &composition };
-        let blueprint = catalog::read(&slug, files).context(BROKEN)?;
-        let document = read_document("xrd.yaml", &xrd).context(BROKEN)?;
+        let blueprint = catalog::read(&slug, files).context(INVALID_SAMPLE)?;
+        let document = read_document("xrd.yaml", &xrd).context(INVALID_SAMPLE)?;
         api.install_crd(&crd::from_xrd(&document))?;
         for ComposedKind { api_version, kind } in &blueprint.composed_kinds {
             if let Some((group, version)) = api_version.split_once('/') {
-                api.install_crd(&plain(group, version, kind))?;
+                api.install_crd(&any_fields_crd(group, version, kind))?;
             }
         }
     }
     Ok(())
 }
 
-/// Installs the XRDs on a running Crossplane, which defines the kinds from them.
-pub(super) fn blueprints(control_plane: &ControlPlaneAccess, catalog: &Path) -> Result<()> {
-    let api = Api::of(control_plane)?;
+/// With Crossplane: installs the XRDs and Compositions and waits until their kinds are served.
+pub(super) fn install_blueprints(control_plane: &ControlPlaneAccess, catalog: &Path) -> Result<()> {
+    let api = Api::connect(control_plane)?;
     provider_configs(&api)?;
     let mut served = Vec::new();
     for directory in directories(catalog)? {
-        let document = |name: &str| read_document(name, &read(&directory, name)?).context(BROKEN);
+        let document =
+            |name: &str| read_document(name, &read(&directory, name)?).context(INVALID_SAMPLE);
         let (xrd, composition) = (document("xrd.yaml")?, document("composition.yaml")?);
         for (object, kinds) in [(&xrd, XRDS), (&composition, COMPOSITIONS)] {
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
@@ -150,9 +154,9 @@ pub(super) fn blueprints(control_plane: &ControlPlaneAccess, catalog: &Path) -> 
 
 /// Defines the ProviderConfigs of the cloud.
 fn provider_configs(api: &Api) -> Result<()> {
-    let provider = Provider::new(PROVIDER).context(BROKEN)?;
+    let provider = Provider::new(PROVIDER).context(INVALID_SAMPLE)?;
     let profile = ProviderProfile::of(&provider);
-    api.install_crd(&plain(profile.group(), profile.version(), profile.kind()))
+    api.install_crd(&any_fields_crd(profile.group(), profile.version(), profile.kind()))
 }
 
 /// A loopback address without a listener.
@@ -163,12 +167,12 @@ pub(super) fn free_address() -> Result<String> {
 }
 
 fn project_id() -> Result<ProjectId> {
-    PROJECT.parse().context(BROKEN)
+    PROJECT.parse().context(INVALID_SAMPLE)
 }
 
 /// A definition whose plural is the kind with an `s`, Kubernetes' default.
-fn plain(group: &str, version: &str, kind: &str) -> serde_json::Value {
-    crd::plain(group, version, kind, &format!("{}s", kind.to_lowercase()))
+fn any_fields_crd(group: &str, version: &str, kind: &str) -> serde_json::Value {
+    crd::any_fields(group, version, kind, &format!("{}s", kind.to_lowercase()))
 }
 
 /// The blueprints of a catalog, by name.

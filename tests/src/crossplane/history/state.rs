@@ -1,80 +1,79 @@
-//! A state of an object, without what differs from run to run and without what Crossplane takes back.
+//! A state of an object, without values that differ from run to run and without stale conditions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::SLOT;
+use super::SLOT_ANNOTATION;
 use crate::crossplane::requests::Requests;
 
 /// The prefix of Crossplane's message that names unready parts.
 pub(super) const UNREADY: &str = "False Creating Unready resources: ";
-const PAUSED: &str = "/metadata/annotations/crossplane.io~1paused";
-const COMPOSITE: &str = "/metadata/labels/crossplane.io~1composite";
+const PAUSED_ANNOTATION: &str = "/metadata/annotations/crossplane.io~1paused";
+const COMPOSITE_LABEL: &str = "/metadata/labels/crossplane.io~1composite";
 
 /// A state of an object, reduced to what is comparable.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     /// Each condition: status, reason and message.
     pub conditions: BTreeMap<String, String>,
-    /// For a composite resource that is not being deleted: whether its Ready condition is of the current
-    /// generation.
+    /// Whether the Ready condition is of the current generation. Only for a composite resource that is not
+    /// being deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<bool>,
-    /// Its references: version, kind, whether a namespace is named, and whether the part ever existed.
+    /// The references: version, kind, whether a namespace is named, and whether the part ever existed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub references: Vec<String>,
-    /// Its finalizers.
+    /// The finalizers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
-    /// Other properties: `paused`, `deleting`; for a part, whether it is `labelled` and `owned` as one.
+    /// Other properties: `paused` and `deleting`; for a part, `labelled` and `owned`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<String>,
 }
 
-/// The known parts at the time of a composite resource's condition.
-///
-/// Crossplane may read a stale part from its cache, report a ready resource as unready, and take that back:
-/// a race.
+/// Corrects Ready conditions that are based on stale parts. Crossplane may read a stale part from its cache
+/// and report a ready resource as unready for a moment.
 #[derive(Default)]
-pub(super) struct News {
+pub(super) struct StaleReadyFilter {
     ready_parts: BTreeMap<String, bool>,
     /// The last current Ready condition of the composite resource.
     ready: Option<String>,
 }
 
-impl News {
-    pub(super) fn of_part(&mut self, slot: &str, state: &State) {
+impl StaleReadyFilter {
+    pub(super) fn record_part(&mut self, slot: &str, state: &State) {
         let ready = state.conditions.get("Ready").is_some_and(|ready| ready.starts_with("True"));
         self.ready_parts.insert(slot.to_owned(), ready);
     }
 
     pub(super) fn correct(&mut self, state: &mut State) {
-        let said = state.conditions.get("Ready").cloned();
-        match (&self.ready, said) {
-            (Some(known), Some(said)) if known.starts_with("True") && self.is_old(&said) => {
-                state.conditions.insert("Ready".to_owned(), known.clone());
+        let found = state.conditions.get("Ready").cloned();
+        match (&self.ready, found) {
+            (Some(last), Some(found)) if last.starts_with("True") && self.is_stale(&found) => {
+                state.conditions.insert("Ready".to_owned(), last.clone());
             }
-            (_, said) => self.ready = said,
+            (_, found) => self.ready = found,
         }
     }
 
-    /// Whether it names parts that were ready before.
-    fn is_old(&self, said: &str) -> bool {
-        let Some(parts) = said.strip_prefix(UNREADY) else { return false };
+    /// Whether a Ready condition names only parts that are ready.
+    fn is_stale(&self, condition: &str) -> bool {
+        let Some(parts) = condition.strip_prefix(UNREADY) else { return false };
         let parts = parts.split([',', ' ']).filter(|part| !part.is_empty() && *part != "and");
         parts.into_iter().all(|part| self.ready_parts.get(part).is_some_and(|ready| *ready))
     }
 }
 
 impl State {
-    /// Crossplane may read the shell from its cache after it reconciled the armed one. It then reports
-    /// "paused" once more and takes that back: a race.
+    /// Whether the paused condition is stale. Crossplane may read the shell from its cache after it reconciled
+    /// the armed resource, and report "paused" for a moment.
     pub(super) fn is_stale(&self) -> bool {
-        let said = |kind: &str| self.conditions.get(kind).map(String::as_str).unwrap_or_default();
-        said("Synced").contains("ReconcilePaused")
-            && !said("Ready").is_empty()
+        let condition =
+            |kind: &str| self.conditions.get(kind).map(String::as_str).unwrap_or_default();
+        condition("Synced").contains("ReconcilePaused")
+            && !condition("Ready").is_empty()
             && !self.marks.contains(&"paused".to_owned())
     }
 
@@ -95,12 +94,12 @@ impl State {
 /// The conditions of an object: status, reason and message.
 pub(super) fn conditions(object: &Value, requests: &Requests) -> BTreeMap<String, String> {
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
-    let said = |condition: &Value| {
-        let said = ["status", "reason", "message"].map(|key| text(&condition[key]));
-        let said = said.join(" ").trim().replace(requests.xr().name(), "NAME");
-        (text(&condition["type"]), said)
+    let entry = |condition: &Value| {
+        let words = ["status", "reason", "message"].map(|key| text(&condition[key]));
+        let words = words.join(" ").trim().replace(requests.xr().name(), "NAME");
+        (text(&condition["type"]), words)
     };
-    conditions.into_iter().flatten().map(said).collect()
+    conditions.into_iter().flatten().map(entry).collect()
 }
 
 fn text(value: &Value) -> String {
@@ -108,15 +107,14 @@ fn text(value: &Value) -> String {
 }
 
 fn is_part(object: &Value) -> bool {
-    object.pointer(SLOT).is_some()
+    object.pointer(SLOT_ANNOTATION).is_some()
 }
 
-/// A deletion counts as a new generation, and a concurrent reconcile may report that one ready too: a race
-/// that has no effect.
+/// `None` during a deletion: it starts a new generation, which a concurrent reconcile may also report as ready.
 fn is_current(object: &Value) -> Option<bool> {
-    let leaving = object.pointer("/metadata/deletionTimestamp").is_some();
+    let is_deleting = object.pointer("/metadata/deletionTimestamp").is_some();
     let conditions = object.pointer("/status/conditions");
-    let conditions = conditions.filter(|_| !is_part(object) && !leaving);
+    let conditions = conditions.filter(|_| !is_part(object) && !is_deleting);
     let mut conditions = conditions.and_then(Value::as_array).into_iter().flatten();
     let ready = conditions.find(|condition| condition["type"] == "Ready")?;
     Some(ready.get("observedGeneration")? == &object["metadata"]["generation"])
@@ -136,9 +134,9 @@ fn marks(object: &Value, requests: &Requests) -> Vec<String> {
     };
     let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     let marks = [
-        ("paused", object.pointer(PAUSED).is_some()),
+        ("paused", object.pointer(PAUSED_ANNOTATION).is_some()),
         ("deleting", object.pointer("/metadata/deletionTimestamp").is_some()),
-        ("labelled", is_part(object) && object.pointer(COMPOSITE) == Some(&json!(xr.name()))),
+        ("labelled", is_part(object) && object.pointer(COMPOSITE_LABEL) == Some(&json!(xr.name()))),
         ("owned", is_part(object) && owners.into_iter().flatten().any(owner)),
     ];
     marks.into_iter().filter(|(_, holds)| *holds).map(|(mark, _)| mark.to_owned()).collect()
@@ -148,7 +146,7 @@ fn marks(object: &Value, requests: &Requests) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn state(ready: &str) -> State {
+    fn state_with_ready(ready: &str) -> State {
         let conditions = BTreeMap::from([("Ready".to_owned(), ready.to_owned())]);
         State { conditions, ..State::default() }
     }
@@ -165,18 +163,19 @@ mod tests {
     fn condition_about_a_previously_ready_part_is_stale() {
         let unready = "False Creating Unready resources: disk, and machine";
         let rows = [
-            ("it was never ready", [true, true], None, unready),
-            ("both were ready", [true, true], Some("True Available"), "True Available"),
-            ("one was not", [true, false], Some("True Available"), unready),
+            ("the resource was never ready", [true, true], None, unready),
+            ("both parts were ready", [true, true], Some("True Available"), "True Available"),
+            ("one part was not ready", [true, false], Some("True Available"), unready),
         ];
-        for (why, parts, before, expected) in rows {
-            let mut news = News { ready: before.map(str::to_owned), ..News::default() };
+        for (why, parts, last, expected) in rows {
+            let mut filter =
+                StaleReadyFilter { ready: last.map(str::to_owned), ..StaleReadyFilter::default() };
             for (slot, ready) in ["disk", "machine"].into_iter().zip(parts) {
-                news.of_part(slot, &state(if ready { "True" } else { "False" }));
+                filter.record_part(slot, &state_with_ready(if ready { "True" } else { "False" }));
             }
-            let mut said = state(unready);
-            news.correct(&mut said);
-            assert_eq!(said.conditions["Ready"], expected, "{why}");
+            let mut corrected = state_with_ready(unready);
+            filter.correct(&mut corrected);
+            assert_eq!(corrected.conditions["Ready"], expected, "{why}");
         }
     }
 }

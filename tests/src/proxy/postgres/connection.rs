@@ -1,5 +1,5 @@
-//! One connection through the proxy: gathers the client's messages into requests and the server's into
-//! answers.
+//! One connection through the proxy: assembles the client's messages to requests and the server's to
+//! responses.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -16,91 +16,91 @@ use tokio::{
 };
 
 use super::{
-    NoAnswer,
-    message::{Message, Messages, Opening},
+    NoCannedResponse,
+    message::{FirstMessage, Message, Messages},
 };
-use crate::proxy::script::{Moment, Request, Script, Verdict};
+use crate::proxy::script::{Decision, Moment, Request, Script};
 
-/// Unanswered requests. `None` is a lone `Sync`: pools send one at any time to test a connection, so it is
-/// answered but is not a request.
+/// Requests without a response yet. `None` is a lone `Sync`, with which pools test a connection: it gets a
+/// response but is not a request.
 type Pending = Mutex<VecDeque<Option<Request>>>;
 
 /// Serves a client until either side, or the script, ends the connection.
 pub(super) async fn serve(
     mut client: TcpStream,
     server: &(String, u16),
-    script: &Script<NoAnswer>,
+    script: &Script<NoCannedResponse>,
     silence: &Notify,
 ) -> io::Result<()> {
     let (client_read, mut client_write) = client.split();
     let mut from_client = Messages::new(client_read);
-    let (opening, greeting) = loop {
-        match from_client.opening().await? {
+    let (first_message, first_bytes) = loop {
+        match from_client.first_message().await? {
             None => return Ok(()),
             // The proxy must read the stream, so it refuses encryption. The connection is loopback.
-            Some((Opening::Encryption, _)) => client_write.write_all(b"N").await?,
-            Some(opening) => break opening,
+            Some((FirstMessage::Encryption, _)) => client_write.write_all(b"N").await?,
+            Some(first_message) => break first_message,
         }
     };
     let mut server = TcpStream::connect((server.0.as_str(), server.1)).await?;
-    server.write_all(&greeting).await?;
-    if opening == Opening::Cancel {
+    server.write_all(&first_bytes).await?;
+    if first_message == FirstMessage::Cancel {
         return Ok(());
     }
     let (server_read, server_write) = server.split();
     let unanswered = Pending::default();
-    // Whichever side ends first ends both: the sockets are closed on return.
+    // The end of either side ends the connection: the sockets are closed on return.
     tokio::select! {
-        ended = ask(from_client, server_write, &unanswered, script) => ended,
-        ended = answer(Messages::new(server_read), client_write, &unanswered, script) => ended,
+        ended = forward_requests(from_client, server_write, &unanswered, script) => ended,
+        ended = forward_responses(Messages::new(server_read), client_write, &unanswered, script) => ended,
         // The sockets stay open, and nothing reads them any more.
         () = silence.notified() => pending().await,
     }
 }
 
 /// Forwards requests from the client to the server.
-async fn ask(
+async fn forward_requests(
     mut client: Messages<impl AsyncRead + Unpin>,
     mut server: impl AsyncWrite + Unpin,
     pending: &Pending,
-    script: &Script<NoAnswer>,
+    script: &Script<NoCannedResponse>,
 ) -> io::Result<()> {
-    let mut gathering = Gathering::default();
+    let mut assembler = RequestAssembler::default();
     while let Some(message) = client.next().await? {
-        match gathering.add(&message) {
-            Gathered::More => {}
-            Gathered::Part => server.write_all(&gathering.take_bytes()).await?,
-            Gathered::Sync => {
+        match assembler.add(&message) {
+            Assembled::More => {}
+            Assembled::Part => server.write_all(&assembler.take_bytes()).await?,
+            Assembled::Sync => {
                 pending.lock().unwrap_or_else(PoisonError::into_inner).push_back(None);
-                server.write_all(&gathering.take_bytes()).await?;
+                server.write_all(&assembler.take_bytes()).await?;
             }
-            Gathered::Request { verb, target } => {
+            Assembled::Request { verb, target } => {
                 let request = script.receive(verb, target);
                 match script.perform(Moment::BeforeForward, &request).await {
-                    Verdict::Continue => {}
-                    Verdict::Cut => return Ok(()),
-                    Verdict::Answer(never) => match never {},
+                    Decision::Continue => {}
+                    Decision::Cut => return Ok(()),
+                    Decision::Respond(never) => match never {},
                 }
-                // Registered before the server can answer.
+                // Registered before the server can respond.
                 pending.lock().unwrap_or_else(PoisonError::into_inner).push_back(Some(request));
-                server.write_all(&gathering.take_bytes()).await?;
+                server.write_all(&assembler.take_bytes()).await?;
             }
         }
     }
     Ok(())
 }
 
-/// Forwards answers from the server to the client.
-async fn answer(
+/// Forwards responses from the server to the client.
+async fn forward_responses(
     mut server: Messages<impl AsyncRead + Unpin>,
     mut client: impl AsyncWrite + Unpin,
     pending: &Pending,
-    script: &Script<NoAnswer>,
+    script: &Script<NoCannedResponse>,
 ) -> io::Result<()> {
-    let mut kept = BytesMut::new();
+    let mut buffered = BytesMut::new();
     while let Some(message) = server.next().await? {
         let request = pending.lock().unwrap_or_else(PoisonError::into_inner).front().cloned();
-        // ReadyForQuery: the answer is complete, and the request has taken effect.
+        // ReadyForQuery: the response is complete, and the request has taken effect.
         let complete = message.tag == b'Z';
         if complete {
             pending.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
@@ -109,29 +109,29 @@ async fn answer(
             client.write_all(&message.bytes).await?;
             continue;
         };
-        kept.extend_from_slice(&message.bytes);
+        buffered.extend_from_slice(&message.bytes);
         match message.tag {
-            _ if complete => match script.perform(Moment::BeforeAnswer, &request).await {
-                Verdict::Continue => {}
-                Verdict::Cut => return Ok(()),
-                Verdict::Answer(never) => match never {},
+            _ if complete => match script.perform(Moment::BeforeResponse, &request).await {
+                Decision::Continue => {}
+                Decision::Cut => return Ok(()),
+                Decision::Respond(never) => match never {},
             },
             // CopyInResponse, CopyBothResponse: the server waits for the client.
             b'G' | b'W' => {}
-            // An answer that no rule concerns is streamed.
-            _ if !script.concerns(Moment::BeforeAnswer, &request) => {}
+            // A response without a rule is streamed.
+            _ if !script.has_rule_for(Moment::BeforeResponse, &request) => {}
             _ => continue,
         }
-        client.write_all(&kept.split()).await?;
+        client.write_all(&buffered.split()).await?;
     }
     Ok(())
 }
 
-/// The messages of a request that is not complete yet.
+/// Assembles the messages of a request.
 #[derive(Debug, Default)]
-struct Gathering {
+struct RequestAssembler {
     bytes: BytesMut,
-    /// The SQL that it prepares or executes.
+    /// The SQL that the request prepares or executes.
     sql: Vec<String>,
     executes: bool,
     /// The SQL of the connection's prepared statements.
@@ -139,7 +139,7 @@ struct Gathering {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Gathered {
+enum Assembled {
     /// More messages must follow before anything can be sent.
     More,
     /// Must be sent now, but is not a request by itself.
@@ -152,8 +152,8 @@ enum Gathered {
     },
 }
 
-impl Gathering {
-    fn add(&mut self, message: &Message) -> Gathered {
+impl RequestAssembler {
+    fn add(&mut self, message: &Message) -> Assembled {
         self.bytes.extend_from_slice(&message.bytes);
         match message.tag {
             b'Q' => {
@@ -165,35 +165,35 @@ impl Gathering {
                 let (name, sql) = message.parse();
                 self.prepared.insert(name, sql.clone());
                 self.sql.push(sql);
-                Gathered::More
+                Assembled::More
             }
             b'B' => {
                 let sql = self.prepared.get(&message.bind()).cloned().unwrap_or_default();
                 if self.sql.last() != Some(&sql) {
                     self.sql.push(sql);
                 }
-                Gathered::More
+                Assembled::More
             }
             b'E' => {
                 self.executes = true;
-                Gathered::More
+                Assembled::More
             }
-            b'D' | b'C' => Gathered::More,
+            b'D' | b'C' => Assembled::More,
             b'S' => self.complete(),
             // Flush, copied data, passwords, Terminate: forwarded unchanged.
-            _ => Gathered::Part,
+            _ => Assembled::Part,
         }
     }
 
-    fn complete(&mut self) -> Gathered {
+    fn complete(&mut self) -> Assembled {
         if self.sql.is_empty() {
-            return Gathered::Sync;
+            return Assembled::Sync;
         }
         let target = std::mem::take(&mut self.sql).join("; ");
         let executes = std::mem::take(&mut self.executes);
         let word = || target.split_whitespace().next().unwrap_or_default().trim_end_matches(';');
         let verb = if executes { word().to_uppercase() } else { "PREPARE".to_owned() };
-        Gathered::Request { verb, target }
+        Assembled::Request { verb, target }
     }
 
     fn take_bytes(&mut self) -> Bytes {
@@ -212,29 +212,29 @@ mod tests {
         Message { tag, bytes: bytes.freeze() }
     }
 
-    fn request(verb: &str, target: &str) -> Gathered {
-        Gathered::Request { verb: verb.to_owned(), target: target.to_owned() }
+    fn request(verb: &str, target: &str) -> Assembled {
+        Assembled::Request { verb: verb.to_owned(), target: target.to_owned() }
     }
 
     #[test]
     fn prepared_statement_is_recognised_when_executed() {
-        let mut gathering = Gathering::default();
+        let mut assembler = RequestAssembler::default();
         let sql = "INSERT INTO t VALUES ($1)";
-        assert_eq!(gathering.add(&message(b'P', &format!("s1\0{sql}\0"))), Gathered::More);
-        assert_eq!(gathering.add(&message(b'D', "Ss1\0")), Gathered::More);
-        assert_eq!(gathering.add(&message(b'S', "")), request("PREPARE", sql));
-        assert_eq!(gathering.add(&message(b'B', "\0s1\0")), Gathered::More);
-        assert_eq!(gathering.add(&message(b'E', "\0")), Gathered::More);
-        assert_eq!(gathering.add(&message(b'S', "")), request("INSERT", sql));
+        assert_eq!(assembler.add(&message(b'P', &format!("s1\0{sql}\0"))), Assembled::More);
+        assert_eq!(assembler.add(&message(b'D', "Ss1\0")), Assembled::More);
+        assert_eq!(assembler.add(&message(b'S', "")), request("PREPARE", sql));
+        assert_eq!(assembler.add(&message(b'B', "\0s1\0")), Assembled::More);
+        assert_eq!(assembler.add(&message(b'E', "\0")), Assembled::More);
+        assert_eq!(assembler.add(&message(b'S', "")), request("INSERT", sql));
     }
 
     #[test]
     fn flush_sends_messages_without_ending_the_request() {
-        let mut gathering = Gathering::default();
-        gathering.add(&message(b'P', "\0SELECT 1\0"));
-        assert_eq!(gathering.add(&message(b'H', "")), Gathered::Part);
-        gathering.add(&message(b'B', "\0\0"));
-        gathering.add(&message(b'E', "\0"));
-        assert_eq!(gathering.add(&message(b'S', "")), request("SELECT", "SELECT 1"));
+        let mut assembler = RequestAssembler::default();
+        assembler.add(&message(b'P', "\0SELECT 1\0"));
+        assert_eq!(assembler.add(&message(b'H', "")), Assembled::Part);
+        assembler.add(&message(b'B', "\0\0"));
+        assembler.add(&message(b'E', "\0"));
+        assert_eq!(assembler.add(&message(b'S', "")), request("SELECT", "SELECT 1"));
     }
 }

@@ -14,7 +14,7 @@ const GSS_REQUEST: u32 = 80_877_104;
 
 /// The first message of a client, without a tag.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Opening {
+pub(super) enum FirstMessage {
     /// `SSLRequest`.
     Encryption,
     /// `CancelRequest`.
@@ -81,16 +81,16 @@ impl<R: AsyncRead + Unpin> Messages<R> {
     }
 
     /// A message without a tag, as clients send before the login.
-    pub(super) async fn opening(&mut self) -> io::Result<Option<(Opening, Bytes)>> {
+    pub(super) async fn first_message(&mut self) -> io::Result<Option<(FirstMessage, Bytes)>> {
         if !self.fill(8).await? {
             return Ok(None);
         }
-        let opening = match (&self.buffer[4..]).get_u32() {
-            SSL_REQUEST | GSS_REQUEST => Opening::Encryption,
-            CANCEL_REQUEST => Opening::Cancel,
-            _ => Opening::Login,
+        let first_message = match (&self.buffer[4..]).get_u32() {
+            SSL_REQUEST | GSS_REQUEST => FirstMessage::Encryption,
+            CANCEL_REQUEST => FirstMessage::Cancel,
+            _ => FirstMessage::Login,
         };
-        Ok(Some((opening, self.take(0).await?)))
+        Ok(Some((first_message, self.take(0).await?)))
     }
 
     /// A whole message whose length, which includes itself, is at `offset`.

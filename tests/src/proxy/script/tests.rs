@@ -9,10 +9,13 @@ use super::*;
 
 type TestScript = Script<&'static str>;
 
-async fn pass(script: &TestScript, verb: &str) -> (Verdict<&'static str>, Verdict<&'static str>) {
+async fn perform_both(
+    script: &TestScript,
+    verb: &str,
+) -> (Decision<&'static str>, Decision<&'static str>) {
     let request = script.receive(verb.to_owned(), String::new());
     let before = script.perform(Moment::BeforeForward, &request).await;
-    let after = script.perform(Moment::BeforeAnswer, &request).await;
+    let after = script.perform(Moment::BeforeResponse, &request).await;
     (before, after)
 }
 
@@ -20,28 +23,31 @@ async fn pass(script: &TestScript, verb: &str) -> (Verdict<&'static str>, Verdic
 async fn request_number_matches_one_request() {
     let script = TestScript::default();
     script.request(2).before_forward().cut();
-    assert_eq!(pass(&script, "A").await, (Verdict::Continue, Verdict::Continue));
-    assert_eq!(pass(&script, "B").await, (Verdict::Cut, Verdict::Continue));
-    assert_eq!(pass(&script, "C").await, (Verdict::Continue, Verdict::Continue));
+    assert_eq!(perform_both(&script, "A").await, (Decision::Continue, Decision::Continue));
+    assert_eq!(perform_both(&script, "B").await, (Decision::Cut, Decision::Continue));
+    assert_eq!(perform_both(&script, "C").await, (Decision::Continue, Decision::Continue));
 }
 
 #[tokio::test]
 async fn rule_applies_only_at_its_moment() {
     let script = TestScript::default();
-    script.request(1).before_answer().cut();
-    assert_eq!(pass(&script, "A").await, (Verdict::Continue, Verdict::Cut));
+    script.request(1).before_response().cut();
+    assert_eq!(perform_both(&script, "A").await, (Decision::Continue, Decision::Cut));
 }
 
 #[tokio::test]
 async fn first_rule_applies_once_and_each_rule_always() {
     let script = TestScript::default();
-    script.first(|request| request.verb == "A").before_forward().answer("once");
-    script.each(|request| request.verb == "A").before_answer().answer("always");
-    assert_eq!(pass(&script, "B").await, (Verdict::Continue, Verdict::Continue));
-    assert_eq!(pass(&script, "A").await, (Verdict::Answer("once"), Verdict::Answer("always")));
-    assert_eq!(pass(&script, "A").await, (Verdict::Continue, Verdict::Answer("always")));
+    script.first(|request| request.verb == "A").before_forward().respond("once");
+    script.each(|request| request.verb == "A").before_response().respond("always");
+    assert_eq!(perform_both(&script, "B").await, (Decision::Continue, Decision::Continue));
+    assert_eq!(
+        perform_both(&script, "A").await,
+        (Decision::Respond("once"), Decision::Respond("always"))
+    );
+    assert_eq!(perform_both(&script, "A").await, (Decision::Continue, Decision::Respond("always")));
     script.clear();
-    assert_eq!(pass(&script, "A").await, (Verdict::Continue, Verdict::Continue));
+    assert_eq!(perform_both(&script, "A").await, (Decision::Continue, Decision::Continue));
 }
 
 #[tokio::test]
@@ -57,7 +63,7 @@ async fn rules_apply_in_order_until_one_ends_the_request() {
     script.request(1).before_forward().run(count(1));
     script.request(1).before_forward().cut();
     script.request(1).before_forward().run(count(10));
-    assert_eq!(pass(&script, "A").await.0, Verdict::Cut);
+    assert_eq!(perform_both(&script, "A").await.0, Decision::Cut);
     assert_eq!(calls.load(Ordering::SeqCst), 1);
 }
 
@@ -71,15 +77,15 @@ async fn held_request_continues_when_released_or_dropped() {
         tokio::pin!(performing);
         tokio::select! {
             biased;
-            verdict = &mut performing => panic!("it was not held: {verdict:?}"),
-            () = held.reached() => {}
+            decision = &mut performing => panic!("the request was not held: {decision:?}"),
+            () = held.wait_until_held() => {}
         }
         if release {
             held.release();
         } else {
             drop(held);
         }
-        assert_eq!(performing.await, Verdict::Continue);
+        assert_eq!(performing.await, Decision::Continue);
     }
 }
 
@@ -87,8 +93,8 @@ async fn held_request_continues_when_released_or_dropped() {
 async fn killed_process_is_dead_before_its_connection_is_cut() {
     let mut process = Command::new("sleep").arg("1000").spawn().unwrap();
     let script = TestScript::default();
-    script.request(1).before_answer().kill(process.id());
-    assert_eq!(pass(&script, "A").await, (Verdict::Continue, Verdict::Cut));
+    script.request(1).before_response().kill(process.id());
+    assert_eq!(perform_both(&script, "A").await, (Decision::Continue, Decision::Cut));
     let status = process.try_wait().unwrap().expect("the process is still alive");
     assert!(!status.success());
 }

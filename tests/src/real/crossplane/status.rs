@@ -38,22 +38,22 @@ pub(super) fn condition(
 }
 
 /// Writes the conditions of this XR.
-pub(super) async fn say(
+pub(super) async fn write_conditions(
     api: &Api<DynamicObject>,
     xr: &DynamicObject,
     conditions: &Value,
 ) -> Result<(), kube::Error> {
-    let said = json!({"metadata": {"uid": xr.uid()}, "status": {"conditions": conditions}});
-    api.patch_status(&xr.name_any(), &parameters(), &Patch::Merge(said)).await.map(drop)
+    let status = json!({"metadata": {"uid": xr.uid()}, "status": {"conditions": conditions}});
+    api.patch_status(&xr.name_any(), &parameters(), &Patch::Merge(status)).await.map(drop)
 }
 
-pub(super) fn says_ready(conditions: &Value) -> bool {
+pub(super) fn has_ready_condition(conditions: &Value) -> bool {
     let ready = |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
     conditions.as_array().is_some_and(|conditions| conditions.iter().any(ready))
 }
 
 /// Whether the XR already has these conditions.
-pub(super) fn stands(xr: &DynamicObject, conditions: &Value) -> bool {
+pub(super) fn has_conditions(xr: &DynamicObject, conditions: &Value) -> bool {
     xr.data.pointer("/status/conditions") == Some(conditions)
 }
 
@@ -64,8 +64,8 @@ pub(super) fn token(xr: &DynamicObject) -> Option<SecretString> {
         return None;
     }
     let conditions = xr.data.pointer("/status/conditions")?;
-    let means = conditions.pointer("/0/observedGeneration")?.as_i64();
-    if !says_ready(conditions) || means != xr.metadata.generation {
+    let observed = conditions.pointer("/0/observedGeneration")?.as_i64();
+    if !has_ready_condition(conditions) || observed != xr.metadata.generation {
         return None;
     }
     written_token(xr.data.pointer("/spec/userData")?.as_str()?)

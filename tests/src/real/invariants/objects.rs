@@ -6,10 +6,10 @@ use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
-use crate::real::crossplane::NOTE;
+use crate::real::crossplane::NOTE_ANNOTATION;
 
 /// The paths of the broker's fields in a composite resource or a ProviderConfig.
-const OURS: [&str; 10] = [
+const BROKER_FIELDS: [&str; 10] = [
     "f:metadata/f:labels/f:app.kubernetes.io/managed-by",
     "f:metadata/f:labels/f:plexsphere.io/",
     "f:metadata/f:annotations/f:plexsphere.io/",
@@ -22,35 +22,35 @@ const OURS: [&str; 10] = [
     "f:spec/f:credentials",
 ];
 
-pub(super) fn objections(
+pub(super) fn violations(
     resource: &ProvisionedResource,
-    standing: &[DynamicObject],
+    existing: &[DynamicObject],
 ) -> Vec<String> {
     let name = resource.xr_name().to_string();
-    let own: Vec<_> = standing.iter().filter(|it| it.name_any().contains(&name)).collect();
+    let own: Vec<_> = existing.iter().filter(|object| object.name_any().contains(&name)).collect();
     let of_kind = |kind: &str| own.iter().filter(|object| kind_of(object) == kind).count();
     let (configs, parts) = (of_kind("ProviderConfig"), of_kind("Part"));
     let composites = own.len() - configs - parts;
-    let mut objections = counted(resource, (configs, composites, parts));
+    let mut violations = count_violations(resource, (configs, composites, parts));
     let ours = own.iter().filter(|object| kind_of(object) != "Part");
-    objections.extend(ours.flat_map(|object| taken_over(object)));
-    objections
+    violations.extend(ours.flat_map(|object| field_violations(object)));
+    violations
 }
 
 /// S6, S7: at most one object of each kind per resource, and none for a Deleted resource.
-fn counted(
+fn count_violations(
     resource: &ProvisionedResource,
-    standing @ (configs, composites, _): (usize, usize, usize),
+    existing @ (configs, composites, _): (usize, usize, usize),
 ) -> Vec<String> {
-    let words = format!("ProviderConfigs, composite resources and composed objects: {standing:?}");
+    let words = format!("ProviderConfigs, composite resources and composed objects: {existing:?}");
     if configs > 1 || composites > 1 {
         return vec![format!("S6: {words}")];
     }
     match resource.phase() {
-        Phase::Ready if standing != (1, 1, 1) => {
+        Phase::Ready if existing != (1, 1, 1) => {
             vec![format!("Ready without its objects: {words}")]
         }
-        Phase::Deleted if !resource.abandoned() && standing != (0, 0, 0) => {
+        Phase::Deleted if !resource.abandoned() && existing != (0, 0, 0) => {
             vec![format!("S7: {words}")]
         }
         Phase::Pending
@@ -64,41 +64,41 @@ fn counted(
     }
 }
 
-/// S10: the broker owns exactly its own fields, and a team's field is unchanged.
-fn taken_over(object: &DynamicObject) -> Vec<String> {
-    let mut objections = Vec::new();
+/// S10: the broker owns only its own fields, and a team's field is unchanged.
+fn field_violations(object: &DynamicObject) -> Vec<String> {
+    let mut violations = Vec::new();
     let managed = object.managed_fields().iter();
     let by_us = managed.filter(|entry| entry.manager.as_deref() == Some(FIELD_MANAGER));
     for fields in by_us.filter_map(|entry| entry.fields_v1.as_ref()) {
         let mut paths = Vec::new();
-        leaves(&fields.0, "", &mut paths);
+        leaf_paths(&fields.0, "", &mut paths);
         // A spec without declared fields is empty, and still ours.
         paths.retain(|path| path != "f:spec");
         let foreign =
-            paths.into_iter().filter(|path| !OURS.iter().any(|own| path.starts_with(own)));
-        objections.extend(foreign.map(|path| format!("S10: the broker took {path} over")));
+            paths.into_iter().filter(|path| !BROKER_FIELDS.iter().any(|own| path.starts_with(own)));
+        violations.extend(foreign.map(|path| format!("S10: the broker took {path} over")));
     }
     let refers = object.data.pointer("/spec/crossplane/resourceRefs").is_some();
     let armed = object.annotations().contains_key(ARMED_ANNOTATION);
     // The note is written one request after the reference; a turn may be cut off in between.
-    if let Some(note) = object.annotations().get(NOTE)
+    if let Some(note) = object.annotations().get(NOTE_ANNOTATION)
         && Some(note) != object.uid().as_ref()
     {
-        objections.push(format!("S10: the team's note says {note}"));
+        violations.push(format!("S10: the team's note says {note}"));
     }
     if object.data.pointer("/status/conditions").is_some() && armed {
         if !refers {
-            objections.push("S10: Crossplane's references are gone".to_owned());
+            violations.push("S10: Crossplane's references were removed".to_owned());
         }
-        if !object.annotations().contains_key(NOTE) {
-            objections.push("S10: the team's note is gone".to_owned());
+        if !object.annotations().contains_key(NOTE_ANNOTATION) {
+            violations.push("S10: the team's note was removed".to_owned());
         }
     }
-    objections
+    violations
 }
 
 /// Every leaf path of a field set.
-fn leaves(fields: &Value, at: &str, found: &mut Vec<String>) {
+fn leaf_paths(fields: &Value, at: &str, found: &mut Vec<String>) {
     let below = fields.as_object().filter(|fields| !fields.is_empty());
     let Some(below) = below else {
         found.push(at.to_owned());
@@ -106,7 +106,7 @@ fn leaves(fields: &Value, at: &str, found: &mut Vec<String>) {
     };
     for (field, deeper) in below.iter().filter(|(field, _)| *field != ".") {
         let path = if at.is_empty() { field.clone() } else { format!("{at}/{field}") };
-        leaves(deeper, &path, found);
+        leaf_paths(deeper, &path, found);
     }
 }
 

@@ -15,7 +15,7 @@ const EVENTS: &str = "SELECT sequence, event_type FROM plexsphere.provisioning_o
 
 /// An audit line of a row.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct AuditLine {
     action: String,
     previous_phase: Option<String>,
     new_phase: Option<String>,
@@ -24,8 +24,8 @@ pub(super) struct Line {
     at: OffsetDateTime,
 }
 
-impl Line {
-    pub(super) async fn of(pool: &PgPool, id: ProvisionedResourceId) -> Vec<Self> {
+impl AuditLine {
+    pub(super) async fn read(pool: &PgPool, id: ProvisionedResourceId) -> Vec<Self> {
         type Row =
             (String, Option<String>, Option<String>, Option<i64>, Option<i64>, OffsetDateTime);
         let rows = sqlx::query_as(LINES).bind(id.as_uuid()).fetch_all(pool).await;
@@ -67,93 +67,98 @@ impl Line {
 }
 
 /// The events of a row.
-pub(super) struct Told(Vec<(i64, String)>);
+pub(super) struct EventRows(Vec<(i64, String)>);
 
-impl Told {
-    pub(super) async fn of(pool: &PgPool, id: ProvisionedResourceId) -> Self {
-        let events = sqlx::query_as(EVENTS).bind(id.as_uuid()).fetch_all(pool).await;
-        Self(events.or_fail("the outbox cannot be read"))
+impl EventRows {
+    pub(super) async fn read(pool: &PgPool, id: ProvisionedResourceId) -> Self {
+        let event_violations = sqlx::query_as(EVENTS).bind(id.as_uuid()).fetch_all(pool).await;
+        Self(event_violations.or_fail("the outbox cannot be read"))
     }
 }
 
-pub(super) fn objections(
+pub(super) fn violations(
     resource: &ProvisionedResource,
-    lines: &[Line],
-    told: &Told,
+    lines: &[AuditLine],
+    stored_events: &EventRows,
 ) -> Vec<String> {
-    let mut objections = edges(resource, lines);
-    objections.extend(epochs(lines));
-    objections.extend(events(resource, lines, told));
-    objections
+    let mut violations = edge_violations(resource, lines);
+    violations.extend(epoch_violations(lines));
+    violations.extend(event_violations(resource, lines, stored_events));
+    violations
 }
 
 /// S1: only legal edges, each from the phase that the previous one led to.
-fn edges(resource: &ProvisionedResource, lines: &[Line]) -> Vec<String> {
-    let mut objections = Vec::new();
+fn edge_violations(resource: &ProvisionedResource, lines: &[AuditLine]) -> Vec<String> {
+    let mut violations = Vec::new();
     let mut now: Option<Phase> = None;
     for line in lines.iter().filter(|line| line.version.is_some()) {
         let (from, Some(to)) = line.phases() else { continue };
         if let (Some(from), Some(before)) = (from, now) {
             if from != before {
-                objections.push(format!("S1: {line:?} begins elsewhere than in {before}"));
+                violations.push(format!("S1: {line:?} does not begin in {before}"));
             }
             if from != to && !from.can_become(to) {
-                objections.push(format!("S1: {line:?} is no legal edge"));
+                violations.push(format!("S1: {line:?} is not a legal edge"));
             }
         }
         now = Some(to);
     }
     if now != Some(resource.phase()) {
-        objections
+        violations
             .push(format!("S2: the row is in {}, its audit ends in {now:?}", resource.phase()));
     }
-    objections
+    violations
 }
 
 /// S2, S16: each version was written once, and never by an epoch that had been superseded.
-fn epochs(lines: &[Line]) -> Vec<String> {
-    let mut objections = Vec::new();
+fn epoch_violations(lines: &[AuditLine]) -> Vec<String> {
+    let mut violations = Vec::new();
     let versions: Vec<_> = lines.iter().filter_map(|line| line.version).collect();
     if versions != (1..).take(versions.len()).collect::<Vec<_>>() {
-        objections.push(format!("S2: a version without an audit line, or with two: {versions:?}"));
+        violations.push(format!("S2: a version without an audit line, or with two: {versions:?}"));
     }
-    let epochs: Vec<_> = lines.iter().filter_map(|line| line.epoch).collect();
-    if !epochs.is_sorted() {
-        objections.push(format!("S16: a superseded lease wrote: {epochs:?}"));
+    let epoch_violations: Vec<_> = lines.iter().filter_map(|line| line.epoch).collect();
+    if !epoch_violations.is_sorted() {
+        violations.push(format!("S16: a superseded lease wrote: {epoch_violations:?}"));
     }
-    objections
+    violations
 }
 
 /// S2, S3: one event per change that carries one, numbered without gaps.
-fn events(resource: &ProvisionedResource, lines: &[Line], Told(told): &Told) -> Vec<String> {
-    let mut objections = Vec::new();
-    let types: Vec<_> = told.iter().map(|(_, event_type)| event_type.as_str()).collect();
-    let happened: Vec<_> = lines.iter().filter_map(Line::event).collect();
-    if types != happened {
-        objections.push(format!("S2: events {types:?} for changes {happened:?}"));
+fn event_violations(
+    resource: &ProvisionedResource,
+    lines: &[AuditLine],
+    EventRows(stored_events): &EventRows,
+) -> Vec<String> {
+    let mut violations = Vec::new();
+    let types: Vec<_> = stored_events.iter().map(|(_, event_type)| event_type.as_str()).collect();
+    let expected: Vec<_> = lines.iter().filter_map(AuditLine::event).collect();
+    if types != expected {
+        violations.push(format!("S2: events {types:?} for changes {expected:?}"));
     }
-    let numbers: Vec<_> = told.iter().map(|(number, _)| *number).collect();
+    let numbers: Vec<_> = stored_events.iter().map(|(number, _)| *number).collect();
     let last = i64::try_from(resource.event_sequence()).ok();
     if numbers != (1..).take(numbers.len()).collect::<Vec<_>>() || numbers.last().copied() != last {
-        objections.push(format!("S3: {numbers:?} are not all events until {last:?}"));
+        violations.push(format!("S3: {numbers:?} are not all events until {last:?}"));
     }
-    objections
+    violations
 }
 
-/// S11: each change above Provisioning follows a Ready condition for the current generation, a
-/// separate one each time.
-pub(super) fn unready(lines: &[Line], ready: &[OffsetDateTime]) -> Vec<String> {
+/// S11: each change from Pending or Provisioning to Enrolling or Ready follows a Ready condition of its own.
+pub(super) fn changes_without_ready(lines: &[AuditLine], ready: &[OffsetDateTime]) -> Vec<String> {
     let low = |phase| matches!(phase, Phase::Pending | Phase::Provisioning);
     let high = |phase| matches!(phase, Phase::Enrolling | Phase::Ready);
-    let rose = |line: &&Line| {
+    let becomes_ready = |line: &&AuditLine| {
         let (from, to) = line.phases();
         line.version.is_some() && from.is_some_and(low) && to.is_some_and(high)
     };
-    let mut objections = Vec::new();
-    for (earlier, line) in lines.iter().filter(rose).enumerate() {
+    let mut violations = Vec::new();
+    for (earlier, line) in lines.iter().filter(becomes_ready).enumerate() {
         if ready.get(earlier).is_none_or(|ready| *ready > line.at) {
-            objections.push(format!("S11: {line:?}, ready for what it was at {ready:?}"));
+            violations.push(format!(
+                "S11: {line:?} has no Ready condition before it; Ready at {ready:?}"
+            ));
         }
     }
-    objections
+    violations
 }

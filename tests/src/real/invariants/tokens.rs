@@ -21,7 +21,7 @@ const DELETED_ALIVE: &str = "SELECT count(*)
         AND (node.deregistered_at IS NULL OR node.deregistered_at > deletion.at)";
 
 /// Every place where a stored plaintext would appear.
-const WRITTEN: [&str; 4] = [
+const SEARCHED_TABLES: [&str; 4] = [
     "provisioned_resources",
     "provisioned_resource_schedule",
     "provisioned_resource_audit",
@@ -29,17 +29,17 @@ const WRITTEN: [&str; 4] = [
 ];
 
 /// S4, S5: at most one live token, none once closed, and no live Node on deleted substrate.
-pub(super) async fn objections(pool: &PgPool, resource: &ProvisionedResource) -> Vec<String> {
-    let mut objections = Vec::new();
+pub(super) async fn violations(pool: &PgPool, resource: &ProvisionedResource) -> Vec<String> {
+    let mut violations = Vec::new();
     let open = count(pool, OPEN_TOKENS, resource.id()).await;
     if open > 1 || (open > 0 && resource.token_closed()) {
-        objections.push(format!("S4: {open} live tokens; closed: {}", resource.token_closed()));
+        violations.push(format!("S4: {open} live tokens; closed: {}", resource.token_closed()));
     }
     let alive = count(pool, DELETED_ALIVE, resource.id()).await;
     if alive > 0 {
-        objections.push(format!("S5: {alive} Nodes were alive when the substrate was deleted"));
+        violations.push(format!("S5: {alive} Nodes were alive when the substrate was deleted"));
     }
-    objections
+    violations
 }
 
 async fn count(pool: &PgPool, sql: &'static str, id: ProvisionedResourceId) -> i64 {
@@ -48,8 +48,8 @@ async fn count(pool: &PgPool, sql: &'static str, id: ProvisionedResourceId) -> i
 
 /// S15: no row contains a plaintext that an agent found.
 pub(super) async fn leaks(pool: &PgPool, plaintexts: Vec<String>) -> Vec<String> {
-    let mut objections = Vec::new();
-    for table in WRITTEN {
+    let mut violations = Vec::new();
+    for table in SEARCHED_TABLES {
         let sql = format!(
             "SELECT count(*) FROM plexsphere.{table} AS written
             JOIN unnest($1::text[]) AS plaintext ON position(plaintext IN written::text) > 0"
@@ -60,8 +60,8 @@ pub(super) async fn leaks(pool: &PgPool, plaintexts: Vec<String>) -> Vec<String>
             .await
             .or_fail("a table cannot be searched");
         if leaks > 0 {
-            objections.push(format!("S15: {table} holds a token"));
+            violations.push(format!("S15: {table} holds a token"));
         }
     }
-    objections
+    violations
 }

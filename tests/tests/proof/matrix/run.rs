@@ -1,7 +1,7 @@
-//! One workflow: the caller's request, then rounds of pass, sweep and relay until everything is
-//! settled. A worker that fails or dies is replaced by another one.
+//! Runs one workflow: the caller's request, then rounds of pass, sweep and relay until everything is
+//! settled.
 
-mod trouble;
+mod operator_condition;
 
 use std::time::Duration;
 
@@ -17,20 +17,22 @@ use broker_tests::K;
 use broker_tests::world::{NODE, World, declaration, decorated_service, operator};
 use tokio::time::timeout;
 
-use super::mishap::Mishap;
-use super::workflow::{About, Workflow};
-use crate::simulation::{Declared, at_rest, kept, nothing_left, unharmed};
+use super::fault_kind::FaultKind;
+use super::workflow::{CallLabels, Workflow};
+use crate::simulation::{
+    Declared, check_history, check_no_object_left, check_nodes_leave_first, check_settled,
+};
 
 /// The most rounds of a workflow with a fault: K passes and a few more.
-const MOST_ROUNDS: u8 = K + 3;
-/// How often a caller retries without an answer.
-const MOST_ASKED: u8 = 4;
+const MAX_ROUNDS: u8 = K + 3;
+/// How often a caller sends a request without a response.
+const MAX_ATTEMPTS: u8 = 4;
 /// Shorter than every deadline.
-const A_MOMENT: Duration = Duration::from_secs(1);
+const SHORT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Who was active when a fault fired.
+/// The component whose call failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Who {
+enum Actor {
     Caller,
     Worker,
     Relay,
@@ -46,18 +48,18 @@ pub(super) struct Run {
     old: Option<ProvisionedResource>,
     bystanders: Vec<ProvisionedResource>,
     workflow: Workflow,
-    pub(super) landed: usize,
-    /// Any earlier lease has ended, and no worker has claimed the resource since.
-    free: bool,
-    /// The phase of the cluster reads, from which call number on.
-    reading: Vec<(u64, String)>,
+    pub(super) late_arrivals: usize,
+    /// No worker holds a lease on the resource.
+    is_free: bool,
+    /// The phase of cluster reads, each with the number of reads before it.
+    read_phases: Vec<(u64, String)>,
 }
 
 impl Run {
     pub(super) async fn begin(workflow: Workflow, plan: FaultPlan) -> Self {
         let world = World::with_faults(plan);
         let ports = world.ports.clone();
-        let worker = world.replica_with("replica-2", |to| *to = ports);
+        let worker = world.replica_with("replica-2", |replica_ports| *replica_ports = ports);
         let faults = world.faults.clone();
         let caller =
             world.service_rewired(|ports| *ports = decorated_service(ports, &faults), |_| {});
@@ -71,33 +73,33 @@ impl Run {
             old: None,
             bystanders: Vec::new(),
             workflow,
-            landed: 0,
-            free: false,
-            reading: Vec::new(),
+            late_arrivals: 0,
+            is_free: false,
+            read_phases: Vec::new(),
         };
         match workflow {
             Workflow::Create | Workflow::CreateAndRollBack => {}
             Workflow::Delete => {
-                run.reach(Phase::Ready).await;
+                run.reach_phase(Phase::Ready).await;
                 run.make_sink_reject().await;
             }
             Workflow::ReProvision => {
                 run.add_bystanders().await;
-                run.reach(Phase::Ready).await;
-                run.lose();
+                run.reach_phase(Phase::Ready).await;
+                run.lose_composites();
             }
             Workflow::Replace => {
-                run.reach(Phase::Ready).await;
+                run.reach_phase(Phase::Ready).await;
                 run.old = run.resource.take();
             }
             Workflow::TakeOver => {
-                let declared = run.world.declare(&run.wanted()).await.unwrap();
+                let declared = run.world.declare(&run.order()).await.unwrap();
                 let cut_off =
-                    timeout(A_MOMENT, run.world.reconciler.reconcile(declared.id())).await;
+                    timeout(SHORT_TIMEOUT, run.world.reconciler.reconcile(declared.id())).await;
                 assert!(cut_off.is_err(), "the first worker dies while it applies");
                 run.resource = Some(declared);
                 run.world.expire_leases();
-                run.free = true;
+                run.is_free = true;
             }
         }
         run
@@ -107,11 +109,11 @@ impl Run {
         &self.world.faults
     }
 
-    pub(super) fn reads(&self) -> About {
+    pub(super) fn labels_of_reads(&self) -> CallLabels {
         let last = self.reads_so_far();
-        let ends = self.reading.iter().skip(1).map(|(from, _)| *from).chain([last]);
-        let stretches = self.reading.iter().zip(ends);
-        let reads = stretches.flat_map(|((from, phase), to)| {
+        let ends = self.read_phases.iter().skip(1).map(|(from, _)| *from).chain([last]);
+        let ranges = self.read_phases.iter().zip(ends);
+        let reads = ranges.flat_map(|((from, phase), to)| {
             (from + 1..=to).map(move |nth| ((PortName::Cluster, "read", nth), phase.clone()))
         });
         reads.collect()
@@ -121,73 +123,74 @@ impl Run {
         self.faults().calls().get(&(PortName::Cluster, "read")).copied().unwrap_or(0)
     }
 
-    /// The same request id each time, so that a retry is idempotent.
-    fn wanted(&self) -> Declaration {
-        let wanted = declaration(NODE).with_request_id(RequestId::new("order-1").unwrap());
+    /// The declaration, always with one request id, so that a retry is idempotent.
+    fn order(&self) -> Declaration {
+        let order = declaration(NODE).with_request_id(RequestId::new("order-1").unwrap());
         let rolls_back = self.workflow == Workflow::CreateAndRollBack;
-        if rolls_back { wanted.on_failure(OnFailure::Rollback) } else { wanted }
+        if rolls_back { order.on_failure(OnFailure::Rollback) } else { order }
     }
 
     fn id(&self) -> ProvisionedResourceId {
-        self.resource.as_ref().expect("it was declared").id()
+        self.resource.as_ref().expect("a declared resource").id()
     }
 
-    /// The resources to pass over: the resource, and the one that it replaces.
+    /// The resource, and the one that it replaces.
     fn ids(&self) -> Vec<ProvisionedResourceId> {
         [self.id()].into_iter().chain(self.old.as_ref().map(ProvisionedResource::id)).collect()
     }
 
     /// Brings the resource into a phase before the calls that the plan counts.
-    async fn reach(&mut self, phase: Phase) {
-        let id = self.world.declare(&self.wanted()).await.unwrap().id();
-        for _ in 0..MOST_ROUNDS {
+    async fn reach_phase(&mut self, phase: Phase) {
+        let id = self.world.declare(&self.order()).await.unwrap().id();
+        for _ in 0..MAX_ROUNDS {
             self.worker.reconcile(id).await.unwrap();
             self.world.sweeper.sweep().await.unwrap();
-            self.outside();
+            self.advance_environment();
             let resource = self.world.get(id).await;
-            let there = resource.phase() == phase;
+            let reached = resource.phase() == phase;
             self.resource = Some(resource);
-            if there {
+            if reached {
                 return;
             }
         }
         panic!("{id} is in {}, not in {phase}", self.world.get(id).await.phase());
     }
 
-    fn outside(&self) {
+    fn advance_environment(&self) {
         self.world.clock.advance(Duration::from_secs(1));
         self.world.cluster.tick();
         self.world.boot_agents();
     }
 
-    pub(super) async fn go_on(&mut self, mishap: Mishap) -> Result<(), String> {
-        self.ask(mishap).await?;
+    pub(super) async fn run_to_end(&mut self, fault_kind: FaultKind) -> Result<(), String> {
+        self.request_until_answered(fault_kind).await?;
         let (id, declared) = (self.id(), self.declared());
-        self.meet_trouble(mishap, &declared).await?;
-        let mut wrong = Err("the call was not made".to_owned());
-        for _ in 0..MOST_ROUNDS {
-            self.pass(mishap, &declared).await?;
-            unharmed(&self.world, &declared).await?;
-            self.sweep(mishap).await;
-            self.deliver(mishap).await;
-            self.resolve_trouble(mishap).await?;
-            self.outside();
-            wrong = at_rest(&self.world, &declared).await;
-            if wrong.is_ok() && self.world.get(id).await.phase() == self.workflow.end() {
-                self.is_alone().await?;
-                return kept(&self.world, &declared).await;
+        self.check_operator_condition(fault_kind, &declared).await?;
+        let mut outcome = Err("no round ran".to_owned());
+        for _ in 0..MAX_ROUNDS {
+            self.pass(fault_kind, &declared).await?;
+            check_nodes_leave_first(&self.world, &declared).await?;
+            self.sweep(fault_kind).await;
+            self.deliver(fault_kind).await;
+            self.resolve_operator_condition(fault_kind).await?;
+            self.advance_environment();
+            outcome = check_settled(&self.world, &declared).await;
+            if outcome.is_ok() && self.world.get(id).await.phase() == self.workflow.end() {
+                self.check_no_duplicates().await?;
+                return check_history(&self.world, &declared).await;
             }
         }
-        wrong
+        outcome
     }
 
-    /// The caller's request, retried under the same id until it is answered.
-    async fn ask(&mut self, mishap: Mishap) -> Result<(), String> {
+    /// Sends the caller's request until it gets a response, always under the same id.
+    async fn request_until_answered(&mut self, fault_kind: FaultKind) -> Result<(), String> {
         if matches!(self.workflow, Workflow::ReProvision | Workflow::TakeOver) {
             return Ok(());
         }
-        for _ in 0..MOST_ASKED {
-            if let Ok(Ok(resource)) = timeout(timeout_under(mishap), self.asked(&self.caller)).await
+        for _ in 0..MAX_ATTEMPTS {
+            if let Ok(Ok(resource)) =
+                timeout(timeout_under(fault_kind), self.send_request(&self.caller)).await
             {
                 if self.workflow == Workflow::CreateAndRollBack {
                     let fails = Behaviour::failing_after(1, "out of quota");
@@ -196,114 +199,115 @@ impl Run {
                 self.resource = Some(resource);
                 return Ok(());
             }
-            self.recover(mishap, Who::Caller).await;
+            self.recover(fault_kind, Actor::Caller).await;
         }
-        Err(format!("the caller got no answer in {MOST_ASKED} attempts"))
+        Err(format!("the caller got no response in {MAX_ATTEMPTS} attempts"))
     }
 
-    async fn asked(&self, service: &Service) -> Result<ProvisionedResource, Error> {
+    async fn send_request(&self, service: &Service) -> Result<ProvisionedResource, Error> {
         match (&self.old, self.workflow) {
             (Some(old), _) => service.replace(&operator(), old.id(), None).await,
             (None, Workflow::Delete) => service.deprovision(&operator(), self.id()).await,
-            (None, _) => service.provision(&operator(), &self.wanted()).await,
+            (None, _) => service.provision(&operator(), &self.order()).await,
         }
     }
 
-    async fn pass(&mut self, mishap: Mishap, declared: &[Declared]) -> Result<(), String> {
+    async fn pass(&mut self, fault_kind: FaultKind, declared: &[Declared]) -> Result<(), String> {
         for id in self.ids() {
-            self.pass_over(id, mishap, declared).await?;
+            self.pass_over(id, fault_kind, declared).await?;
         }
         Ok(())
     }
 
-    /// L3: a free resource can be claimed after its worker died.
+    /// L3: an unleased resource can be claimed after its worker died.
     async fn pass_over(
         &mut self,
         id: ProvisionedResourceId,
-        mishap: Mishap,
+        fault_kind: FaultKind,
         declared: &[Declared],
     ) -> Result<(), String> {
         let phase = self.world.get(id).await.phase();
-        self.reading.push((self.reads_so_far(), phase.to_string()));
-        let (free, fired) = (self.free, self.faults().log().entries().len());
-        self.free = false;
-        let passed = timeout(timeout_under(mishap), self.worker.reconcile(id)).await;
+        self.read_phases.push((self.reads_so_far(), phase.to_string()));
+        let (is_free, fired) = (self.is_free, self.faults().log().entries().len());
+        self.is_free = false;
+        let passed = timeout(timeout_under(fault_kind), self.worker.reconcile(id)).await;
         let undisturbed = self.faults().log().entries().len() == fired;
-        let at_rest = matches!(phase, Phase::Deleted | Phase::Failed);
-        if matches!(passed, Ok(Ok(PassResult::NotClaimed))) && free && undisturbed && !at_rest {
-            return Err(format!("L3: it is free in {phase} and cannot be claimed"));
+        let settled = matches!(phase, Phase::Deleted | Phase::Failed);
+        if matches!(passed, Ok(Ok(PassResult::NotClaimed))) && is_free && undisturbed && !settled {
+            return Err(format!("L3: the resource has no lease in {phase} and cannot be claimed"));
         }
         if matches!(passed, Ok(Ok(PassResult::Completed { to: Phase::Deleted, .. }))) {
-            // Before a sweep removes what a teardown has missed.
-            let own: Vec<_> = declared.iter().filter(|it| it.id == id).copied().collect();
-            nothing_left(&self.world, &own).await?;
+            // Checked before a sweep can remove objects that the teardown missed.
+            let own: Vec<_> =
+                declared.iter().filter(|declared| declared.id == id).copied().collect();
+            check_no_object_left(&self.world, &own).await?;
         }
         if matches!(passed, Err(_) | Ok(Err(_) | Ok(PassResult::NotClaimed))) {
-            self.recover(mishap, Who::Worker).await;
+            self.recover(fault_kind, Actor::Worker).await;
         }
         Ok(())
     }
 
-    async fn sweep(&mut self, mishap: Mishap) {
-        self.reading.push((self.reads_so_far(), "by a sweep".to_owned()));
-        let swept = timeout(timeout_under(mishap), self.world.sweeper.sweep()).await;
+    async fn sweep(&mut self, fault_kind: FaultKind) {
+        self.read_phases.push((self.reads_so_far(), "by a sweep".to_owned()));
+        let swept = timeout(timeout_under(fault_kind), self.world.sweeper.sweep()).await;
         if matches!(swept, Err(_) | Ok(Err(_))) {
-            self.recover(mishap, Who::Worker).await;
+            self.recover(fault_kind, Actor::Worker).await;
         }
     }
 
-    async fn deliver(&mut self, mishap: Mishap) {
-        match timeout(timeout_under(mishap), self.relay.deliver_batch()).await {
+    async fn deliver(&mut self, fault_kind: FaultKind) {
+        match timeout(timeout_under(fault_kind), self.relay.deliver_batch()).await {
             Ok(Ok(report)) if report.delivered > 0 => {}
-            // Claimed events are free again after the claim has ended.
+            // A relay can claim events again when the earlier claim has ended.
             Ok(Ok(_)) => self.world.expire_leases(),
-            Ok(Err(_)) | Err(_) => self.recover(mishap, Who::Relay).await,
+            Ok(Err(_)) | Err(_) => self.recover(fault_kind, Actor::Relay).await,
         }
     }
 
-    /// The lease of the failed or dead worker ends, and its request in flight arrives, sooner or
-    /// later: past the lease, after another worker has acted.
-    async fn recover(&mut self, mishap: Mishap, who: Who) {
-        if mishap == Mishap::CrashAfter {
-            self.land().await;
+    /// Ends the lease of the failed worker. With [`FaultKind::AfterLease`], its request in flight
+    /// arrives after another worker has acted.
+    async fn recover(&mut self, fault_kind: FaultKind, actor: Actor) {
+        if fault_kind == FaultKind::CrashAfter {
+            self.deliver_late_requests().await;
         }
         self.world.expire_leases();
-        self.free = true;
-        if mishap == Mishap::PastTheLease {
-            match who {
-                Who::Caller => drop(self.asked(&self.world.service).await),
-                Who::Worker => {
+        self.is_free = true;
+        if fault_kind == FaultKind::AfterLease {
+            match actor {
+                Actor::Caller => drop(self.send_request(&self.world.service).await),
+                Actor::Worker => {
                     for id in self.ids() {
                         drop(self.world.replica("replica-3").reconcile(id).await);
                     }
                 }
-                Who::Relay => drop(self.world.other_relay().deliver_batch().await),
-                Who::Operator => drop(self.helped(&self.world.service).await),
+                Actor::Relay => drop(self.world.other_relay().deliver_batch().await),
+                Actor::Operator => drop(self.run_operator_command(&self.world.service).await),
             }
-            self.land().await;
+            self.deliver_late_requests().await;
         }
     }
 
-    async fn land(&mut self) {
-        while let Some(fired) = self.world.faults.land_next().await {
-            self.landed += 1;
-            // A claim that arrives only now is a valid lease.
-            self.free &= (fired.port, fired.method) != (PortName::Schedule, "claim");
+    async fn deliver_late_requests(&mut self) {
+        while let Some(fired) = self.world.faults.complete_next().await {
+            self.late_arrivals += 1;
+            // A late claim is a valid lease.
+            self.is_free &= (fired.port, fired.method) != (PortName::Schedule, "claim");
         }
     }
 
     /// Repeated requests created one resource, in addition to the one that it replaces.
-    async fn is_alone(&self) -> Result<(), String> {
+    async fn check_no_duplicates(&self) -> Result<(), String> {
         let page = self.world.store.list(&ListQuery::new(rows(10))).await;
-        let many = page.map_err(|error| error.to_string())?.resources.len();
-        match many.saturating_sub(self.bystanders.len() + usize::from(self.old.is_some())) {
+        let stored = page.map_err(|error| error.to_string())?.resources.len();
+        match stored.saturating_sub(self.bystanders.len() + usize::from(self.old.is_some())) {
             1 => Ok(()),
-            many => Err(format!("S13: there are {many} resources of one request")),
+            count => Err(format!("S13: {count} resources exist for one request")),
         }
     }
 }
 
-/// How long a caller waits: only a moment if its worker is cut off.
-const fn timeout_under(mishap: Mishap) -> Duration {
-    if mishap.cuts_off() { A_MOMENT } else { Duration::from_mins(30) }
+/// How long a caller waits: one second if the fault cuts off its worker.
+const fn timeout_under(fault_kind: FaultKind) -> Duration {
+    if fault_kind.cuts_off_its_worker() { SHORT_TIMEOUT } else { Duration::from_mins(30) }
 }

@@ -5,9 +5,9 @@ use std::fmt;
 
 use broker_domain::Phase;
 use broker_ports::PortName;
-use broker_testkit::faults::{Fault, FaultPlan, Faults, Late};
+use broker_testkit::faults::{Fault, FaultPlan, Faults, LateArrival};
 
-use super::mishap::{AN_HOUR, Mishap};
+use super::fault_kind::{AN_HOUR, FaultKind};
 use super::run::Run;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,15 +27,15 @@ pub(super) enum Workflow {
 pub(super) struct Call {
     pub(super) port: PortName,
     pub(super) method: &'static str,
-    pub(super) about: Option<String>,
+    pub(super) label: Option<String>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Made {
+pub(super) struct NumberedCall {
     pub(super) call: Call,
     pub(super) nth: u64,
-    /// Whether a stale answer would differ.
-    pub(super) could_be_stale: bool,
+    /// Whether a stale response would differ.
+    pub(super) can_be_stale: bool,
 }
 
 impl Workflow {
@@ -56,30 +56,35 @@ impl Workflow {
     }
 
     /// The calls of the workflow once it has begun.
-    pub(super) async fn calls(self) -> Vec<Made> {
+    pub(super) async fn calls(self) -> Vec<NumberedCall> {
         let mut run = Box::pin(Run::begin(self, self.plan().remembering())).await;
         let before = run.faults().calls();
-        run.go_on(Mishap::Before).await.expect("without faults");
+        run.run_to_end(FaultKind::BeforeEffect).await.expect("without faults");
         let (after, stale) = (run.faults().calls(), run.faults().stale_calls());
-        let mut about = run.faults().about();
-        about.extend(run.reads());
-        let mut made = Vec::new();
+        let mut labels = run.faults().subjects();
+        labels.extend(run.labels_of_reads());
+        let mut calls = Vec::new();
         for ((port, method), last) in after {
             let first = before.get(&(port, method)).copied().unwrap_or(0) + 1;
-            made.extend((first..=last).map(|nth| {
-                let about = about.get(&(port, method, nth)).cloned();
-                let could_be_stale = stale.contains(&(port, method, nth));
-                Made { call: Call { port, method, about }, nth, could_be_stale }
+            calls.extend((first..=last).map(|nth| {
+                let label = labels.get(&(port, method, nth)).cloned();
+                let can_be_stale = stale.contains(&(port, method, nth));
+                NumberedCall { call: Call { port, method, label }, nth, can_be_stale }
             }));
         }
-        made
+        calls
     }
 
-    pub(super) async fn survive(self, call: &Call, nth: u64, mishap: Mishap) -> Result<(), String> {
+    pub(super) async fn run_with_fault(
+        self,
+        call: &Call,
+        nth: u64,
+        fault_kind: FaultKind,
+    ) -> Result<(), String> {
         let Call { port, method, .. } = *call;
-        let plan = self.plan().on(port, method, nth, mishap.fault());
+        let plan = self.plan().on(port, method, nth, fault_kind.fault());
         let mut run = Box::pin(Run::begin(self, plan)).await;
-        run.go_on(mishap).await?;
+        run.run_to_end(fault_kind).await?;
         let log = run.faults().log();
         let fired = log
             .entries()
@@ -87,28 +92,28 @@ impl Workflow {
             .filter(|fired| (fired.port, fired.method, fired.nth) == (port, method, nth));
         let fired = fired.count();
         if fired != 1 {
-            return Err(format!("it fired {fired} times"));
+            return Err(format!("the fault fired {fired} times"));
         }
-        if mishap.lands() && Faults::may_change(port, method) && run.landed != 1 {
-            return Err(format!("{} late requests arrived, not one", run.landed));
+        if fault_kind.arrives_late() && Faults::may_change(port, method) && run.late_arrivals != 1 {
+            return Err(format!("{} late requests arrived, not one", run.late_arrivals));
         }
         Ok(())
     }
 
     fn plan(self) -> FaultPlan {
-        let dies = Fault::Delay { by: AN_HOUR, late: Late::Never };
+        let hangs = Fault::Delay { by: AN_HOUR, late: LateArrival::Never };
         let plan = FaultPlan::none();
-        if self == Self::TakeOver { plan.on(PortName::Cluster, "apply", 2, dies) } else { plan }
+        if self == Self::TakeOver { plan.on(PortName::Cluster, "apply", 2, hangs) } else { plan }
     }
 }
 
-pub(super) type About = BTreeMap<(PortName, &'static str, u64), String>;
+pub(super) type CallLabels = BTreeMap<(PortName, &'static str, u64), String>;
 
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { port, method, about } = self;
+        let Self { port, method, label } = self;
         write!(f, "`{port}.{method}`")?;
-        about.as_ref().map_or(Ok(()), |about| write!(f, ", {about}"))
+        label.as_ref().map_or(Ok(()), |label| write!(f, ", {label}"))
     }
 }
 

@@ -1,10 +1,10 @@
-//! Memoised answers, which make it affordable to ask the product itself in every state.
+//! Memoised results, so that the model can call the product itself in every state.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Values with a number each.
+/// Distinct values, each with a number.
 pub(super) struct Numbered<T>(RwLock<Values<T>>);
 
 struct Values<T> {
@@ -40,47 +40,47 @@ impl<T: Eq + Hash> Numbered<T> {
     }
 }
 
-/// Memoised answers of a pure function.
-pub(super) struct Asked<Q, A>(RwLock<HashMap<Q, A>>);
+/// Memoised results of a pure function.
+pub(super) struct Memoised<I, R>(RwLock<HashMap<I, R>>);
 
-impl<Q, A> Default for Asked<Q, A> {
+impl<I, R> Default for Memoised<I, R> {
     fn default() -> Self {
         Self(RwLock::default())
     }
 }
 
-impl<Q: Copy + Eq + Hash, A: Copy> Asked<Q, A> {
-    pub(super) fn ask(&self, question: Q, answer: impl FnOnce() -> A) -> A {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&question).copied();
+impl<I: Copy + Eq + Hash, R: Copy> Memoised<I, R> {
+    pub(super) fn get_or_compute(&self, input: I, compute: impl FnOnce() -> R) -> R {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&input).copied();
         known.unwrap_or_else(|| {
-            let answer = answer();
-            self.0.write().unwrap_or_else(PoisonError::into_inner).insert(question, answer);
-            answer
+            let result = compute();
+            self.0.write().unwrap_or_else(PoisonError::into_inner).insert(input, result);
+            result
         })
     }
 }
 
-/// Memoised answers about numbered values.
-pub(super) struct Listed<A>(RwLock<Vec<Option<A>>>);
+/// Memoised results of a pure function of numbered values.
+pub(super) struct MemoisedByNumber<R>(RwLock<Vec<Option<R>>>);
 
-impl<A> Default for Listed<A> {
+impl<R> Default for MemoisedByNumber<R> {
     fn default() -> Self {
         Self(RwLock::default())
     }
 }
 
-impl<A: Copy> Listed<A> {
-    pub(super) fn get(&self, number: u32, answer: impl FnOnce() -> A) -> A {
-        let place = number as usize;
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner).get(place).copied();
+impl<R: Copy> MemoisedByNumber<R> {
+    pub(super) fn get(&self, number: u32, compute: impl FnOnce() -> R) -> R {
+        let index = number as usize;
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner).get(index).copied();
         known.flatten().unwrap_or_else(|| {
-            let answer = answer();
+            let result = compute();
             let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
-            if all.len() <= place {
-                all.resize(place + 1, None);
+            if all.len() <= index {
+                all.resize(index + 1, None);
             }
-            all[place] = Some(answer);
-            answer
+            all[index] = Some(result);
+            result
         })
     }
 }

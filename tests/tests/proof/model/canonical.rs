@@ -2,47 +2,47 @@
 //! tokens and epochs are reused, and requests without a possible effect are dropped.
 
 use super::memo::Memo;
-use super::pass::{At, Memory, Pass, Rules};
+use super::pass::{Freshness, Pass, Progress, Rules};
 use super::rule::Rule;
-use super::words::Operation;
+use super::vocabulary::Operation;
 use super::world::{Resource, World};
 
 impl Resource {
-    /// A token number that nothing refers to any more.
+    /// The lowest token number without a reference.
     pub(super) fn fresh_token(&self, memo: &Memo) -> u8 {
         let world = &self.world;
-        let mut spoken_of = 0_u64;
-        let mut speak = |token: Option<u8>| spoken_of |= token.map_or(0, |token| 1 << token);
-        speak(memo.facts(world.row).token);
-        speak(world.issuer.open.map(|(token, _)| token));
-        speak(world.xr.and_then(|xr| xr.armed?.token()));
+        let mut used = 0_u64;
+        let mut mark_used = |token: Option<u8>| used |= token.map_or(0, |token| 1 << token);
+        mark_used(memo.facts(world.row).token);
+        mark_used(world.issuer.open.map(|(token, _)| token));
+        mark_used(world.xr.and_then(|xr| xr.armed?.token()));
         for node in world.issuer.consumed.iter().flatten() {
-            speak(Some(node.token));
+            mark_used(Some(node.token));
         }
         for machine in world.machines.iter().flatten() {
-            speak(machine.with.token());
+            mark_used(machine.with.token());
         }
         for pass in &self.passes {
-            match pass.at {
-                At::Reading { row, xr, .. } => {
-                    speak(memo.facts(row).token);
-                    speak(xr.and_then(|xr| xr.armed?.token()));
+            match pass.progress {
+                Progress::Reading { row, xr, .. } => {
+                    mark_used(memo.facts(row).token);
+                    mark_used(xr.and_then(|xr| xr.armed?.token()));
                 }
-                At::Talking { checkpoint, operation, .. } => {
-                    speak(memo.facts(memo.row_of(checkpoint)).token);
-                    speak(operation.token(memo));
+                Progress::Executing { checkpoint, operation, .. } => {
+                    mark_used(memo.facts(memo.row_of(checkpoint)).token);
+                    mark_used(operation.token(memo));
                 }
-                At::Adrift(operation) => speak(operation.token(memo)),
+                Progress::InFlight(operation) => mark_used(operation.token(memo)),
             }
         }
-        u8::try_from(spoken_of.trailing_ones()).unwrap()
+        u8::try_from(used.trailing_ones()).unwrap()
     }
 
     /// States are equivalent if they differ only in epoch numbers, in the order of requests, or in
     /// requests without a possible effect.
     pub(super) fn make_canonical(&mut self, rules: Rules<'_>) {
         let world = self.world;
-        self.passes.retain(|pass| pass.holds || !pass.is_stale(rules, &world));
+        self.passes.retain(|pass| pass.holds_lease || !pass.is_stale(rules, &world));
         let mut epochs = 1_u64 << self.world.epoch | 1 << self.world.issuer.seen | 1;
         self.passes.iter().for_each(|pass| epochs |= 1 << pass.epoch);
         let below = |epoch: u8| epochs & ((1 << epoch) - 1);
@@ -57,9 +57,9 @@ impl Resource {
 }
 
 impl Pass {
-    /// Whether its request is stale in every future.
+    /// Whether the request can have no effect in any future state.
     fn is_stale(&self, rules: Rules<'_>, world: &World) -> bool {
-        let At::Adrift(operation) = self.at else { return false };
+        let Progress::InFlight(operation) = self.progress else { return false };
         let issuer = &world.issuer;
         match operation {
             Operation::Unchanged(_) | Operation::Refused | Operation::CheckBrake => true,
@@ -73,13 +73,13 @@ impl Pass {
                 let closed = issuer.closed && !rules.lacks(Rule::IssuerClosed);
                 closed || (self.epoch < issuer.seen && !rules.lacks(Rule::IssuerEpoch))
             }
-            Operation::Deregister(token) => issuer.node(token).is_none_or(|node| node.left),
-            Operation::ApplyConfig { first } => !first && self.config != Memory::Same,
-            Operation::ApplyShell { first } => !first && self.xr != Memory::Same,
-            Operation::Arm(_) => self.xr != Memory::Same && !rules.lacks(Rule::Shell),
-            Operation::Reapply => self.xr != Memory::Same,
-            Operation::DeleteXr => self.xr == Memory::Gone,
-            Operation::DeleteConfig => self.config == Memory::Gone,
+            Operation::Deregister(token) => issuer.node(token).is_none_or(|node| node.deregistered),
+            Operation::ApplyConfig { first } => !first && self.config != Freshness::Same,
+            Operation::ApplyShell { first } => !first && self.xr != Freshness::Same,
+            Operation::Arm(_) => self.xr != Freshness::Same && !rules.lacks(Rule::Shell),
+            Operation::Reapply => self.xr != Freshness::Same,
+            Operation::DeleteXr => self.xr == Freshness::Gone,
+            Operation::DeleteConfig => self.config == Freshness::Gone,
         }
     }
 }

@@ -8,21 +8,21 @@ use stateright::{Checker, HasDiscoveries, Model};
 
 use super::protocol::Setting;
 use super::rule::Rule;
-use super::world::Left;
+use super::world::RemainingFaults;
 
-const NO_INTERFERENCE: Left =
-    Left { deletions: 0, failures: 0, drifts: 0, pauses: 0, configs: 0, retries: 0 };
-const ONE_DELETION: Left = Left { deletions: 1, ..NO_INTERFERENCE };
+const NO_INTERFERENCE: RemainingFaults =
+    RemainingFaults { deletions: 0, failures: 0, drifts: 0, pauses: 0, configs: 0, retries: 0 };
+const ONE_DELETION: RemainingFaults = RemainingFaults { deletions: 1, ..NO_INTERFERENCE };
 
 /// How many distinct states a run must visit, over all settings.
-const NORMAL: usize = 100_000;
-const NIGHTLY: usize = 1_000_000;
+const NORMAL_STATES: usize = 100_000;
+const NIGHTLY_STATES: usize = 1_000_000;
 
 /// A rule, the setting in which it is disabled, and the violations of which at least one must be
 /// found.
-type History = (Rule, fn() -> Setting, &'static [&'static str]);
+type RuleCase = (Rule, fn() -> Setting, &'static [&'static str]);
 
-struct Checked {
+struct CheckResult {
     states: usize,
     /// The most passes from any state until everything was settled.
     longest: u8,
@@ -30,79 +30,82 @@ struct Checked {
     found: Vec<(&'static str, Vec<String>)>,
 }
 
-fn check(setting: Setting) -> Checked {
+fn check(setting: Setting) -> CheckResult {
     check_until(setting, HasDiscoveries::AnyFailures, usize::MAX)
 }
 
 /// Stops after enough violations, or when every state within `steps` steps was visited.
-fn check_until(setting: Setting, enough: HasDiscoveries, steps: usize) -> Checked {
+fn check_until(setting: Setting, enough: HasDiscoveries, steps: usize) -> CheckResult {
     let checker = setting.check().checker().threads(2).target_max_depth(steps);
     let checker = checker.finish_when(enough).spawn_bfs().join();
     let found = checker.discoveries().into_iter();
-    let found = found.map(|(name, way)| {
-        (name, way.into_actions().iter().map(|event| format!("{event:?}")).collect())
+    let found = found.map(|(name, path)| {
+        (name, path.into_actions().iter().map(|event| format!("{event:?}")).collect())
     });
-    let longest = checker.model().longest_way();
-    Checked { states: checker.unique_state_count(), longest, found: found.collect() }
+    let longest = checker.model().longest_path();
+    CheckResult { states: checker.unique_state_count(), longest, found: found.collect() }
 }
 
-fn a_node() -> Setting {
+fn single_node() -> Setting {
     Setting::one(Node, Retain)
 }
 
 fn deleted_by_another() -> Setting {
-    Setting { pending: 0, left: ONE_DELETION, ..a_node() }
+    Setting { pending: 0, remaining_faults: ONE_DELETION, ..single_node() }
 }
 
 fn paused_by_another() -> Setting {
-    Setting { pending: 0, left: Left { pauses: 1, ..NO_INTERFERENCE }, ..a_node() }
+    Setting {
+        pending: 0,
+        remaining_faults: RemainingFaults { pauses: 1, ..NO_INTERFERENCE },
+        ..single_node()
+    }
 }
 
 fn without_config() -> Setting {
-    let left = Left { configs: 1, ..NO_INTERFERENCE };
-    Setting { left, ..Setting::one(Standalone, Retain) }
+    let remaining_faults = RemainingFaults { configs: 1, ..NO_INTERFERENCE };
+    Setting { remaining_faults, ..Setting::one(Standalone, Retain) }
 }
 
 fn retried() -> Setting {
-    let left = Left { failures: 1, retries: 1, ..NO_INTERFERENCE };
-    Setting { pending: 0, left, ..a_node() }
+    let remaining_faults = RemainingFaults { failures: 1, retries: 1, ..NO_INTERFERENCE };
+    Setting { pending: 0, remaining_faults, ..single_node() }
 }
 
 fn lost_twice() -> Setting {
-    let left = Left { deletions: 2, ..NO_INTERFERENCE };
-    let alone = Setting::one(Standalone, Retain);
-    Setting { pending: 0, left, allowance: Some(1), ..alone }
+    let remaining_faults = RemainingFaults { deletions: 2, ..NO_INTERFERENCE };
+    let standalone = Setting::one(Standalone, Retain);
+    Setting { pending: 0, remaining_faults, allowance: Some(1), ..standalone }
 }
 
-/// It composes only a Secret, and an operator deletes the composite resource, in the background or
-/// foreground.
+/// The XR composes only a Secret, and an operator deletes the XR in the background or foreground.
 fn composes_a_secret() -> Setting {
-    let alone = Setting::one(Standalone, Retain);
-    Setting { left: ONE_DELETION, composes_secret: true, ..alone }
+    let standalone = Setting::one(Standalone, Retain);
+    Setting { remaining_faults: ONE_DELETION, composes_secret: true, ..standalone }
 }
 
 fn two_in_a_project() -> Setting {
     let resources = vec![(Standalone, Retain), (Standalone, Retain)];
-    Setting { resources, pending: 0, ..a_node() }
+    Setting { resources, pending: 0, ..single_node() }
 }
 
-/// The settings, each with its least number of states: fewer mean that something is no longer
-/// tried.
+/// The settings, each with its minimum number of states: with fewer, the model has lost a case.
 fn settings() -> Vec<(&'static str, Setting, usize)> {
-    let failing = Left { failures: 1, ..NO_INTERFERENCE };
-    let drifting = Left { drifts: 1, ..NO_INTERFERENCE };
-    let everything = Left { deletions: 1, failures: 1, drifts: 1, ..NO_INTERFERENCE };
-    let rolled_back = Setting { left: failing, ..Setting::one(Node, Rollback) };
-    let alone = Setting { left: ONE_DELETION, ..Setting::one(Standalone, Retain) };
-    let drifting_alone = Setting { pending: 0, left: drifting, ..Setting::one(Standalone, Retain) };
+    let failing = RemainingFaults { failures: 1, ..NO_INTERFERENCE };
+    let drifting = RemainingFaults { drifts: 1, ..NO_INTERFERENCE };
+    let everything = RemainingFaults { deletions: 1, failures: 1, drifts: 1, ..NO_INTERFERENCE };
+    let rolled_back = Setting { remaining_faults: failing, ..Setting::one(Node, Rollback) };
+    let standalone = Setting { remaining_faults: ONE_DELETION, ..Setting::one(Standalone, Retain) };
+    let drifting_standalone =
+        Setting { pending: 0, remaining_faults: drifting, ..Setting::one(Standalone, Retain) };
     let mut all = vec![
-        ("a node", a_node(), 25_000),
-        ("a node, every request twice", Setting { twice: true, ..a_node() }, 26_000),
+        ("a node", single_node(), 25_000),
+        ("a node, every request twice", Setting { twice: true, ..single_node() }, 26_000),
         ("a node that fails and is rolled back", rolled_back, 95_000),
         ("a node deleted by another party", deleted_by_another(), 140_000),
         ("a node paused by another party", paused_by_another(), 10_000),
-        ("a standalone resource deleted by another party", alone, 42_000),
-        ("a standalone resource that drifts", drifting_alone, 3_000),
+        ("a standalone resource deleted by another party", standalone, 42_000),
+        ("a standalone resource that drifts", drifting_standalone, 3_000),
         ("a standalone resource that is lost twice", lost_twice(), 3_000),
         ("a node that fails and is retried", retried(), 10_000),
         ("a standalone resource whose ProviderConfig is deleted", without_config(), 3_000),
@@ -110,9 +113,10 @@ fn settings() -> Vec<(&'static str, Setting, usize)> {
     ];
     if is_nightly() {
         let deleted_late = Setting { pending: 1, ..deleted_by_another() };
-        let all_at_once = Setting { left: everything, ..Setting::one(Standalone, Rollback) };
+        let all_at_once =
+            Setting { remaining_faults: everything, ..Setting::one(Standalone, Rollback) };
         all.extend([
-            ("a node that drifts", Setting { left: drifting, ..a_node() }, 92_000),
+            ("a node that drifts", Setting { remaining_faults: drifting, ..single_node() }, 92_000),
             ("a node deleted by another party, with late requests", deleted_late, 800_000),
             ("a standalone resource, all faults at once", all_at_once, 680_000),
         ]);
@@ -123,68 +127,66 @@ fn settings() -> Vec<(&'static str, Setting, usize)> {
 #[test]
 fn every_order_of_events_keeps_every_promise() {
     let (mut states, mut too_few) = (0, Vec::new());
-    for (why, setting, least) in settings() {
+    for (why, setting, minimum) in settings() {
         let checked = check(setting);
-        assert!(checked.found.is_empty(), "{why}: {}", in_words(&checked.found));
+        assert!(checked.found.is_empty(), "{why}: {}", describe(&checked.found));
         println!("{why}: {} states, settled after {} passes", checked.states, checked.longest);
         assert!((3..=K).contains(&checked.longest), "{why}: {} passes", checked.longest);
-        if checked.states < least {
-            too_few.push(format!("{why}: {} states, not {least}", checked.states));
+        if checked.states < minimum {
+            too_few.push(format!("{why}: {} states, not {minimum}", checked.states));
         }
         states += checked.states;
     }
     assert!(too_few.is_empty(), "{}", too_few.join("\n"));
-    let least = if is_nightly() { NIGHTLY } else { NORMAL };
+    let minimum = if is_nightly() { NIGHTLY_STATES } else { NORMAL_STATES };
     println!("proof: {states} distinct states of one resource in all settings");
-    assert!(states >= least, "{states} states in all, not {least}");
+    assert!(states >= minimum, "{states} states in all, not {minimum}");
 }
 
-/// Two resources with a common namespace, which comes and goes, and two workers. The normal run is
-/// bounded in steps, the nightly run is exhaustive. Their objects have different names, so that
-/// they share nothing else.
+/// Two resources with two workers and one namespace, which opens and closes. The normal run is
+/// bounded in steps, the nightly run is exhaustive. The objects have different names, so the
+/// resources share nothing else.
 #[test]
-fn two_resources_share_namespace_and_workers() {
-    let (steps, least) = if is_nightly() { (usize::MAX, 3_200_000) } else { (18, 20_000) };
+fn two_resources_in_one_namespace_keep_every_promise() {
+    let (steps, minimum) = if is_nightly() { (usize::MAX, 3_200_000) } else { (18, 20_000) };
     let setting = Setting { gate_moves: true, ..two_in_a_project() };
     let checked = check_until(setting, HasDiscoveries::AnyFailures, steps);
-    assert!(checked.found.is_empty(), "{}", in_words(&checked.found));
+    assert!(checked.found.is_empty(), "{}", describe(&checked.found));
     println!("proof: {} of two resources", checked.states);
-    assert!(checked.states >= least, "{} states, not {least}", checked.states);
+    assert!(checked.states >= minimum, "{} states, not {minimum}", checked.states);
 }
 
-/// The same with a Node and a resource without one, each with a request in flight. Bounded in
-/// steps, deeper in the nightly run.
+/// A Node and a standalone resource, each with a request in flight. Both runs are bounded in steps.
 #[test]
-fn node_and_standalone_share_namespace_and_workers() {
-    let (steps, least) = if is_nightly() { (23, 1_000_000) } else { (16, 80_000) };
+fn node_and_standalone_in_one_namespace_keep_every_promise() {
+    let (steps, minimum) = if is_nightly() { (23, 1_000_000) } else { (16, 80_000) };
     let resources = vec![(Node, Retain), (Standalone, Retain)];
-    let setting = Setting { resources, gate_moves: true, ..a_node() };
+    let setting = Setting { resources, gate_moves: true, ..single_node() };
     let checked = check_until(setting, HasDiscoveries::AnyFailures, steps);
-    assert!(checked.found.is_empty(), "{}", in_words(&checked.found));
+    assert!(checked.found.is_empty(), "{}", describe(&checked.found));
     println!("proof: {} of a node and a standalone resource", checked.states);
-    assert!(checked.states >= least, "{} states, not {least}", checked.states);
+    assert!(checked.states >= minimum, "{} states, not {minimum}", checked.states);
 }
 
 /// The test above checks the same settings with all rules, so each violation is reachable only
 /// without its rule.
 #[test]
 fn every_disabled_rule_has_a_counterexample() {
-    let late = a_node;
-    let twice = || Setting { twice: true, ..a_node() };
-    let rows: [History; 19] = [
-        (Rule::Shell, late, &["no XR is armed with a dead token"]),
-        (Rule::Shell, late, &["S9 no life after Deleted"]),
-        (Rule::Touch, late, &["no XR is armed with a dead token"]),
-        (Rule::IssuerEpoch, late, &["no XR is armed with a dead token"]),
-        (Rule::IssuerClosed, late, &["S4 no token after close"]),
+    let twice = || Setting { twice: true, ..single_node() };
+    let rows: [RuleCase; 19] = [
+        (Rule::Shell, single_node, &["no XR is armed with a dead token"]),
+        (Rule::Shell, single_node, &["S9 no life after Deleted"]),
+        (Rule::Touch, single_node, &["no XR is armed with a dead token"]),
+        (Rule::IssuerEpoch, single_node, &["no XR is armed with a dead token"]),
+        (Rule::IssuerClosed, single_node, &["S4 no token after close"]),
         (Rule::IssueChecked, twice, &["no XR is armed with a dead token"]),
-        (Rule::VersionGuard, late, &["S1 legal edges only, terminal phases stay"]),
-        (Rule::LeaseGuard, late, &["S16 no write without a lease"]),
+        (Rule::VersionGuard, single_node, &["S1 legal edges only, terminal phases stay"]),
+        (Rule::LeaseGuard, single_node, &["S16 no write without a lease"]),
         (Rule::Consumed, deleted_by_another, &["S11 Ready is about the existing machine"]),
-        (Rule::ArmedTells, paused_by_another, &["S8 no healthy Node is deregistered"]),
+        (Rule::ShellByToken, paused_by_another, &["S8 no healthy Node is deregistered"]),
         (
             Rule::CloseFirst,
-            late,
+            single_node,
             &["S4 no token after close", "S5 no live Node under deleted substrate"],
         ),
         (Rule::ConfigLast, deleted_by_another, &["the ProviderConfig is deleted last"]),
@@ -193,10 +195,10 @@ fn every_disabled_rule_has_a_counterexample() {
             deleted_by_another,
             &["the ProviderConfig is deleted last", "S7 no object is left when Deleted is written"],
         ),
-        (Rule::DirectRead, late, &["S7 no object is left when Deleted is written"]),
-        (Rule::ActWithinLease, late, &["S7 no object is left when Deleted is written"]),
+        (Rule::DirectRead, single_node, &["S7 no object is left when Deleted is written"]),
+        (Rule::ActWithinLease, single_node, &["S7 no object is left when Deleted is written"]),
         (Rule::ConfigRestored, without_config, &["L1, L2 everything is settled after K passes"]),
-        (Rule::OrphansFound, late, &["L1, L2 everything is settled after K passes"]),
+        (Rule::OrphansFound, single_node, &["L1, L2 everything is settled after K passes"]),
         (
             Rule::ForegroundSeen,
             composes_a_secret,
@@ -209,16 +211,16 @@ fn every_disabled_rule_has_a_counterexample() {
         let enough = HasDiscoveries::AnyOf(expected.iter().copied().collect());
         let checked = check_until(setting, enough, usize::MAX);
         let found = checked.found.iter().any(|(name, _)| expected.contains(name));
-        assert!(found, "without {rule:?}: {}", in_words(&checked.found));
+        assert!(found, "without {rule:?}: {}", describe(&checked.found));
     }
     println!("proof: {} counterexamples of disabled rules", rows.len());
 }
 
-fn in_words(found: &[(&str, Vec<String>)]) -> String {
+fn describe(found: &[(&str, Vec<String>)]) -> String {
     if found.is_empty() {
         return "no violation".to_owned();
     }
-    let ways =
-        found.iter().map(|(name, way)| format!("{name} is broken by\n  {}", way.join("\n  ")));
-    ways.collect::<Vec<_>>().join("\n")
+    let paths =
+        found.iter().map(|(name, path)| format!("{name} is violated by\n  {}", path.join("\n  ")));
+    paths.collect::<Vec<_>>().join("\n")
 }

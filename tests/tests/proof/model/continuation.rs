@@ -1,25 +1,25 @@
 //! L1 and L2: from every state, without further faults, everything is settled after a few passes.
-//! S12: without changes outside, passes soon are no-ops, whatever they wait for.
+//! S12: without changes of the environment, passes soon are no-ops.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
 use broker_tests::K;
 
-use super::moves::Move;
-use super::pass::{At, Rules, Times};
+use super::environment_moves::Move;
+use super::pass::{Progress, Rules, Times};
 use super::rule::Violations;
-use super::world::{Budget, Left, Resource, World};
+use super::world::{Budget, RemainingFaults, Resource, World};
 
-/// Beyond this, the passes loop.
-const FAR_TOO_MANY: u8 = 3 * K;
+/// After more passes than this, the passes loop.
+const LOOP_LIMIT: u8 = 3 * K;
 
 /// The relative speed of Crossplane and the agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Pace {
-    /// All possible changes outside happen between any two effects of a pass.
+    /// All possible changes of the environment happen between any two effects of a pass.
     Quick,
-    /// Nothing changes outside during a pass.
+    /// The environment does not change during a pass.
     Slow,
 }
 
@@ -39,46 +39,55 @@ impl Continuations {
     }
 
     pub(super) fn longest(&self) -> Option<u8> {
-        let known = self.settled.read().unwrap_or_else(PoisonError::into_inner);
-        known.values().copied().flatten().max()
+        let memoised = self.settled.read().unwrap_or_else(PoisonError::into_inner);
+        memoised.values().copied().flatten().max()
     }
 
-    /// Whether passes soon have no effect if nothing changes outside.
-    pub(super) fn falls_quiet(&self, rules: Rules<'_>, world: &World) -> bool {
-        let mut here = forgetful(*world, rules);
-        let key = (here.world, rules.gate_open);
-        if let Some(known) = self.quiet.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
-            return *known;
+    /// Whether passes soon have no effect if the environment does not change.
+    pub(super) fn passes_become_noops(&self, rules: Rules<'_>, world: &World) -> bool {
+        let mut start = without_history(*world, rules);
+        let key = (start.world, rules.gate_open);
+        if let Some(memoised) = self.quiet.read().unwrap_or_else(PoisonError::into_inner).get(&key)
+        {
+            return *memoised;
         }
-        let falls_quiet = (0..=K).any(|_| {
-            let alone = Resource { world: here.world, passes: Vec::new() };
+        let passes_become_noops = (0..=K).any(|_| {
+            let alone = Resource { world: start.world, passes: Vec::new() };
             let (after, done) = pass(alone, rules, Pace::Slow);
-            here = after;
+            start = after;
             done == 0
         });
-        self.quiet.write().unwrap_or_else(PoisonError::into_inner).insert(key, falls_quiet);
-        falls_quiet
+        self.quiet.write().unwrap_or_else(PoisonError::into_inner).insert(key, passes_become_noops);
+        passes_become_noops
     }
 
-    fn passes_from(&self, rules: Rules<'_>, world: &World, pace: Pace, made: u8) -> Option<u8> {
-        let here = forgetful(*world, rules);
-        let key = (here.world, pace);
-        if let Some(known) = self.settled.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
-            return *known;
+    fn passes_from(
+        &self,
+        rules: Rules<'_>,
+        world: &World,
+        pace: Pace,
+        passes_made: u8,
+    ) -> Option<u8> {
+        let start = without_history(*world, rules);
+        let key = (start.world, pace);
+        if let Some(memoised) =
+            self.settled.read().unwrap_or_else(PoisonError::into_inner).get(&key)
+        {
+            return *memoised;
         }
-        let settled = settle(here, rules).world;
+        let settled = settle(start, rules).world;
         let passes = if settled == key.0 {
             let (after, done) = pass(Resource { world: settled, passes: Vec::new() }, rules, pace);
             let after = settle(after, rules).world;
             if done == 0 && after == settled {
                 after.is_settled(rules.memo).then_some(0)
-            } else if made == FAR_TOO_MANY {
+            } else if passes_made == LOOP_LIMIT {
                 None
             } else {
-                self.passes_from(rules, &after, pace, made + 1).map(|more| more + 1)
+                self.passes_from(rules, &after, pace, passes_made + 1).map(|more| more + 1)
             }
         } else {
-            self.passes_from(rules, &settled, pace, made)
+            self.passes_from(rules, &settled, pace, passes_made)
         };
         self.settled.write().unwrap_or_else(PoisonError::into_inner).insert(key, passes);
         passes
@@ -86,8 +95,9 @@ impl Continuations {
 }
 
 /// The future does not depend on the epoch number or on the remaining faults.
-fn forgetful(world: World, rules: Rules<'_>) -> Resource {
-    let world = World { left: Left::default(), budget: Budget::default(), ..world };
+fn without_history(world: World, rules: Rules<'_>) -> Resource {
+    let world =
+        World { remaining_faults: RemainingFaults::default(), budget: Budget::default(), ..world };
     let mut resource = Resource { world, passes: Vec::new() };
     resource.make_canonical(rules);
     resource
@@ -95,12 +105,12 @@ fn forgetful(world: World, rules: Rules<'_>) -> Resource {
 
 fn settle(mut resource: Resource, rules: Rules<'_>) -> Resource {
     loop {
-        let moves = Move::ORDINARY.into_iter().chain(Move::ENDING);
-        // A violation here is found where the same step is a step of the checker.
+        let moves = Move::ORDINARY.into_iter().chain(Move::AFTER_TEARDOWN);
+        // The checker reports this violation when it makes the same move itself.
         let mut ignored = Violations::default();
         let mut quiet = true;
-        for which in moves {
-            if let Some(changed) = resource.world.make(which, rules.memo, &mut ignored) {
+        for next_move in moves {
+            if let Some(changed) = resource.world.apply_move(next_move, rules.memo, &mut ignored) {
                 resource.mark_changed(changed, None);
                 quiet = false;
             }
@@ -116,16 +126,16 @@ fn pass(mut resource: Resource, rules: Rules<'_>, pace: Pace) -> (Resource, usiz
     let mut ignored = Violations::default();
     let mut done = 0;
     resource.claim(rules, false);
-    while let Some(place) = resource.holder() {
-        if let At::Reading { .. } = resource.passes[place].at {
-            resource.read_rest(rules, place);
+    while let Some(index) = resource.holder() {
+        if let Progress::Reading { .. } = resource.passes[index].progress {
+            resource.read_rest(rules, index);
             continue;
         }
-        resource.perform(rules, place, Times::Once, &mut ignored);
+        resource.perform(rules, index, Times::Once, &mut ignored);
         done += 1;
         if pace == Pace::Quick {
             resource = settle(resource, rules);
         }
     }
-    (forgetful(resource.world, rules), done)
+    (without_history(resource.world, rules), done)
 }

@@ -1,8 +1,8 @@
 //! The product's own decisions, memoised: rows, readings, and every exchange of a pass.
 //!
 //! The model decides nothing: the real aggregate makes every row, the real `RawObservation` every
-//! fact, the real `next` every decision and the real `step` every effect. All are pure, so each
-//! question is asked once and its answer is kept under a small number. A model state holds only
+//! fact, the real `next` every decision and the real `step` every effect. All are pure, so the memo
+//! calls each once per input and numbers the results. A model state holds only
 //! such numbers.
 //!
 //! Versions and times are relative: every row is normalised to one version, one event number and
@@ -17,17 +17,17 @@ use broker_ports::ObjectVersion;
 use broker_render::Precondition;
 use broker_testkit::builders::{id, stamp};
 
-use super::cache::{Asked, Listed, Numbered};
+use super::cache::{Memoised, MemoisedByNumber, Numbered};
 use super::raw_observation::{raw_observation, secrets_of};
 use super::row::{broken_promise, normalised};
 use super::rule::{Rule, Violation};
-use super::words::{
+use super::vocabulary::{
     CheckpointId, Command, ObservationId, Operation, Plan, Reply, RowFacts, RowId, View,
     loss_number, token_id, token_number, uid,
 };
-use super::world::With;
+use super::world::ArmedWith;
 
-/// A pass in progress, and its last answer.
+/// A pass in progress, and its next step.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Checkpoint {
     state: PassState,
@@ -39,16 +39,16 @@ pub(super) struct Memo {
     /// The composed object is a Secret, which the broker may not read.
     pub(super) composes_secret: bool,
     rows: Numbered<ProvisionedResource>,
-    seen: Numbered<Observation>,
+    observations: Numbered<Observation>,
     checkpoints: Numbered<Checkpoint>,
-    facts: Listed<RowFacts>,
-    command: Listed<(Command, RowId)>,
-    preparing: Asked<RowId, CheckpointId>,
-    plans: Asked<(RowId, View), Plan>,
-    persisting: Asked<(CheckpointId, ObservationId, Phase), CheckpointId>,
-    replies: Asked<(CheckpointId, Reply), CheckpointId>,
-    requests: Asked<RowId, Option<(RowId, Option<Violation>)>>,
-    retries: Asked<RowId, Option<(RowId, Option<Violation>)>>,
+    facts: MemoisedByNumber<RowFacts>,
+    commands: MemoisedByNumber<(Command, RowId)>,
+    first_checkpoints: Memoised<RowId, CheckpointId>,
+    plans: Memoised<(RowId, View), Plan>,
+    persist_checkpoints: Memoised<(CheckpointId, ObservationId, Phase), CheckpointId>,
+    replies: Memoised<(CheckpointId, Reply), CheckpointId>,
+    requests: Memoised<RowId, Option<(RowId, Option<Violation>)>>,
+    retries: Memoised<RowId, Option<(RowId, Option<Violation>)>>,
 }
 
 impl Memo {
@@ -57,16 +57,16 @@ impl Memo {
             without,
             composes_secret,
             rows: Numbered::default(),
-            seen: Numbered::default(),
+            observations: Numbered::default(),
             checkpoints: Numbered::default(),
-            facts: Listed::default(),
-            command: Listed::default(),
-            preparing: Asked::default(),
-            plans: Asked::default(),
-            persisting: Asked::default(),
-            replies: Asked::default(),
-            requests: Asked::default(),
-            retries: Asked::default(),
+            facts: MemoisedByNumber::default(),
+            commands: MemoisedByNumber::default(),
+            first_checkpoints: Memoised::default(),
+            plans: Memoised::default(),
+            persist_checkpoints: Memoised::default(),
+            replies: Memoised::default(),
+            requests: Memoised::default(),
+            retries: Memoised::default(),
         }
     }
 
@@ -90,7 +90,7 @@ impl Memo {
                 role: row.mesh_role(),
                 token: row.bootstrap_token_id().map(token_number),
                 closed: row.token_closed(),
-                at_rest: row.at_rest(),
+                at_rest: row.is_settled(),
                 secrets: secrets_of(&row),
             }
         })
@@ -98,7 +98,7 @@ impl Memo {
 
     /// The row after a caller's deletion request; `None` if it is already being deleted.
     pub(super) fn deletion_requested(&self, row: RowId) -> Option<(RowId, Option<Violation>)> {
-        self.requests.ask(row, || {
+        self.requests.get_or_compute(row, || {
             let before = self.rows.get(row.0);
             let change = before.request_deletion(stamp(9, 0))?;
             Some((self.row(change.resource()), broken_promise(&before, &change)))
@@ -107,7 +107,7 @@ impl Memo {
 
     /// The row after an operator's retry; `None` unless it failed.
     pub(super) fn retried(&self, row: RowId) -> Option<(RowId, Option<Violation>)> {
-        self.retries.ask(row, || {
+        self.retries.get_or_compute(row, || {
             let before = self.rows.get(row.0);
             let change = before.retry(stamp(9, 0)).ok()?;
             Some((self.row(change.resource()), broken_promise(&before, &change)))
@@ -115,14 +115,14 @@ impl Memo {
     }
 
     pub(super) fn prepare(&self, row: RowId) -> CheckpointId {
-        self.preparing.ask(row, || {
+        self.first_checkpoints.get_or_compute(row, || {
             let row = ProvisionedResource::clone(&self.rows.get(row.0));
             self.begin(&PassState::prepare(row, Mode::Live))
         })
     }
 
     pub(super) fn plan(&self, row: RowId, view: View) -> Plan {
-        self.plans.ask((row, view), || {
+        self.plans.get_or_compute((row, view), || {
             let resource = self.rows.get(row.0);
             let seen = raw_observation(self.without, self.composes_secret, &resource, view);
             let (action, to) = next(&seen.facts, resource.phase());
@@ -132,7 +132,11 @@ impl Memo {
                 seen.clone(),
                 action,
             );
-            Plan { begin: self.begin(&acting), seen: ObservationId(self.seen.number(seen)), to }
+            Plan {
+                begin: self.begin(&acting),
+                seen: ObservationId(self.observations.number(seen)),
+                to,
+            }
         })
     }
 
@@ -143,16 +147,16 @@ impl Memo {
         seen: ObservationId,
         to: Phase,
     ) -> CheckpointId {
-        self.persisting.ask((acted, seen, to), || {
+        self.persist_checkpoints.get_or_compute((acted, seen, to), || {
             let resource = self.checkpoints.get(acted.0).state.resource().clone();
-            let seen = Observation::clone(&self.seen.get(seen.0));
+            let seen = Observation::clone(&self.observations.get(seen.0));
             self.begin(&PassState::persist(resource, Mode::Live, seen, to))
         })
     }
 
     pub(super) fn reply(&self, checkpoint: CheckpointId, reply: Reply) -> CheckpointId {
-        self.replies.ask((checkpoint, reply), || {
-            let answer = match reply {
+        self.replies.get_or_compute((checkpoint, reply), || {
+            let result = match reply {
                 Reply::Committed(row) => EffectResult::Committed(Box::new(
                     ProvisionedResource::clone(&self.rows.get(row.0)),
                 )),
@@ -166,21 +170,21 @@ impl Memo {
                 Reply::Issued(token) => EffectResult::Issued(token_id(token)),
                 Reply::Consumed(token) => EffectResult::Consumed(token_id(token)),
             };
-            let (state, next_step) = step(&self.checkpoints.get(checkpoint.0).state, answer);
+            let (state, next_step) = step(&self.checkpoints.get(checkpoint.0).state, result);
             CheckpointId(self.checkpoints.number(Checkpoint { state, next_step }))
         })
     }
 
     pub(super) fn command(&self, checkpoint: CheckpointId) -> Command {
-        self.heard(checkpoint).0
+        self.command_and_row(checkpoint).0
     }
 
     pub(super) fn row_of(&self, checkpoint: CheckpointId) -> RowId {
-        self.heard(checkpoint).1
+        self.command_and_row(checkpoint).1
     }
 
-    fn heard(&self, checkpoint: CheckpointId) -> (Command, RowId) {
-        self.command.get(checkpoint.0, || {
+    fn command_and_row(&self, checkpoint: CheckpointId) -> (Command, RowId) {
+        self.commands.get(checkpoint.0, || {
             let checkpoint = self.checkpoints.get(checkpoint.0);
             let resource = checkpoint.state.resource();
             let command = match &checkpoint.next_step {
@@ -210,7 +214,7 @@ impl Memo {
                 self.write(resource, resource.record_substrate(substrate.clone(), now.at))
             }
             Effect::RecordToken(token, ordinal, xr) => {
-                let xr = xr.clone().expect("every uid of the model can be kept");
+                let xr = xr.clone().expect("every uid of the model is valid");
                 let change = resource.record_token_for(xr, *token, *ordinal, now.at);
                 self.write(resource, change.map(Some))
             }
@@ -229,7 +233,7 @@ impl Memo {
             Effect::DeregisterNode(token) => Operation::Deregister(token_number(*token)),
             Effect::Arm(with, on) => {
                 assert_eq!(on.resource_version, "own", "an arm builds on the pass's own apply");
-                Operation::Arm(With::of(*with))
+                Operation::Arm(ArmedWith::of(*with))
             }
             Effect::Reapply(_, on) => {
                 assert_eq!(on.resource_version, "seen", "a re-apply builds on what was seen");

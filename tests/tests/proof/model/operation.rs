@@ -1,20 +1,20 @@
-//! The effect of an operation outside, and whether it violates a promise: the contracts of store,
-//! issuer, mesh and cluster.
+//! The contracts of store, issuer, mesh and cluster: what an operation changes, and which promises
+//! it violates.
 
 use broker_domain::Phase;
 
-use super::moves::Changed;
-use super::pass::{Memory, Rules};
+use super::environment_moves::Changed;
+use super::pass::{Freshness, Rules};
 use super::rule::{Rule, Violation, Violations};
-use super::words::{Operation, Reply, RowFacts, RowId};
-use super::world::{Resource, With, Xr};
+use super::vocabulary::{Operation, Reply, RowFacts, RowId};
+use super::world::{ArmedWith, Resource, Xr};
 
 impl Resource {
-    /// Executes it; `None` when it is refused, which ends a pass.
+    /// Executes an operation; `None` if a port refuses it, which ends the pass.
     pub(super) fn execute(
         &mut self,
         rules: Rules<'_>,
-        place: usize,
+        index: usize,
         operation: Operation,
         violations: &mut Violations,
     ) -> Option<Reply> {
@@ -22,7 +22,7 @@ impl Resource {
             Operation::Unchanged(row) => Some(Reply::Committed(row)),
             Operation::Refused => None,
             Operation::Commit { to, violation, .. } => {
-                Some(self.commit(rules, place, to, violation, violations))
+                Some(self.commit(rules, index, to, violation, violations))
             }
             Operation::Close => {
                 if !rules.lacks(Rule::CloseFirst) {
@@ -31,20 +31,20 @@ impl Resource {
                 }
                 Some(Reply::Done)
             }
-            Operation::Issue { ordinal } => self.issue(rules, place, ordinal),
+            Operation::Issue { ordinal } => self.issue(rules, index, ordinal),
             Operation::Deregister(token) => {
                 self.deregister(rules, token, violations);
                 Some(Reply::Done)
             }
-            Operation::ApplyConfig { first } => Some(self.apply_config(place, first)),
-            Operation::ApplyShell { first: true } => Some(self.apply_first(rules, place)),
-            Operation::ApplyShell { first: false } => Some(self.touch(rules, place)),
-            Operation::Arm(with) => Some(self.arm(rules, place, with)),
-            Operation::Reapply => Some(self.reapply(place)),
-            Operation::DeleteXr => Some(self.delete_xr(rules, place, violations)),
-            Operation::DeleteConfig => Some(self.delete_config(rules, place, violations)),
+            Operation::ApplyConfig { first } => Some(self.apply_config(index, first)),
+            Operation::ApplyShell { first: true } => Some(self.apply_first(rules, index)),
+            Operation::ApplyShell { first: false } => Some(self.touch(rules, index)),
+            Operation::Arm(with) => Some(self.arm(rules, index, with)),
+            Operation::Reapply => Some(self.reapply(index)),
+            Operation::DeleteXr => Some(self.delete_xr(rules, index, violations)),
+            Operation::DeleteConfig => Some(self.delete_config(rules, index, violations)),
             Operation::CheckBrake => Some(Reply::Permitted),
-            Operation::TakePermit(loss) => Some(self.take_permit(rules, place, loss)),
+            Operation::TakePermit(loss) => Some(self.take_permit(rules, index, loss)),
         }
     }
 
@@ -52,12 +52,12 @@ impl Resource {
     fn commit(
         &mut self,
         rules: Rules<'_>,
-        place: usize,
+        index: usize,
         to: RowId,
         violation: Option<Violation>,
         violations: &mut Violations,
     ) -> Reply {
-        let pass = self.passes[place];
+        let pass = self.passes[index];
         let (before, after) = (rules.memo.facts(self.world.row), rules.memo.facts(to));
         let has_lease = pass.epoch == self.world.epoch;
         if !(pass.row_fresh || rules.lacks(Rule::VersionGuard)) {
@@ -73,22 +73,23 @@ impl Resource {
             violations.add(Violation::IllegalEdge);
         }
         let crossing = before.phase != after.phase;
-        if crossing && after.phase == Phase::Deleted && self.something_is_left(rules, place, after)
+        if crossing && after.phase == Phase::Deleted && self.something_is_left(rules, index, after)
         {
             violations.add(Violation::LeftBehind);
         }
-        let mistaken = pass.mistaken.filter(|_| crossing && after.phase == Phase::Ready);
-        for violation in violation.into_iter().chain(mistaken) {
+        let decision_violation =
+            pass.decision_violation.filter(|_| crossing && after.phase == Phase::Ready);
+        for violation in violation.into_iter().chain(decision_violation) {
             violations.add(violation);
         }
         self.world.recorded |= after.secrets;
-        self.wrote(to, Some(place));
+        self.wrote(to, Some(index));
         Reply::Committed(to)
     }
 
-    /// An object of a request that arrived after the last read is an orphan, and the sweep finds
-    /// it. Anything else should have been read.
-    fn something_is_left(&self, rules: Rules<'_>, place: usize, row: RowFacts) -> bool {
+    /// An object that arrived after the last read is an orphan, which the sweep finds. The pass should
+    /// have read every other object.
+    fn something_is_left(&self, rules: Rules<'_>, index: usize, row: RowFacts) -> bool {
         let world = &self.world;
         // A recorded Secret may be left to the garbage collector if the row, and so the event,
         // names it.
@@ -100,11 +101,11 @@ impl Resource {
         let armed = world.xr.is_some_and(|xr| xr.armed.is_some());
         let exists = world.xr.is_some() || world.config;
         let in_the_mesh = world.issuer.has_live_node() || world.issuer.open.is_some();
-        composed || armed || in_the_mesh || (exists && !self.passes[place].surprised)
+        composed || armed || in_the_mesh || (exists && !self.passes[index].missed_late_request)
     }
 
-    fn issue(&mut self, rules: Rules<'_>, place: usize, ordinal: u8) -> Option<Reply> {
-        let epoch = self.passes[place].epoch;
+    fn issue(&mut self, rules: Rules<'_>, index: usize, ordinal: u8) -> Option<Reply> {
+        let epoch = self.passes[index].epoch;
         let fresh = self.fresh_token(rules.memo);
         let issuer = &mut self.world.issuer;
         let closed = issuer.closed && !rules.lacks(Rule::IssuerClosed);
@@ -113,8 +114,8 @@ impl Resource {
         }
         issuer.seen = issuer.seen.max(epoch);
         if let Some(node) = issuer.consumed[usize::from(ordinal) - 1] {
-            let again = rules.lacks(Rule::Consumed);
-            return Some(if again {
+            let issues_again = rules.lacks(Rule::Consumed);
+            return Some(if issues_again {
                 Reply::Issued(node.token)
             } else {
                 Reply::Consumed(node.token)
@@ -127,18 +128,18 @@ impl Resource {
     fn deregister(&mut self, rules: Rules<'_>, token: u8, violations: &mut Violations) {
         let row = rules.memo.facts(self.world.row);
         let nodes = self.world.issuer.consumed.iter_mut().flatten();
-        for node in nodes.filter(|node| node.token == token && !node.left) {
-            node.left = true;
-            let wanted = |xr: &Xr| xr.armed == Some(With::Token(token)) && !xr.deleting;
-            if !row.phase.is_teardown() && self.world.xr.as_ref().is_some_and(wanted) {
+        for node in nodes.filter(|node| node.token == token && !node.deregistered) {
+            node.deregistered = true;
+            let is_wanted = |xr: &Xr| xr.armed == Some(ArmedWith::Token(token)) && !xr.deleting;
+            if !row.phase.is_teardown() && self.world.xr.as_ref().is_some_and(is_wanted) {
                 violations.add(Violation::HealthyNodeLeft);
             }
         }
     }
 
     /// The store: guarded like a write, and one permit per loss.
-    fn take_permit(&mut self, rules: Rules<'_>, place: usize, loss: u8) -> Reply {
-        let pass = self.passes[place];
+    fn take_permit(&mut self, rules: Rules<'_>, index: usize, loss: u8) -> Reply {
+        let pass = self.passes[index];
         if !pass.row_fresh || pass.epoch != self.world.epoch {
             return Reply::LostRace;
         }
@@ -156,31 +157,31 @@ impl Resource {
         Reply::Permitted
     }
 
-    /// Uids differ only where losses are counted; elsewhere they would only multiply states.
+    /// Uids differ only in settings that count losses; elsewhere they would multiply the states.
     fn next_uid(&mut self, rules: Rules<'_>) -> u8 {
-        let born = &mut self.world.budget.born;
-        let uid = *born;
-        *born += u8::from(rules.allowance.is_some());
+        let xrs_created = &mut self.world.budget.xrs_created;
+        let uid = *xrs_created;
+        *xrs_created += u8::from(rules.allowance.is_some());
         uid
     }
 
-    fn apply_config(&mut self, place: usize, first: bool) -> Reply {
+    fn apply_config(&mut self, index: usize, first: bool) -> Reply {
         let fits = if first {
             !self.world.config
         } else {
-            self.world.config && self.passes[place].config == Memory::Same
+            self.world.config && self.passes[index].config == Freshness::Same
         };
         if !fits {
             return Reply::LostRace;
         }
         self.world.config = true;
-        self.passes[place].config = Memory::Same;
+        self.passes[index].config = Freshness::Same;
         Reply::Applied(0)
     }
 
-    fn apply_first(&mut self, rules: Rules<'_>, place: usize) -> Reply {
+    fn apply_first(&mut self, rules: Rules<'_>, index: usize) -> Reply {
         if rules.lacks(Rule::Shell) {
-            // Skipped: the arm has to create the object in any case.
+            // Without the rule, the arm creates the object.
             return Reply::Applied(0);
         }
         if self.world.xr.is_some() {
@@ -188,33 +189,33 @@ impl Resource {
         }
         let uid = self.next_uid(rules);
         self.world.xr = Some(Xr::shell(uid));
-        self.passes[place].xr = Memory::Same;
+        self.passes[index].xr = Freshness::Same;
         Reply::Applied(uid)
     }
 
-    fn touch(&mut self, rules: Rules<'_>, place: usize) -> Reply {
-        if self.passes[place].xr != Memory::Same {
+    fn touch(&mut self, rules: Rules<'_>, index: usize) -> Reply {
+        if self.passes[index].xr != Freshness::Same {
             return Reply::LostRace;
         }
         let uid = self.world.xr.map_or(0, |xr| xr.uid);
         if rules.lacks(Rule::Touch) {
             return Reply::Applied(uid);
         }
-        self.change_xr_by(place, |_| {});
+        self.change_xr_by(index, |_| {});
         Reply::Applied(uid)
     }
 
-    fn arm(&mut self, rules: Rules<'_>, place: usize, with: With) -> Reply {
-        let unseen = rules.lacks(Rule::Shell) && self.passes[place].xr == Memory::Gone;
-        if unseen && self.world.xr.is_none() {
+    fn arm(&mut self, rules: Rules<'_>, index: usize, with: ArmedWith) -> Reply {
+        let creates = rules.lacks(Rule::Shell) && self.passes[index].xr == Freshness::Gone;
+        if creates && self.world.xr.is_none() {
             self.world.xr = Some(Xr { armed: Some(with), ..Xr::shell(0) });
-            self.passes[place].xr = Memory::Same;
+            self.passes[index].xr = Freshness::Same;
             return Reply::Applied(0);
         }
-        if self.passes[place].xr != Memory::Same {
+        if self.passes[index].xr != Freshness::Same {
             return Reply::LostRace;
         }
-        self.change_xr_by(place, |xr| {
+        self.change_xr_by(index, |xr| {
             xr.armed = Some(with);
             xr.paused = false;
             xr.changed_spec();
@@ -225,20 +226,20 @@ impl Resource {
         Reply::Applied(self.world.xr.map_or(0, |xr| xr.uid))
     }
 
-    fn reapply(&mut self, place: usize) -> Reply {
-        if self.passes[place].xr != Memory::Same {
+    fn reapply(&mut self, index: usize) -> Reply {
+        if self.passes[index].xr != Freshness::Same {
             return Reply::LostRace;
         }
-        self.change_xr_by(place, |xr| {
+        self.change_xr_by(index, |xr| {
             xr.drifted = false;
             xr.changed_spec();
         });
         Reply::Applied(0)
     }
 
-    fn delete_xr(&mut self, rules: Rules<'_>, place: usize, violations: &mut Violations) -> Reply {
+    fn delete_xr(&mut self, rules: Rules<'_>, index: usize, violations: &mut Violations) -> Reply {
         let Some(xr) = self.world.xr else { return Reply::Done };
-        if self.passes[place].xr == Memory::Gone {
+        if self.passes[index].xr == Freshness::Gone {
             return Reply::LostRace;
         }
         if xr.foreground {
@@ -251,20 +252,20 @@ impl Resource {
         if !rules.memo.facts(self.world.row).phase.is_teardown() {
             violations.add(Violation::UnwantedDeletion);
         }
-        self.change_xr_by(place, Xr::delete_in_foreground);
+        self.change_xr_by(index, Xr::delete_in_foreground);
         Reply::Done
     }
 
     fn delete_config(
         &mut self,
         rules: Rules<'_>,
-        place: usize,
+        index: usize,
         violations: &mut Violations,
     ) -> Reply {
         if !self.world.config {
             return Reply::Done;
         }
-        if self.passes[place].config == Memory::Gone {
+        if self.passes[index].config == Freshness::Gone {
             return Reply::LostRace;
         }
         let armed = self.world.xr.is_some_and(|xr| xr.armed.is_some());
@@ -280,11 +281,11 @@ impl Resource {
         Reply::Done
     }
 
-    fn change_xr_by(&mut self, place: usize, change: impl FnOnce(&mut Xr)) {
+    fn change_xr_by(&mut self, index: usize, change: impl FnOnce(&mut Xr)) {
         let Some(xr) = &mut self.world.xr else { return };
         change(xr);
-        self.mark_changed(Changed::Xr, Some(place));
-        self.passes[place].xr = Memory::Same;
+        self.mark_changed(Changed::Xr, Some(index));
+        self.passes[index].xr = Freshness::Same;
     }
 
     pub(super) fn check_invariants(&self, rules: Rules<'_>, violations: &mut Violations) {
@@ -294,7 +295,7 @@ impl Resource {
         if row.closed && issuer.open.is_some() {
             violations.add(Violation::TokenAfterClose);
         }
-        if let Some(With::Token(token)) = world.xr.and_then(|xr| xr.armed)
+        if let Some(ArmedWith::Token(token)) = world.xr.and_then(|xr| xr.armed)
             && !issuer.closed
             && !issuer.knows(token)
         {

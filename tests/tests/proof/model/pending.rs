@@ -1,28 +1,27 @@
-//! The end of a worker: it dies or is cut off, and its request may arrive later.
+//! A worker dies or is cut off, and its request may arrive later.
 
 use broker_domain::Phase;
 
-use super::pass::{At, Memory, Pass, Rules, Stage};
+use super::pass::{Freshness, Pass, Progress, Rules, Stage};
 use super::rule::Violations;
-use super::words::Operation;
+use super::vocabulary::Operation;
 use super::world::Resource;
 
 impl Resource {
-    pub(super) fn crash(&mut self, place: usize) {
-        self.passes.remove(place);
+    pub(super) fn crash(&mut self, index: usize) {
+        self.passes.remove(index);
     }
 
-    /// The worker is cut off while its request is in flight. Only the content of that request still
-    /// matters.
-    pub(super) fn cut_off(&mut self, place: usize) -> bool {
-        let pass = &mut self.passes[place];
-        let At::Talking { operation, .. } = pass.at else { return false };
-        pass.holds = false;
-        pass.at = At::Adrift(operation);
+    /// The worker is cut off while its request is in flight. Only that request of the pass remains.
+    pub(super) fn cut_off(&mut self, index: usize) -> bool {
+        let pass = &mut self.passes[index];
+        let Progress::Executing { operation, .. } = pass.progress else { return false };
+        pass.holds_lease = false;
+        pass.progress = Progress::InFlight(operation);
         if !matches!(operation, Operation::Commit { .. } | Operation::TakePermit(_)) {
             pass.row_fresh = false;
-            pass.mistaken = None;
-            pass.surprised = false;
+            pass.decision_violation = None;
+            pass.missed_late_request = false;
         }
         if !matches!(
             operation,
@@ -31,37 +30,42 @@ impl Resource {
                 | Operation::Reapply
                 | Operation::DeleteXr
         ) {
-            pass.xr = Memory::Gone;
+            pass.xr = Freshness::Gone;
         }
         if !matches!(operation, Operation::ApplyConfig { .. } | Operation::DeleteConfig) {
-            pass.config = Memory::Gone;
+            pass.config = Freshness::Gone;
         }
         true
     }
 
-    /// The lease ends, and its worker continues unaware.
-    pub(super) fn overstay(&mut self, place: usize) {
-        self.passes[place].holds = false;
+    /// The lease ends, and its worker continues.
+    pub(super) fn outlive_lease(&mut self, index: usize) {
+        self.passes[index].holds_lease = false;
     }
 
-    pub(super) fn land(&mut self, rules: Rules<'_>, place: usize, violations: &mut Violations) {
-        let At::Adrift(operation) = self.passes[place].at else { return };
-        self.execute(rules, place, operation, violations);
-        self.passes.remove(place);
-        for pass in self.passes.iter_mut().filter(|pass| pass.expects_nothing()) {
-            pass.surprised = true;
+    pub(super) fn deliver_late(
+        &mut self,
+        rules: Rules<'_>,
+        index: usize,
+        violations: &mut Violations,
+    ) {
+        let Progress::InFlight(operation) = self.passes[index].progress else { return };
+        self.execute(rules, index, operation, violations);
+        self.passes.remove(index);
+        for pass in self.passes.iter_mut().filter(|pass| pass.expects_no_late_request()) {
+            pass.missed_late_request = true;
         }
     }
 }
 
 impl Pass {
-    fn expects_nothing(&self) -> bool {
-        match self.at {
-            At::Reading { .. } | At::Adrift(Operation::Commit { .. }) => true,
-            At::Talking { stage: Stage::Act(_, to) | Stage::Persist(to), .. } => {
+    fn expects_no_late_request(&self) -> bool {
+        match self.progress {
+            Progress::Reading { .. } | Progress::InFlight(Operation::Commit { .. }) => true,
+            Progress::Executing { stage: Stage::Act(_, to) | Stage::Persist(to), .. } => {
                 to == Phase::Deleted
             }
-            At::Talking { stage: Stage::Prepare, .. } | At::Adrift(_) => false,
+            Progress::Executing { stage: Stage::Prepare, .. } | Progress::InFlight(_) => false,
         }
     }
 }

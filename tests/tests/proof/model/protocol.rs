@@ -5,11 +5,11 @@ use broker_tests::K;
 use stateright::{Model, Property};
 
 use super::continuation::{Continuations, Pace};
+use super::environment_moves::{Changed, Move};
 use super::memo::Memo;
-use super::moves::{Changed, Move};
-use super::pass::{At, Rules, Times};
+use super::pass::{Progress, Rules, Times};
 use super::rule::{Rule, Violation, Violations};
-use super::world::{Left, Resource, World};
+use super::world::{RemainingFaults, Resource, World};
 
 /// One configuration of the model.
 #[derive(Clone)]
@@ -17,7 +17,7 @@ pub(super) struct Setting {
     pub(super) resources: Vec<(MeshRole, OnFailure)>,
     /// The most requests of one resource that can be in flight after their worker was cut off.
     pub(super) pending: usize,
-    pub(super) left: Left,
+    pub(super) remaining_faults: RemainingFaults,
     pub(super) gate_moves: bool,
     /// Every request may be executed twice.
     pub(super) twice: bool,
@@ -46,19 +46,19 @@ pub(super) enum Event {
     Delete(usize),
     Retry(usize),
     Claim(usize),
-    /// The same, but it uses a list that is older than every object.
+    /// A claim whose pass reads a list that is older than every object.
     ClaimBlind(usize),
     Read(usize, usize),
-    /// A worker's request is executed, this many times.
-    Do(usize, usize, Times),
+    /// A worker's request is executed once or twice.
+    Execute(usize, usize, Times),
     Crash(usize, usize),
     CutOff(usize, usize),
-    /// Its lease ends, and it continues unaware.
-    Overstay(usize, usize),
+    /// A worker's lease ends, and the worker continues.
+    OutliveLease(usize, usize),
     /// A request of a worker that was cut off arrives.
-    Land(usize, usize),
-    Outside(usize, Move),
-    Gate,
+    LateArrival(usize, usize),
+    Environment(usize, Move),
+    ToggleGate,
 }
 
 impl Setting {
@@ -66,7 +66,7 @@ impl Setting {
         Self {
             resources: vec![(role, on_failure)],
             pending: 1,
-            left: Left::default(),
+            remaining_faults: RemainingFaults::default(),
             gate_moves: false,
             twice: false,
             allowance: None,
@@ -94,12 +94,12 @@ impl Protocol {
     fn passes_left(&self, state: &State, pace: Pace) -> Option<u8> {
         // The budget recovers with time.
         let rules = Rules { gate_open: true, allowance: None, ..self.rules(state) };
-        let passes = |it: &Resource| self.continuations.passes(rules, &it.world, pace);
+        let passes = |resource: &Resource| self.continuations.passes(rules, &resource.world, pace);
         state.resources.iter().map(passes).try_fold(0, |most, passes| Some(passes?.max(most)))
     }
 
     /// The most passes from any visited state until everything was settled.
-    pub(super) fn longest_way(&self) -> u8 {
+    pub(super) fn longest_path(&self) -> u8 {
         self.continuations.longest().unwrap()
     }
 
@@ -109,55 +109,61 @@ impl Protocol {
             .all(|pace| self.passes_left(state, pace).is_some_and(|passes| passes <= K))
     }
 
-    fn falls_quiet(&self, state: &State) -> bool {
+    fn passes_become_noops(&self, state: &State) -> bool {
         let rules = Rules { allowance: None, ..self.rules(state) };
-        state.resources.iter().all(|it| self.continuations.falls_quiet(rules, &it.world))
+        state
+            .resources
+            .iter()
+            .all(|resource| self.continuations.passes_become_noops(rules, &resource.world))
     }
 
-    fn events_of(&self, state: &State, place: usize, events: &mut Vec<Event>) {
-        let resource = &state.resources[place];
+    fn events_of(&self, state: &State, index: usize, events: &mut Vec<Event>) {
+        let resource = &state.resources[index];
         if self.memo.deletion_requested(resource.world.row).is_some() {
-            events.push(Event::Delete(place));
+            events.push(Event::Delete(index));
         }
-        if resource.world.left.retries > 0 && self.memo.retried(resource.world.row).is_some() {
-            events.push(Event::Retry(place));
+        if resource.world.remaining_faults.retries > 0
+            && self.memo.retried(resource.world.row).is_some()
+        {
+            events.push(Event::Retry(index));
         }
         let workers = state.resources.iter().filter(|resource| resource.holder().is_some()).count();
         if resource.holder().is_none() && workers < 2 {
-            events.push(Event::Claim(place));
+            events.push(Event::Claim(index));
             if self.setting.without == Some(Rule::DirectRead) {
-                events.push(Event::ClaimBlind(place));
+                events.push(Event::ClaimBlind(index));
             }
         }
         for (number, pass) in resource.passes.iter().enumerate() {
-            match pass.at {
-                At::Reading { .. } => {
-                    events.push(Event::Read(place, number));
-                    events.push(Event::Crash(place, number));
+            match pass.progress {
+                Progress::Reading { .. } => {
+                    events.push(Event::Read(index, number));
+                    events.push(Event::Crash(index, number));
                 }
-                At::Talking { .. } => {
-                    events.push(Event::Do(place, number, Times::Once));
-                    events.push(Event::Crash(place, number));
+                Progress::Executing { .. } => {
+                    events.push(Event::Execute(index, number, Times::Once));
+                    events.push(Event::Crash(index, number));
                     if self.setting.twice {
-                        events.push(Event::Do(place, number, Times::TwiceFirst));
-                        events.push(Event::Do(place, number, Times::TwiceSecond));
+                        events.push(Event::Execute(index, number, Times::TwiceFirst));
+                        events.push(Event::Execute(index, number, Times::TwiceSecond));
                     }
-                    if pass.holds && resource.pending_requests() < self.setting.pending {
-                        events.push(Event::CutOff(place, number));
+                    if pass.holds_lease && resource.pending_requests() < self.setting.pending {
+                        events.push(Event::CutOff(index, number));
                         if self.setting.without == Some(Rule::ActWithinLease) {
-                            events.push(Event::Overstay(place, number));
+                            events.push(Event::OutliveLease(index, number));
                         }
                     }
                 }
-                At::Adrift(_) => events.push(Event::Land(place, number)),
+                Progress::InFlight(_) => events.push(Event::LateArrival(index, number)),
             }
         }
-        let moves = Move::ORDINARY.into_iter().chain(Move::ENDING).chain(Move::MISHAPS);
-        events.extend(moves.map(|which| Event::Outside(place, which)));
+        let moves =
+            Move::ORDINARY.into_iter().chain(Move::AFTER_TEARDOWN).chain(Move::INTERFERENCE);
+        events.extend(moves.map(|next_move| Event::Environment(index, next_move)));
     }
 
     /// The resource after an event; `None` if the event is not possible.
-    fn happen(
+    fn apply_event(
         &self,
         rules: Rules<'_>,
         resource: &mut Resource,
@@ -175,7 +181,8 @@ impl Protocol {
             }
             Event::Retry(_) => {
                 let (row, violation) = self.memo.retried(resource.world.row)?;
-                resource.world.left.retries = resource.world.left.retries.checked_sub(1)?;
+                resource.world.remaining_faults.retries =
+                    resource.world.remaining_faults.retries.checked_sub(1)?;
                 if let Some(violation) = violation {
                     violations.add(violation);
                 }
@@ -192,7 +199,7 @@ impl Protocol {
                 resource.read_rest(rules, pass);
                 Some(())
             }
-            Event::Do(_, pass, times) => {
+            Event::Execute(_, pass, times) => {
                 resource.perform(rules, pass, times, violations);
                 Some(())
             }
@@ -201,20 +208,20 @@ impl Protocol {
                 Some(())
             }
             Event::CutOff(_, pass) => resource.cut_off(pass).then_some(()),
-            Event::Overstay(_, pass) => {
-                resource.overstay(pass);
+            Event::OutliveLease(_, pass) => {
+                resource.outlive_lease(pass);
                 Some(())
             }
-            Event::Land(_, pass) => {
-                resource.land(rules, pass, violations);
+            Event::LateArrival(_, pass) => {
+                resource.deliver_late(rules, pass, violations);
                 Some(())
             }
-            Event::Outside(_, which) => {
-                let changed = resource.world.make(which, &self.memo, violations)?;
+            Event::Environment(_, next_move) => {
+                let changed = resource.world.apply_move(next_move, &self.memo, violations)?;
                 resource.mark_changed(changed, None);
                 Some(())
             }
-            Event::Gate => None,
+            Event::ToggleGate => None,
         }
     }
 }
@@ -222,18 +229,18 @@ impl Protocol {
 impl Event {
     const fn resource(self) -> Option<usize> {
         match self {
-            Self::Delete(place)
-            | Self::Retry(place)
-            | Self::Claim(place)
-            | Self::ClaimBlind(place)
-            | Self::Read(place, _)
-            | Self::Do(place, ..)
-            | Self::Crash(place, _)
-            | Self::CutOff(place, _)
-            | Self::Overstay(place, _)
-            | Self::Land(place, _)
-            | Self::Outside(place, _) => Some(place),
-            Self::Gate => None,
+            Self::Delete(index)
+            | Self::Retry(index)
+            | Self::Claim(index)
+            | Self::ClaimBlind(index)
+            | Self::Read(index, _)
+            | Self::Execute(index, ..)
+            | Self::Crash(index, _)
+            | Self::CutOff(index, _)
+            | Self::OutliveLease(index, _)
+            | Self::LateArrival(index, _)
+            | Self::Environment(index, _) => Some(index),
+            Self::ToggleGate => None,
         }
     }
 }
@@ -246,7 +253,7 @@ impl Model for Protocol {
         let resources = self.setting.resources.iter().zip(0..);
         let resources = resources.map(|((role, on_failure), number)| {
             let row = self.memo.declared(number, *role, *on_failure);
-            let world = World::declared(row, self.setting.left);
+            let world = World::declared(row, self.setting.remaining_faults);
             Resource { world, passes: Vec::new() }
         });
         let resources = resources.collect();
@@ -258,27 +265,27 @@ impl Model for Protocol {
             // One counterexample is enough.
             return;
         }
-        for place in 0..state.resources.len() {
-            self.events_of(state, place, events);
+        for index in 0..state.resources.len() {
+            self.events_of(state, index, events);
         }
         if self.setting.gate_moves {
-            events.push(Event::Gate);
+            events.push(Event::ToggleGate);
         }
     }
 
     fn next_state(&self, state: &State, event: Event) -> Option<State> {
-        let Some(place) = event.resource() else {
+        let Some(index) = event.resource() else {
             return Some(State { gate_open: !state.gate_open, ..state.clone() });
         };
-        if let Event::Outside(_, which) = event {
+        if let Event::Environment(_, next_move) = event {
             // Most moves are not possible, and a copy of a world is cheaper than a copy of a state.
-            let mut world = state.resources[place].world;
-            world.make(which, &self.memo, &mut Violations::default())?;
+            let mut world = state.resources[index].world;
+            world.apply_move(next_move, &self.memo, &mut Violations::default())?;
         }
         let mut after = state.clone();
         let rules = self.rules(state);
-        let resource = &mut after.resources[place];
-        self.happen(rules, resource, event, &mut after.violations)?;
+        let resource = &mut after.resources[index];
+        self.apply_event(rules, resource, event, &mut after.violations)?;
         resource.check_invariants(rules, &mut after.violations);
         resource.make_canonical(rules);
         Some(after)
@@ -309,7 +316,9 @@ impl Model for Protocol {
         };
         all.push(Property::always(
             "S12 without changes passes are no-ops",
-            |model: &Self, state: &State| state.violations.any() || model.falls_quiet(state),
+            |model: &Self, state: &State| {
+                state.violations.any() || model.passes_become_noops(state)
+            },
         ));
         all.push(Property::always(
             "L1, L2 everything is settled after K passes",

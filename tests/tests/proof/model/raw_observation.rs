@@ -11,7 +11,7 @@ use broker_render::references_digest;
 use broker_testkit::builders::{cluster, composed};
 
 use super::rule::Rule;
-use super::words::{View, XrView, uid};
+use super::vocabulary::{View, XrView, uid};
 use super::world::Readiness;
 
 /// The product's observation of a reading; a disabled rule falsifies it.
@@ -21,10 +21,10 @@ pub(super) fn raw_observation(
     resource: &ProvisionedResource,
     view: View,
 ) -> Observation {
-    let View { mut xr, config, composed: standing, registered, gate_open } = view;
+    let View { mut xr, config, composed: existing, registered, gate_open } = view;
     // A ProviderConfig is read by its recorded name.
     let config = config && resource.substrate().provider_config().is_some();
-    if without == Some(Rule::ArmedTells)
+    if without == Some(Rule::ShellByToken)
         && let Some(paused) = xr.as_mut().filter(|xr| xr.paused)
     {
         paused.armed = None;
@@ -35,44 +35,45 @@ pub(super) fn raw_observation(
         xr.foreground = xr.deleting;
     }
     let named = if composes_secret { secret } else { composed_name };
-    let stands = |name: &u8| standing & (1 << *name) != 0;
+    let exists = |name: &u8| existing & (1 << *name) != 0;
     let recorded = resource.substrate().composed().iter().map(|reference| {
-        let stands = (0..8).any(|name| stands(&name) && named(name) == *reference);
-        (reference.clone(), if stands { Presence::Present } else { Presence::Gone })
+        let exists = (0..8).any(|name| exists(&name) && named(name) == *reference);
+        (reference.clone(), if exists { Presence::Present } else { Presence::Gone })
     });
     let looked_for = RawObservation::needs_composed(resource.phase());
     // A converging pass also reads objects that its composite resource no longer refers to.
     let referred: Option<BTreeSet<_>> = xr.map(|xr| xr.refers_to.map(named).into_iter().collect());
     let known = resource.substrate().references_digest();
-    let dropped = |it: &ObjectReference| {
+    let dropped = |object: &ObjectReference| {
         referred
             .as_ref()
-            .is_some_and(|all| known != Some(&references_digest(all)) && !all.contains(it))
+            .is_some_and(|all| known != Some(&references_digest(all)) && !all.contains(object))
     };
-    let recorded = recorded.filter(|(it, _)| !composes_secret && (looked_for || dropped(it)));
+    let recorded =
+        recorded.filter(|(object, _)| !composes_secret && (looked_for || dropped(object)));
     let looked_for = looked_for && without != Some(Rule::LabelList);
-    let labelled = (0..8).filter(|name| looked_for && stands(name)).map(named).collect();
+    let labelled = (0..8).filter(|name| looked_for && exists(name)).map(named).collect();
     let registered = resource.bootstrap_token_id().map(|_| registered);
     let raw_observation = RawObservation {
         cluster: cluster(1),
-        xr: xr.map(|xr| xr_sight(xr, named)),
-        config_stands: config,
+        xr: xr.map(|xr| raw_xr(xr, named)),
+        config_exists: config,
         recorded: recorded.collect::<BTreeMap<_, _>>(),
         labelled,
         node: NodeObservation::of(resource.mesh_role(), registered),
     };
-    let around = ActContext {
-        xr: xr.map_or(XrObservation::Absent, xr_seen),
+    let context = ActContext {
+        xr: xr.map_or(XrObservation::Absent, xr_observation),
         config_reference: Some(composed("config")),
         config: if config {
-            ConfigObservation::Stands { at: seen_version(0), deleting: false, applied: true }
+            ConfigObservation::Exists { at: seen_version(0), deleting: false, applied: true }
         } else {
             ConfigObservation::Absent
         },
         gate: if gate_open { Gate::Open } else { Gate::Closed },
         brakes: Vec::new(),
     };
-    let mut seen = raw_observation.seen(resource, around);
+    let mut seen = raw_observation.into_observation(resource, context);
     if without == Some(Rule::ConfigLast) {
         seen.composed_left = false;
     }
@@ -82,7 +83,7 @@ pub(super) fn raw_observation(
     seen
 }
 
-fn xr_sight(view: XrView, named: fn(u8) -> ObjectReference) -> RawXr {
+fn raw_xr(view: XrView, named: fn(u8) -> ObjectReference) -> RawXr {
     let mut status = XrStatus::new(2);
     status.deleting = view.deleting;
     status.foreground = view.foreground;
@@ -96,7 +97,7 @@ fn xr_sight(view: XrView, named: fn(u8) -> ObjectReference) -> RawXr {
     RawXr { status, references_digest: references_digest(&references), references }
 }
 
-fn xr_seen(view: XrView) -> XrObservation {
+fn xr_observation(view: XrView) -> XrObservation {
     let (at, deleting) = (seen_version(view.uid), view.deleting);
     match view.armed {
         None => XrObservation::Shell { at, deleting },
@@ -115,8 +116,8 @@ fn composed_name(name: u8) -> ObjectReference {
 }
 
 pub(super) fn secrets_of(resource: &ProvisionedResource) -> u8 {
-    let on_record = |name: &u8| resource.substrate().composed().contains(&secret(*name));
-    (0..8).filter(on_record).fold(0, |bits, name| bits | (1 << name))
+    let is_recorded = |name: &u8| resource.substrate().composed().contains(&secret(*name));
+    (0..8).filter(is_recorded).fold(0, |bits, name| bits | (1 << name))
 }
 
 fn secret(name: u8) -> ObjectReference {

@@ -31,10 +31,10 @@ pub(super) fn broken_promise(before: &ProvisionedResource, change: &Change) -> O
     if from != to && !from.can_become(to) {
         return Some(Violation::IllegalEdge);
     }
-    let tells = from != to
+    let emits_event = from != to
         && (matches!(to, Phase::Ready | Phase::Failed | Phase::Deleted)
             || (to == Phase::Deregistering && !from.is_teardown()));
-    if tells != change.event().is_some() {
+    if emits_event != change.event().is_some() {
         return Some(Violation::EventMismatch);
     }
     let numbered = change.event().is_none_or(|event| {

@@ -35,7 +35,7 @@ pub(super) enum Rule {
     /// An act ends before its lease.
     ActWithinLease,
     /// A shell is recognised by its token, not by its pause: operators pause too.
-    ArmedTells,
+    ShellByToken,
     /// An issued token is checked before it is used: the request may have been executed twice.
     IssueChecked,
     /// A sweep finds and removes objects that arrive for a Deleted row.

@@ -1,13 +1,13 @@
 //! The environment: the stored row, issuer and mesh, and the cluster with Crossplane.
 //!
-//! Minimal on purpose: only what a promise or a move depends on.
+//! Contains only what a promise or a move depends on.
 
 use broker_domain::{MeshRole, Phase};
 use broker_render::Armed;
 
 use super::memo::Memo;
 use super::pass::Pass;
-use super::words::{RowId, XrView, token_id, token_number};
+use super::vocabulary::{RowId, XrView, token_id, token_number};
 
 /// The most machines of one resource: one per armed composite resource.
 pub(super) const MACHINES: usize = 3;
@@ -16,12 +16,12 @@ const ORDINALS: usize = 3;
 
 /// The content with which a composite resource is armed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum With {
+pub(super) enum ArmedWith {
     Token(u8),
     Standalone,
 }
 
-impl With {
+impl ArmedWith {
     pub(super) fn of(armed: Armed) -> Self {
         match armed {
             Armed::Token(token) => Self::Token(token_number(token)),
@@ -69,11 +69,11 @@ pub(super) struct World {
     pub(super) xr: Option<Xr>,
     pub(super) config: bool,
     pub(super) machines: [Option<Machine>; MACHINES],
-    /// How many were ever referred to.
-    pub(super) named: u8,
+    /// The number of machines that any XR referred to.
+    pub(super) machines_named: u8,
     /// One bit per Secret that was ever recorded.
     pub(super) recorded: u8,
-    pub(super) left: Left,
+    pub(super) remaining_faults: RemainingFaults,
     pub(super) budget: Budget,
 }
 
@@ -81,16 +81,16 @@ pub(super) struct World {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Budget {
     /// The number of composite resources so far: the uid of the next one.
-    pub(super) born: u8,
+    pub(super) xrs_created: u8,
     /// The loss that the last permit is for.
     pub(super) permit: Option<u8>,
     pub(super) spent: u8,
     pub(super) armed: u8,
 }
 
-/// How many faults may still happen spontaneously.
+/// The faults that may still happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub(super) struct Left {
+pub(super) struct RemainingFaults {
     /// Deletions of the composite resource by another party.
     pub(super) deletions: u8,
     pub(super) failures: u8,
@@ -113,17 +113,16 @@ pub(super) struct Issuer {
 pub(super) struct Node {
     pub(super) token: u8,
     pub(super) machine: u8,
-    /// It was deregistered.
-    pub(super) left: bool,
+    pub(super) deregistered: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Xr {
     pub(super) uid: u8,
-    pub(super) armed: Option<With>,
+    pub(super) armed: Option<ArmedWith>,
     pub(super) deleting: bool,
-    /// Its deletion is in the foreground: what it owns is deleted first.
+    /// The deletion is in the foreground: owned objects are deleted first.
     pub(super) foreground: bool,
     pub(super) refers_to: Option<u8>,
     pub(super) ready: Readiness,
@@ -132,12 +131,12 @@ pub(super) struct Xr {
     /// Another party paused it after it was armed.
     pub(super) paused: bool,
     /// Crossplane has reported the shell as paused.
-    pub(super) noted: bool,
+    pub(super) pause_reported: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Machine {
-    pub(super) with: With,
+    pub(super) with: ArmedWith,
 }
 
 impl Xr {
@@ -152,7 +151,7 @@ impl Xr {
             failed: false,
             drifted: false,
             paused: false,
-            noted: false,
+            pause_reported: false,
         }
     }
 
@@ -196,7 +195,7 @@ impl Issuer {
     }
 
     pub(super) fn has_live_node(&self) -> bool {
-        self.consumed.iter().flatten().any(|node| !node.left)
+        self.consumed.iter().flatten().any(|node| !node.deregistered)
     }
 
     /// Whether the token is open or consumed.
@@ -206,7 +205,7 @@ impl Issuer {
 }
 
 impl World {
-    pub(super) fn declared(row: RowId, left: Left) -> Self {
+    pub(super) fn declared(row: RowId, remaining_faults: RemainingFaults) -> Self {
         Self {
             row,
             epoch: 0,
@@ -214,9 +213,9 @@ impl World {
             xr: None,
             config: false,
             machines: [None; MACHINES],
-            named: 0,
+            machines_named: 0,
             recorded: 0,
-            left,
+            remaining_faults,
             budget: Budget::default(),
         }
     }
@@ -240,12 +239,12 @@ impl World {
             Phase::Failed => row.at_rest,
             Phase::Ready => {
                 let armed = match row.role {
-                    MeshRole::Standalone => Some(With::Standalone),
-                    MeshRole::Node => row.token.map(With::Token),
+                    MeshRole::Standalone => Some(ArmedWith::Standalone),
+                    MeshRole::Node => row.token.map(ArmedWith::Token),
                 };
-                let enrolled = row
-                    .token
-                    .is_none_or(|token| self.issuer.node(token).is_some_and(|node| !node.left));
+                let enrolled = row.token.is_none_or(|token| {
+                    self.issuer.node(token).is_some_and(|node| !node.deregistered)
+                });
                 let ready = |xr: &Xr| xr.armed == armed && xr.ready == Readiness::Live;
                 self.xr.as_ref().is_some_and(ready) && enrolled && self.config
             }

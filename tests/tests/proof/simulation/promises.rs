@@ -1,4 +1,4 @@
-//! The promises that must hold at the end of a story.
+//! Checks of the promises, during and at the end of a story.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,29 +9,29 @@ use broker_ports::Repository;
 use broker_render::ARMED_ANNOTATION;
 use broker_tests::world::World;
 
-use super::life::Declared;
 use super::story::Kind;
+use super::story_run::Declared;
 
 /// Every resource is in its declared state, and its events were delivered.
-pub(crate) async fn at_rest(world: &World, declared: &[Declared]) -> Result<(), String> {
-    let standing = world.existing_objects();
-    for (number, it) in declared.iter().enumerate() {
-        let row = world.get(it.id).await;
-        let fine = match (it.deleted, it.kind) {
+pub(crate) async fn check_settled(world: &World, declared: &[Declared]) -> Result<(), String> {
+    let existing = world.existing_objects();
+    for (number, expected) in declared.iter().enumerate() {
+        let row = world.get(expected.id).await;
+        let has_declared_phase = match (expected.deleted, expected.kind) {
             (true, _) | (false, Kind::RolledBack) => row.phase() == Phase::Deleted,
             // A failure before the deletion is terminal.
-            (false, Kind::Doomed) => row.phase() == Phase::Failed,
+            (false, Kind::Failing) => row.phase() == Phase::Failed,
             (false, Kind::Node | Kind::Standalone) => row.phase() == Phase::Ready,
         };
-        if !fine {
-            return Err(format!("L1, L2: #{number} is in {} in the end", row.phase()));
+        if !has_declared_phase {
+            return Err(format!("L1, L2: #{number} is in {} at the end", row.phase()));
         }
         if row.phase() == Phase::Ready {
-            ready(world, &row).map_err(|wrong| format!("{wrong} (#{number})"))?;
+            check_ready(world, &row).map_err(|error| format!("{error} (#{number})"))?;
         }
         let name = row.xr_name();
-        let own = standing.iter().filter(|object| object.name().starts_with(name.as_str())).count();
-        let wanted = match row.phase() {
+        let own = existing.iter().filter(|object| object.name().starts_with(name.as_str())).count();
+        let expected_count = match row.phase() {
             Phase::Ready => 3..=3,
             // A Failed resource is not repaired: deleted objects stay deleted.
             Phase::Failed => 0..=3,
@@ -42,21 +42,23 @@ pub(crate) async fn at_rest(world: &World, declared: &[Declared]) -> Result<(), 
             | Phase::Deprovisioning
             | Phase::Deleted => 0..=0,
         };
-        if !wanted.contains(&own) {
-            return Err(format!("S7, S9: {own} objects of #{number} exist, not {wanted:?}"));
+        if !expected_count.contains(&own) {
+            return Err(format!(
+                "S7, S9: {own} objects of #{number} exist, not {expected_count:?}"
+            ));
         }
-        let told = world.sink.deliveries_of(it.id);
-        let numbers: BTreeSet<_> = told.iter().map(|event| event.sequence).collect();
+        let delivered = world.sink.deliveries_of(expected.id);
+        let numbers: BTreeSet<_> = delivered.iter().map(|event| event.sequence).collect();
         if numbers.len() as u64 != row.event_sequence() {
-            let (told, all) = (numbers.len(), row.event_sequence());
-            return Err(format!("S3: {told} of {all} events of #{number} were delivered"));
+            let (delivered, all) = (numbers.len(), row.event_sequence());
+            return Err(format!("S3: {delivered} of {all} events of #{number} were delivered"));
         }
     }
     Ok(())
 }
 
-/// A Ready Node is armed with the row's token, and the Node enrolled with it.
-fn ready(world: &World, row: &ProvisionedResource) -> Result<(), String> {
+/// A Ready Node is armed with the row's token, and the Node enrolled with that token.
+fn check_ready(world: &World, row: &ProvisionedResource) -> Result<(), String> {
     let xr = world.cluster.object(&world.xr(row)).ok_or("L1: no composite resource")?;
     let pointer = format!("/metadata/annotations/{}", ARMED_ANNOTATION.replace('/', "~1"));
     let armed = xr.pointer(&pointer).and_then(|armed| armed.as_str()).unwrap_or_default();
@@ -64,18 +66,21 @@ fn ready(world: &World, row: &ProvisionedResource) -> Result<(), String> {
         (MeshRole::Standalone, _) if armed == "standalone" => Ok(()),
         (MeshRole::Node, Some(token)) if armed == token.to_string() => {
             let node = world.mesh.consumer(token).ok_or("S11: no Node enrolled")?;
-            if node.deregistered { Err("S8: its Node was deregistered".to_owned()) } else { Ok(()) }
+            if node.deregistered { Err("S8: the Node was deregistered".to_owned()) } else { Ok(()) }
         }
         (MeshRole::Standalone | MeshRole::Node, _) => Err(format!("L1: armed with {armed:?}")),
     }
 }
 
-/// S7, when Deleted was written.
-pub(crate) async fn nothing_left(world: &World, declared: &[Declared]) -> Result<(), String> {
-    for (number, it) in declared.iter().enumerate() {
-        let name = world.get(it.id).await.xr_name();
-        let stands = |object: &ObjectReference| object.name().starts_with(name.as_str());
-        if let Some(left) = world.existing_objects().into_iter().find(stands) {
+/// S7: no object of the resources exists.
+pub(crate) async fn check_no_object_left(
+    world: &World,
+    declared: &[Declared],
+) -> Result<(), String> {
+    for (number, expected) in declared.iter().enumerate() {
+        let name = world.get(expected.id).await.xr_name();
+        let belongs = |object: &ObjectReference| object.name().starts_with(name.as_str());
+        if let Some(left) = world.existing_objects().into_iter().find(belongs) {
             return Err(format!("S7: #{number} is Deleted and {left} exists"));
         }
     }
@@ -84,13 +89,16 @@ pub(crate) async fn nothing_left(world: &World, declared: &[Declared]) -> Result
 
 /// S5, at any time in a world where only the broker deletes: substrate that is gone or being
 /// deleted has no live Node.
-pub(crate) async fn unharmed(world: &World, declared: &[Declared]) -> Result<(), String> {
-    for (number, it) in declared.iter().enumerate() {
-        let row = world.get(it.id).await;
+pub(crate) async fn check_nodes_leave_first(
+    world: &World,
+    declared: &[Declared],
+) -> Result<(), String> {
+    for (number, expected) in declared.iter().enumerate() {
+        let row = world.get(expected.id).await;
         let leaving = row.phase().is_teardown() || row.phase() == Phase::Deleted;
         let xr = world.cluster.object(&world.xr(&row));
-        let goes = xr.is_none_or(|xr| xr.pointer("/metadata/deletionTimestamp").is_some());
-        if leaving && goes && has_live_node(world, &row) {
+        let deleting = xr.is_none_or(|xr| xr.pointer("/metadata/deletionTimestamp").is_some());
+        if leaving && deleting && has_live_node(world, &row) {
             return Err(format!(
                 "S5: substrate of #{number} is being deleted, and its Node is live"
             ));
@@ -105,27 +113,27 @@ fn has_live_node(world: &World, row: &ProvisionedResource) -> bool {
 }
 
 /// The state that a settled world must keep.
-pub(super) async fn picture(world: &World, declared: &[Declared]) -> String {
-    let mut picture = String::new();
-    for it in declared {
-        let row = world.get(it.id).await;
-        let _ = write!(picture, "{} {} ", row.version(), row.phase());
+pub(super) async fn snapshot(world: &World, declared: &[Declared]) -> String {
+    let mut snapshot = String::new();
+    for expected in declared {
+        let row = world.get(expected.id).await;
+        let _ = write!(snapshot, "{} {} ", row.version(), row.phase());
     }
     // An event may be delivered again if its acknowledgement was lost; a new event would mean a new
     // version.
     let (applied, deleted) = (Verb::Patch, Verb::Delete);
     let [applied, deleted] = [applied, deleted].map(|verb| world.cluster.requests(verb));
-    let _ = write!(picture, "{applied} applied {deleted} deleted");
-    picture
+    let _ = write!(snapshot, "{applied} applied {deleted} deleted");
+    snapshot
 }
 
-pub(crate) async fn kept(world: &World, declared: &[Declared]) -> Result<(), String> {
-    for (number, it) in declared.iter().enumerate() {
-        let row = world.get(it.id).await;
-        let lines = world.store.history(it.id).await.map_err(|error| error.to_string())?;
+pub(crate) async fn check_history(world: &World, declared: &[Declared]) -> Result<(), String> {
+    for (number, expected) in declared.iter().enumerate() {
+        let row = world.get(expected.id).await;
+        let lines = world.store.history(expected.id).await.map_err(|error| error.to_string())?;
         let written: Vec<_> = lines.iter().filter_map(|line| line.version).collect();
-        let expected = 1..=row.version().get();
-        if !written.iter().map(|version| version.get()).eq(expected) {
+        let all_versions = 1..=row.version().get();
+        if !written.iter().map(|version| version.get()).eq(all_versions) {
             return Err(format!("S2: #{number} has versions without an audit line, or with two"));
         }
         let epochs: Vec<_> = lines
@@ -136,14 +144,14 @@ pub(crate) async fn kept(world: &World, declared: &[Declared]) -> Result<(), Str
         if !epochs.is_sorted() {
             return Err(format!("S16: a superseded lease wrote #{number}"));
         }
-        let mut first_told = Vec::new();
-        for event in world.sink.deliveries_of(it.id) {
-            if !first_told.contains(&event.sequence) {
-                first_told.push(event.sequence);
+        let mut first_delivered = Vec::new();
+        for event in world.sink.deliveries_of(expected.id) {
+            if !first_delivered.contains(&event.sequence) {
+                first_delivered.push(event.sequence);
             }
         }
-        if !first_told.iter().copied().eq(1..=row.event_sequence()) {
-            return Err(format!("S3: the events of #{number} came as {first_told:?}"));
+        if !first_delivered.iter().copied().eq(1..=row.event_sequence()) {
+            return Err(format!("S3: the events of #{number} arrived as {first_delivered:?}"));
         }
         if row.phase() == Phase::Deleted && has_live_node(world, &row) {
             return Err(format!("S5: #{number} is Deleted and its Node is live"));

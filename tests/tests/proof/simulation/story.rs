@@ -3,7 +3,7 @@
 use std::fmt;
 
 use broker_ports::PortName;
-use broker_testkit::faults::{Fault, FaultPlan, Odds};
+use broker_testkit::faults::{Fault, FaultPlan, FaultRates};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -33,9 +33,9 @@ pub(crate) struct Story {
 pub(crate) enum Kind {
     Node,
     Standalone,
-    /// Its Composition fails, and the resource is retained.
-    Doomed,
-    /// Its Composition fails, and the resource is rolled back.
+    /// The Composition fails, and the resource is retained.
+    Failing,
+    /// The Composition fails, and the resource is rolled back.
     RolledBack,
 }
 
@@ -45,11 +45,11 @@ pub(super) enum Step {
     Declare(Kind),
     Delete(usize),
     /// Another party deletes its composite resource in the background.
-    Meddle(usize),
+    DeleteXr(usize),
     Pause(usize),
     Kill(usize),
     /// A request arrives after its sender has stopped waiting.
-    Land,
+    LateArrival,
     FreezeWatch,
     CatchUp,
     EndWatch,
@@ -68,11 +68,13 @@ impl Story {
         Self { seed, steps, timeout: TIMEOUT }
     }
 
-    /// The faults. A hint may be stale, and so may a row, because every write compares its version.
-    /// Direct reads of cluster and mesh may not, by contract.
+    /// The faults. Hints and rows may be stale, because every write compares the version of its row.
+    /// Direct reads of cluster and mesh must be fresh by contract.
     pub(crate) fn faults(&self) -> FaultPlan {
-        let odds =
-            Odds { stale_read: 0, ..Odds::evenly(u16::try_from(5 + self.seed % 4 * 10).unwrap()) };
+        let odds = FaultRates {
+            stale_read: 0,
+            ..FaultRates::evenly(u16::try_from(5 + self.seed % 4 * 10).unwrap())
+        };
         let mut random = StdRng::seed_from_u64(self.seed ^ 0x0057_411e);
         let mut plan = FaultPlan::seeded(self.seed, odds);
         for (port, method) in MAY_BE_STALE {
@@ -88,7 +90,7 @@ fn kind(random: &mut StdRng) -> Kind {
     match random.random_range(0..6) {
         0..3 => Kind::Node,
         3 => Kind::Standalone,
-        4 => Kind::Doomed,
+        4 => Kind::Failing,
         _ => Kind::RolledBack,
     }
 }
@@ -97,10 +99,10 @@ fn step(random: &mut StdRng) -> Step {
     match random.random_range(0..16) {
         0..3 => Step::Declare(kind(random)),
         3..5 => Step::Delete(random.random_range(0..4)),
-        5 => Step::Meddle(random.random_range(0..4)),
+        5 => Step::DeleteXr(random.random_range(0..4)),
         6 => Step::Pause(random.random_range(0..4)),
         7..9 => Step::Kill(random.random_range(0..REPLICAS)),
-        9 => Step::Land,
+        9 => Step::LateArrival,
         10 => Step::FreezeWatch,
         11 => Step::CatchUp,
         12 => Step::EndWatch,
@@ -114,19 +116,19 @@ impl fmt::Display for Step {
         match self {
             Self::Declare(Kind::Node) => f.write_str("a node is declared"),
             Self::Declare(Kind::Standalone) => f.write_str("a standalone resource is declared"),
-            Self::Declare(Kind::Doomed) => f.write_str("a node is declared that will fail"),
+            Self::Declare(Kind::Failing) => f.write_str("a node is declared that will fail"),
             Self::Declare(Kind::RolledBack) => {
                 f.write_str("a node is declared that will fail and be rolled back")
             }
-            Self::Delete(which) => write!(f, "the deletion of #{which} is requested"),
-            Self::Meddle(which) => {
-                write!(f, "another party deletes the composite resource of #{which}")
+            Self::Delete(number) => write!(f, "the deletion of #{number} is requested"),
+            Self::DeleteXr(number) => {
+                write!(f, "another party deletes the composite resource of #{number}")
             }
-            Self::Pause(which) => {
-                write!(f, "another party pauses the composite resource of #{which}")
+            Self::Pause(number) => {
+                write!(f, "another party pauses the composite resource of #{number}")
             }
-            Self::Kill(which) => write!(f, "replica {which} is killed and started again"),
-            Self::Land => f.write_str("a late request arrives"),
+            Self::Kill(number) => write!(f, "replica {number} is killed and started again"),
+            Self::LateArrival => f.write_str("a late request arrives"),
             Self::FreezeWatch => f.write_str("the watch falls behind"),
             Self::CatchUp => f.write_str("the watch catches up"),
             Self::EndWatch => f.write_str("the watch ends"),

@@ -1,5 +1,5 @@
-//! After a mass disappearance, nothing is recreated: neither after all labels were stripped, nor
-//! after the API server's store was emptied, nor with a client for another cluster.
+//! After a mass loss, the broker recreates nothing: after all labels were removed, after the API server's
+//! store was emptied, and with a client of another cluster.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const MANY: usize = 8;
 
 const BROKER: &str = "plexsphere-provisioning-broker";
 
-async fn enrolled(world: &RealWorld) -> Vec<ProvisionedResource> {
+async fn declare_many_ready(world: &RealWorld) -> Vec<ProvisionedResource> {
     let mut ready = Vec::new();
     for _ in 0..MANY {
         ready.push(world.declare_until(Phase::Ready, &world.declaration(NODE)).await);
@@ -28,7 +28,7 @@ async fn enrolled(world: &RealWorld) -> Vec<ProvisionedResource> {
 }
 
 /// The number of tokens issued, Nodes deregistered and objects applied so far.
-async fn sent(world: &RealWorld) -> i64 {
+async fn action_count(world: &RealWorld) -> i64 {
     sqlx::query_scalar(
         "SELECT count(*) FROM plexsphere.provisioned_resource_audit
         WHERE action IN ('token_issue', 'node_deregister', 'substrate_apply', 'substrate_delete')",
@@ -38,19 +38,23 @@ async fn sent(world: &RealWorld) -> i64 {
     .unwrap()
 }
 
-/// One sweep by a new replica and one pass over each row, which may fail. Returns the set brakes.
-async fn brakes(runner: &Runner, passes: &Reconciler, rows: &[ProvisionedResource]) -> Vec<Brake> {
+/// Runs the boot sweep of a replica and one pass over each row. Returns the brakes that were set.
+async fn boot_and_reconcile(
+    runner: &Runner,
+    reconciler: &Reconciler,
+    rows: &[ProvisionedResource],
+) -> Vec<Brake> {
     // A boot sweep may fail as a whole: then it set no brake.
     let brakes = runner.boot().await.map_or_else(|_| Vec::new(), |(_, report)| report.brakes);
     for row in rows {
-        let _ = passes.reconcile(row.id()).await;
+        let _ = reconciler.reconcile(row.id()).await;
     }
     brakes
 }
 
 /// A replica of this cluster does not claim a resource of another one.
-async fn assert_left_alone(passes: &Reconciler, row: &ProvisionedResource) {
-    assert_eq!(passes.reconcile(row.id()).await.unwrap(), PassResult::NotClaimed);
+async fn assert_not_claimed(reconciler: &Reconciler, row: &ProvisionedResource) {
+    assert_eq!(reconciler.reconcile(row.id()).await.unwrap(), PassResult::NotClaimed);
 }
 
 async fn assert_untouched(world: &RealWorld, rows: &[ProvisionedResource]) {
@@ -62,28 +66,28 @@ async fn assert_untouched(world: &RealWorld, rows: &[ProvisionedResource]) {
 
 #[tokio::test]
 async fn stripped_labels_recreate_nothing() {
-    let world = RealWorld::alone(&TestCluster::shared().await).await;
-    let rows = enrolled(&world).await;
-    let before = sent(&world).await;
+    let world = RealWorld::with_exclusive_kinds(&TestCluster::shared().await).await;
+    let rows = declare_many_ready(&world).await;
+    let before = action_count(&world).await;
     for row in &rows {
         let strip = json!({"metadata": {"labels": {MANAGED_BY_LABEL: null}}});
         world.crossplane.patch(row.id(), strip).await;
     }
-    let brakes = brakes(&world.runner(), &world.reconciler, &rows).await;
+    let brakes = boot_and_reconcile(&world.runner(), &world.reconciler, &rows).await;
     let held: Vec<_> = brakes.iter().map(|brake| (brake.project, brake.absent)).collect();
     assert_eq!(held, [(Some(world.project), 8)]);
     assert_untouched(&world, &rows).await;
-    assert_eq!(sent(&world).await, before, "a request was sent");
+    assert_eq!(action_count(&world).await, before, "a request was sent");
 
     for row in &rows {
         let label = json!({"metadata": {"labels": {MANAGED_BY_LABEL: BROKER}}});
         world.crossplane.patch(row.id(), label).await;
     }
-    assert_works_again(&world, &rows[0]).await;
+    assert_recreates_after_release(&world, &rows[0]).await;
 }
 
 /// After an audited release, a lost resource is recreated.
-async fn assert_works_again(world: &RealWorld, row: &ProvisionedResource) {
+async fn assert_recreates_after_release(world: &RealWorld, row: &ProvisionedResource) {
     let cluster = row.substrate().cluster().unwrap().clone();
     let released = world.service.release_brake(&operator(), &cluster, Some(row.project_id())).await;
     released.unwrap();
@@ -93,14 +97,14 @@ async fn assert_works_again(world: &RealWorld, row: &ProvisionedResource) {
     world.crossplane.delete_by_hand(row.id()).await;
     world.round(row.id()).await.unwrap();
     world.until(row.id(), Phase::Ready).await;
-    world.assert_sound(row.id()).await;
+    world.assert_invariants(row.id()).await;
 }
 
 #[tokio::test]
 async fn client_of_another_cluster_creates_nothing_there() {
-    let world = RealWorld::alone(&TestCluster::shared().await).await;
-    let rows = enrolled(&world).await;
-    let before = sent(&world).await;
+    let world = RealWorld::with_exclusive_kinds(&TestCluster::shared().await).await;
+    let rows = declare_many_ready(&world).await;
+    let before = action_count(&world).await;
     let other = TestCluster::dedicated().await;
     world.kinds.install(&other).await;
     let home = broker_render::namespace(world.project);
@@ -108,22 +112,26 @@ async fn client_of_another_cluster_creates_nothing_there() {
 
     let client = world.kinds.broker(&other, &world.user, home.as_str()).await.client;
     let ports = wire(world.pool(), client, TIMEOUT).0.ports;
-    let astray = Reconciler::new(ports.clone(), config("astray"));
+    let misdirected = Reconciler::new(ports.clone(), config("astray"));
     let runner = world.runner_with(&ports, config("astray"));
     let mark = other.audit_log().start();
-    assert_eq!(brakes(&runner, &astray, &rows).await, [], "no object is lost on this cluster");
-    assert_left_alone(&astray, &rows[0]).await;
+    assert_eq!(
+        boot_and_reconcile(&runner, &misdirected, &rows).await,
+        [],
+        "no object is lost on this cluster"
+    );
+    assert_not_claimed(&misdirected, &rows[0]).await;
     let requests = other.audit_log().since(mark, &world.user).await;
     assert!(!requests.is_empty() && !requests.iter().any(AuditedRequest::is_write), "{requests:?}");
     assert_untouched(&world, &rows).await;
-    assert_eq!(sent(&world).await, before, "a request was sent");
+    assert_eq!(action_count(&world).await, before, "a request was sent");
 
     // The right client finds everything unchanged.
-    assert_goes_on(&world, &rows).await;
+    assert_works_without_release(&world, &rows).await;
 }
 
-/// In the restored world, everything works again without a release.
-async fn assert_goes_on(world: &RealWorld, rows: &[ProvisionedResource]) {
+/// In the restored world, convergence and teardown work without a release.
+async fn assert_works_without_release(world: &RealWorld, rows: &[ProvisionedResource]) {
     world.expire_leases().await;
     let runner = world.runner();
     // A restarted API server may refuse a list for a moment.
@@ -133,75 +141,74 @@ async fn assert_goes_on(world: &RealWorld, rows: &[ProvisionedResource]) {
     })
     .await;
     let ids: Vec<_> = rows.iter().map(ProvisionedResource::id).collect();
-    world.assert_still(&ids).await;
-    world.assert_all_sound(&ids).await;
+    world.assert_no_work(&ids).await;
+    world.assert_all_invariants(&ids).await;
     world.service.deprovision(&operator(), ids[0]).await.unwrap();
     world.until(ids[0], Phase::Deleted).await;
     let another = world.declare_until(Phase::Ready, &world.declaration(NODE)).await.id();
-    world.assert_all_sound(&[ids[0], another]).await;
+    world.assert_all_invariants(&[ids[0], another]).await;
 }
 
 #[tokio::test]
 async fn emptied_api_server_store_recreates_nothing() {
     let dedicated = TestCluster::dedicated().await;
-    let world = RealWorld::alone(&dedicated).await;
-    let rows = enrolled(&world).await;
-    let before = sent(&world).await;
-    dedicated.lose_everything().await;
+    let world = RealWorld::with_exclusive_kinds(&dedicated).await;
+    let rows = declare_many_ready(&world).await;
+    let before = action_count(&world).await;
+    dedicated.empty_store().await;
     world.kinds.install(&dedicated).await;
     // With the platform's fixtures restored, the broker has all rights and still creates nothing.
     let _namespace = dedicated.namespace_named(&world.home()).await;
     world.kinds.broker(&dedicated, &world.user, &world.home()).await;
     let mark = dedicated.audit_log().mark();
-    brakes(&world.runner(), &world.reconciler, &rows).await;
+    boot_and_reconcile(&world.runner(), &world.reconciler, &rows).await;
     let requests = dedicated.audit_log().since(mark, &world.user).await;
     assert!(!requests.is_empty() && !requests.iter().any(AuditedRequest::is_write), "{requests:?}");
     assert_untouched(&world, &rows).await;
-    assert_eq!(sent(&world).await, before, "a request was sent");
+    assert_eq!(action_count(&world).await, before, "a request was sent");
     assert_eq!(world.crossplane.existing_objects().await, Vec::<String>::new());
 
-    dedicated.restore_everything().await;
-    assert_goes_on(&world, &rows).await;
+    dedicated.undo_empty_store().await;
+    assert_works_without_release(&world, &rows).await;
 }
 
 /// Three shipped runners with hints from real watches, long before their next sweep.
 #[tokio::test]
 async fn lost_fleet_under_shipped_runners_stays_within_the_allowance() {
     for lost in [1, 5, 6, 2 * MANY] {
-        let world = Arc::new(RealWorld::alone(&TestCluster::shared().await).await);
-        let mut rows = enrolled(&world).await;
-        rows.extend(enrolled(&world).await);
+        let world = Arc::new(RealWorld::with_exclusive_kinds(&TestCluster::shared().await).await);
+        let mut rows = declare_many_ready(&world).await;
+        rows.extend(declare_many_ready(&world).await);
         let (stop, stopped) = watch::channel(());
         let run = |replica: &str| {
             let (runner, mut stopped) = (world.runner_without_sweeps(replica), stopped.clone());
             async move { runner.run(async move { drop(stopped.changed().await) }).await.unwrap() }
         };
-        let story = async {
-            loses(&world, &rows[..lost]).await;
+        let scenario = async {
+            lose_and_wait(&world, &rows[..lost]).await;
             stop.send(()).unwrap();
         };
-        tokio::join!(run("one"), run("two"), run("three"), story);
+        tokio::join!(run("one"), run("two"), run("three"), scenario);
     }
 }
 
-/// Deletes composite resources and waits until the broker has used its allowance.
-async fn loses(world: &Arc<RealWorld>, lost: &[ProvisionedResource]) {
+/// Deletes composite resources and waits until the broker has recreated as many as its allowance permits.
+async fn lose_and_wait(world: &Arc<RealWorld>, lost: &[ProvisionedResource]) {
     for row in lost {
         world.crossplane.delete_by_hand(row.id()).await;
     }
-    let _turning = world.keep_turning();
+    let _turning = world.keep_simulating();
     until("the losses to be repaired or braked", || async {
-        let made = made_again(world, lost).await;
-        for done in
-            [made, taken(world, "permit_taken").await, taken(world, "node_deregister").await]
-        {
+        let recreated = recreated_count(world, lost).await;
+        let permits = audit_line_count(world, "permit_taken").await;
+        for done in [recreated, permits, audit_line_count(world, "node_deregister").await] {
             assert!(done <= 5, "{done} of {} lost", lost.len());
         }
-        let held = waiting_for(world, "over_budget").await + brakes_set(world).await;
+        let held = count_with_reason(world, "over_budget").await + brake_count(world).await;
         match lost.len() {
-            few @ 0..=5 => (made == i64::try_from(few).unwrap()).then_some(()),
-            6 => (made == 5 && held > 0).then_some(()),
-            _ => (brakes_set(world).await == 1).then_some(()),
+            few @ 0..=5 => (recreated == i64::try_from(few).unwrap()).then_some(()),
+            6 => (recreated == 5 && held > 0).then_some(()),
+            _ => (brake_count(world).await == 1).then_some(()),
         }
     })
     .await;
@@ -218,8 +225,8 @@ async fn loses(world: &Arc<RealWorld>, lost: &[ProvisionedResource]) {
     }
 }
 
-/// How many of these have a new composite resource on record: it is recorded before it is armed.
-async fn made_again(world: &RealWorld, lost: &[ProvisionedResource]) -> i64 {
+/// The number of these resources with a new composite resource, which is recorded before it is armed.
+async fn recreated_count(world: &RealWorld, lost: &[ProvisionedResource]) -> i64 {
     let ids: Vec<_> = lost.iter().map(|row| row.id().as_uuid()).collect();
     let uids = lost.iter().map(|row| row.substrate().applied().unwrap().as_str().to_owned());
     let uids: Vec<_> = uids.collect();
@@ -228,18 +235,18 @@ async fn made_again(world: &RealWorld, lost: &[ProvisionedResource]) -> i64 {
     sqlx::query_scalar(changed).bind(ids).bind(uids).fetch_one(world.pool()).await.unwrap()
 }
 
-async fn waiting_for(world: &RealWorld, reason: &str) -> i64 {
+async fn count_with_reason(world: &RealWorld, reason: &str) -> i64 {
     let waiting =
         "SELECT count(*) FROM plexsphere.provisioned_resource_schedule WHERE last_reason = $1";
     sqlx::query_scalar(waiting).bind(reason).fetch_one(world.pool()).await.unwrap()
 }
 
-async fn brakes_set(world: &RealWorld) -> i64 {
+async fn brake_count(world: &RealWorld) -> i64 {
     let brakes = "SELECT count(*) FROM plexsphere.provisioning_brake";
     sqlx::query_scalar(brakes).fetch_one(world.pool()).await.unwrap()
 }
 
-async fn taken(world: &RealWorld, action: &str) -> i64 {
+async fn audit_line_count(world: &RealWorld, action: &str) -> i64 {
     let lines = "SELECT count(*) FROM plexsphere.provisioned_resource_audit WHERE action = $1";
     sqlx::query_scalar(lines).bind(action).fetch_one(world.pool()).await.unwrap()
 }

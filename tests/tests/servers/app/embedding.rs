@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::servers::log::Log;
-use crate::servers::processes::Killed;
+use crate::servers::processes::KilledOnDrop;
 
 /// The axum example, serving.
 struct Shop {
@@ -36,10 +36,12 @@ impl Shop {
         embed_axum::migrate(world.pool()).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (shutdown, told) = oneshot::channel();
+        let (shutdown, shutdown_signal) = oneshot::channel();
         let mut serving = JoinSet::new();
         let (pool, client) = (world.pool().clone(), world.broker.client.clone());
-        serving.spawn(embed_axum::serve(pool, client, listener, async { drop(told.await) }));
+        serving.spawn(embed_axum::serve(pool, client, listener, async {
+            drop(shutdown_signal.await);
+        }));
         Self { address, serving, shutdown: Some(shutdown) }
     }
 
@@ -47,26 +49,26 @@ impl Shop {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// Asks as `ann`, with more headers, on a connection of its own.
-    async fn ask(&self, what: &str, headers: &str, body: &str) -> (u16, String) {
+    /// Sends a request of `ann` with more headers, on a new connection. Returns status and body.
+    async fn send(&self, request_line: &str, headers: &str, body: &str) -> (u16, String) {
         let mut connection = self.connect().await;
-        connection.write_all(head(what, headers, body).as_bytes()).await.unwrap();
+        connection.write_all(head(request_line, headers, body).as_bytes()).await.unwrap();
         connection.write_all(body.as_bytes()).await.unwrap();
-        answer(connection).await
+        read_response(connection).await
     }
 
-    async fn place(&self, world: &RealWorld, request_id: &str) -> Value {
+    async fn place_order(&self, world: &RealWorld, request_id: &str) -> Value {
         let headers = format!("x-request-id: {request_id}\r\n");
-        let (status, body) = self.ask("POST /orders", &headers, &order(world, NODE)).await;
+        let (status, body) = self.send("POST /orders", &headers, &order(world, NODE)).await;
         assert_eq!(status, 202, "{body}");
         serde_json::from_str(&body).unwrap()
     }
 
     /// Waits until an order has a status.
     async fn status(&self, order: &Value, status: &str) {
-        let what = format!("GET /orders/{}", text(order, "id"));
+        let request_line = format!("GET /orders/{}", text(order, "id"));
         until(format_args!("{order} to be {status}"), || async {
-            let (code, body) = self.ask(&what, "", "").await;
+            let (code, body) = self.send(&request_line, "", "").await;
             assert_eq!(code, 200, "{body}");
             let now: Value = serde_json::from_str(&body).unwrap();
             (text(&now, "status") == status).then_some(())
@@ -74,8 +76,8 @@ impl Shop {
         .await;
     }
 
-    /// Tells it to end, and waits until it accepts no connection.
-    async fn begin_to_end(&mut self) {
+    /// Begins the shutdown, and waits until the server accepts no connection.
+    async fn begin_shutdown(&mut self) {
         self.shutdown.take().unwrap().send(()).unwrap();
         until("the listener to close", || async {
             TcpStream::connect(self.address).await.is_err().then_some(())
@@ -83,7 +85,7 @@ impl Shop {
         .await;
     }
 
-    async fn has_ended(mut self) {
+    async fn wait_until_stopped(mut self) {
         until("the example to end", || {
             let ended = self.serving.try_join_next();
             async move { ended }
@@ -94,18 +96,18 @@ impl Shop {
     }
 }
 
-fn head(what: &str, headers: &str, body: &str) -> String {
+fn head(request_line: &str, headers: &str, body: &str) -> String {
     let length = body.len();
     format!(
-        "{what} HTTP/1.1\r\nhost: shop\r\nx-customer: ann\r\ncontent-type: application/json\r\n\
+        "{request_line} HTTP/1.1\r\nhost: shop\r\nx-customer: ann\r\ncontent-type: application/json\r\n\
          connection: close\r\ncontent-length: {length}\r\n{headers}\r\n"
     )
 }
 
-async fn answer(mut connection: TcpStream) -> (u16, String) {
-    let mut answer = String::new();
-    connection.read_to_string(&mut answer).await.unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+async fn read_response(mut connection: TcpStream) -> (u16, String) {
+    let mut response = String::new();
+    connection.read_to_string(&mut response).await.unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
     (head[9..12].parse().unwrap(), body.to_owned())
 }
 
@@ -143,19 +145,19 @@ async fn stored(world: &RealWorld) -> (i64, i64, i64) {
 async fn axum_example_takes_an_order_to_ready_and_to_deleted() {
     let world = Arc::new(RealWorld::new().await);
     let shop = Shop::open(&world).await;
-    let _playing = world.keep_turning();
+    let _playing = world.keep_simulating();
 
-    let (status, refusal) = shop.ask("POST /orders", "", &order(&world, 0xff)).await;
+    let (status, refusal) = shop.send("POST /orders", "", &order(&world, 0xff)).await;
     let unknown = DomainError::BlueprintNotFound(Uuid::from_u128(0xff).try_into().unwrap());
     let message = broker_app::Error::from(unknown).public_message();
     assert_eq!((status, refusal), (422, message));
     assert_eq!(stored(&world).await, (0, 0, 0));
 
     let headers = "x-request-id: order-1\r\ntraceparent: malformed\r\n";
-    let (status, body) = shop.ask("POST /orders", headers, &order(&world, NODE)).await;
+    let (status, body) = shop.send("POST /orders", headers, &order(&world, NODE)).await;
     assert_eq!(status, 202, "{body}");
     let placed: Value = serde_json::from_str(&body).unwrap();
-    let (status, again) = shop.ask("POST /orders", headers, &order(&world, NODE)).await;
+    let (status, again) = shop.send("POST /orders", headers, &order(&world, NODE)).await;
     let again: Value = serde_json::from_str(&again).unwrap();
     assert_eq!((status, text(&again, "id")), (200, text(&placed, "id")));
     let (orders, resources, _) = stored(&world).await;
@@ -163,12 +165,12 @@ async fn axum_example_takes_an_order_to_ready_and_to_deleted() {
 
     shop.status(&placed, "Ready").await;
     assert_eq!(world.get(machine(&placed)).await.phase(), Phase::Ready);
-    let what = format!("GET /orders/{}/machine", text(&placed, "id"));
-    let (status, body) = shop.ask(&what, "", "").await;
+    let request_line = format!("GET /orders/{}/machine", text(&placed, "id"));
+    let (status, body) = shop.send(&request_line, "", "").await;
     let known: Value = serde_json::from_str(&body).unwrap();
     assert_eq!((status, text(&known, "phase"), &known["hold_up"]), (200, "Ready", &Value::Null));
     let cancel = format!("DELETE /orders/{}", text(&placed, "id"));
-    assert_eq!(shop.ask(&cancel, "x-request-id: cancel-1\r\n", "").await.0, 202);
+    assert_eq!(shop.send(&cancel, "x-request-id: cancel-1\r\n", "").await.0, 202);
     shop.status(&placed, "Deleted").await;
     assert_eq!(world.get(machine(&placed)).await.phase(), Phase::Deleted);
 
@@ -188,12 +190,15 @@ async fn axum_example_migrates_again_without_a_notice() {
     let replicas = (embed_axum::migrate(database.pool()), embed_axum::migrate(database.pool()));
     let (one, other) = tokio::join!(replicas.0, replicas.1);
     one.and(other).unwrap();
-    migrate::up(database.pool()).await.unwrap();
+    migrate::reference_up(database.pool()).await.unwrap();
+    for _ in 0..2 {
+        migrate::up(database.pool()).await.unwrap();
+    }
     assert!(!log.text().contains("already exists"), "{}", log.text());
 }
 
 #[tokio::test]
-async fn axum_example_ignores_an_event_that_comes_again() {
+async fn axum_example_ignores_a_repeated_event() {
     let world = RealWorld::new().await;
     embed_axum::migrate(world.pool()).await.unwrap();
     let resource = broker_testkit::builders::id(7);
@@ -228,30 +233,30 @@ async fn axum_example_serves_while_the_broker_cannot_start() {
     })
     .await;
     let look = format!("GET /orders/{}", Uuid::from_u128(1));
-    assert_eq!(shop.ask(&look, "", "").await, (404, "there is no such order".to_owned()));
+    assert_eq!(shop.send(&look, "", "").await, (404, "the order does not exist".to_owned()));
 
     let rename = "ALTER TABLE plexsphere.mislaid RENAME TO provisioned_resources";
     world.pool().execute(rename).await.unwrap();
-    let _playing = world.keep_turning();
-    let placed = shop.place(&world, "order-1").await;
+    let _playing = world.keep_simulating();
+    let placed = shop.place_order(&world, "order-1").await;
     shop.status(&placed, "Ready").await;
 }
 
 #[tokio::test]
-async fn axum_example_ends_http_before_the_broker() {
+async fn axum_example_stops_http_before_the_broker() {
     let world = Arc::new(RealWorld::new().await);
     let mut shop = Shop::open(&world).await;
-    let _playing = world.keep_turning();
-    let first = shop.place(&world, "order-1").await;
+    let _playing = world.keep_simulating();
+    let first = shop.place_order(&world, "order-1").await;
 
-    // The server says so once the handler waits for the body.
+    // The server sends 100 Continue once the handler waits for the body.
     let (mut connection, body) = (shop.connect().await, order(&world, NODE));
     let headers = "x-request-id: order-2\r\nexpect: 100-continue\r\n";
     connection.write_all(head("POST /orders", headers, &body).as_bytes()).await.unwrap();
-    let mut go_on = [0; 25];
-    connection.read_exact(&mut go_on).await.unwrap();
-    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
-    shop.begin_to_end().await;
+    let mut continue_line = [0; 25];
+    connection.read_exact(&mut continue_line).await.unwrap();
+    assert_eq!(&continue_line, b"HTTP/1.1 100 Continue\r\n\r\n");
+    shop.begin_shutdown().await;
 
     // Broker and sink still work: the request under way may need them.
     until("the first order to be Ready", || async {
@@ -262,16 +267,16 @@ async fn axum_example_ends_http_before_the_broker() {
     .await;
     assert_eq!(world.get(machine(&first)).await.phase(), Phase::Ready);
     connection.write_all(body.as_bytes()).await.unwrap();
-    let (status, body) = answer(connection).await;
+    let (status, body) = read_response(connection).await;
     assert_eq!(status, 202, "{body}");
     let second: Value = serde_json::from_str(&body).unwrap();
-    shop.has_ended().await;
-    // Its declaration is stored. How far it got depends on when the runner stopped.
+    shop.wait_until_stopped().await;
+    // The declaration is stored; the phase depends on when the runner stopped.
     world.get(machine(&second)).await;
 }
 
-/// Waits for what a broker in another process does.
-async fn reached(world: &RealWorld, id: ProvisionedResourceId, phase: Phase) {
+/// Waits until the broker in another process brings a resource to a phase.
+async fn wait_for_phase(world: &RealWorld, id: ProvisionedResourceId, phase: Phase) {
     until(format_args!("{id} to be {phase}"), || async {
         (world.get(id).await.phase() == phase).then_some(())
     })
@@ -279,22 +284,22 @@ async fn reached(world: &RealWorld, id: ProvisionedResourceId, phase: Phase) {
 }
 
 #[tokio::test]
-async fn program_of_the_page_brings_a_machine_to_ready_and_to_deleted() {
+async fn documented_program_takes_a_machine_to_ready_and_deleted() {
     let world = Arc::new(RealWorld::new().await);
-    let place = tempfile::tempdir().unwrap();
-    let kubeconfig = place.path().join("kubeconfig");
+    let directory = tempfile::tempdir().unwrap();
+    let kubeconfig = directory.path().join("kubeconfig");
     fs::write(&kubeconfig, world.kubeconfig()).unwrap();
     let program = Command::new(env!("CARGO_BIN_EXE_embedded"))
         .arg(world.database().url())
         .env("KUBECONFIG", &kubeconfig)
         .spawn();
-    let mut program = Killed(program.unwrap());
-    let _playing = world.keep_turning();
+    let mut program = KilledOnDrop(program.unwrap());
+    let _playing = world.keep_simulating();
 
     let machine = world.declare(&world.declaration(NODE)).await.unwrap().id();
-    reached(&world, machine, Phase::Ready).await;
+    wait_for_phase(&world, machine, Phase::Ready).await;
     world.service.deprovision(&operator(), machine).await.unwrap();
-    reached(&world, machine, Phase::Deleted).await;
+    wait_for_phase(&world, machine, Phase::Deleted).await;
 
     kill_process(Pid::from_child(&program.0), Signal::TERM).unwrap();
     let status = until("the program to end", || {

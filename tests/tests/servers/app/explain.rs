@@ -18,28 +18,28 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 /// Asserts a verdict, its party, and the kind of the next action.
-fn assert_told(explained: &Explanation, verdict: Verdict, party: Party, action: &str) {
+fn assert_explained(explained: &Explanation, verdict: Verdict, party: Party, action: &str) {
     let found = (explained.verdict, explained.party, explained.action.kind());
     assert_eq!(found, (verdict, party, action), "{explained}");
 }
 
-async fn holds(what: &str, ask: impl AsyncFn() -> bool) {
-    until(what, || async { ask().await.then_some(()) }).await;
+async fn wait_until(what: &str, condition: impl AsyncFn() -> bool) {
+    until(what, || async { condition().await.then_some(()) }).await;
 }
 
 #[tokio::test]
 async fn unreachable_or_refusing_server_is_explained() {
     let world = RealWorld::new().await;
     let ready = world.declare_until(Phase::Ready, &world.declaration(NODE)).await;
-    let told = async |config: kube::Config| {
+    let explain_with = async |config: kube::Config| {
         let client = Client::try_from(config).unwrap();
         let ports = wire(world.pool(), client, TIMEOUT).0.ports;
         let service = world.service_with(|mine| *mine = ports, |_| {});
         service.explain(&operator(), ready.id()).await.unwrap()
     };
     let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-    let away = told(nowhere).await;
-    assert_told(&away, Verdict::ClusterUnreachable, Party::Platform, "reach_cluster");
+    let unreachable = explain_with(nowhere).await;
+    assert_explained(&unreachable, Verdict::ClusterUnreachable, Party::Platform, "reach_cluster");
 
     let kubeconfig = world.cluster.kubeconfig("stranger");
     let kubeconfig = kube::config::Kubeconfig::from_yaml(&kubeconfig).unwrap();
@@ -47,15 +47,15 @@ async fn unreachable_or_refusing_server_is_explained() {
     let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
     config.auth_info = kube::config::AuthInfo::default();
     config.auth_info.token = Some("an.unknown.token".to_owned().into());
-    let stranger = told(config).await;
+    let stranger = explain_with(config).await;
     let verdict = Verdict::ClusterUnauthenticated;
-    assert_told(&stranger, verdict, Party::Platform, "renew_credentials");
+    assert_explained(&stranger, verdict, Party::Platform, "renew_credentials");
     let explained = world.explain(ready.id()).await;
     assert!(!explained.verdict.is_blocked(), "{explained}");
 }
 
 /// A policy that the API server evaluates, for objects of one kind in one namespace.
-async fn policy(world: &RealWorld, plural: &str, operation: &str, message: &str) -> String {
+async fn create_policy(world: &RealWorld, plural: &str, operation: &str, message: &str) -> String {
     let name = format!("deny-{operation}-{}", world.project).to_lowercase();
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(world.admin.clone());
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(world.admin.clone());
@@ -86,7 +86,7 @@ async fn policy(world: &RealWorld, plural: &str, operation: &str, message: &str)
     name
 }
 
-async fn lift_policy(world: &RealWorld, name: &str) {
+async fn remove_policy(world: &RealWorld, name: &str) {
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(world.admin.clone());
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(world.admin.clone());
     bindings.delete(name, &DeleteParams::default()).await.unwrap();
@@ -98,41 +98,42 @@ async fn refusing_policy_is_explained_in_convergence_and_teardown() {
     let world = Arc::new(RealWorld::new().await);
     let declared = world.declare(&world.declaration(NODE)).await.unwrap();
     let id = declared.id();
-    let name = policy(&world, "machines", "CREATE", "no machines on Fridays").await;
+    let name = create_policy(&world, "machines", "CREATE", "no machines on Fridays").await;
     // The API server enforces a policy a moment after it was stored; a dry run changes nothing.
-    holds("the policy holds", async || {
+    wait_until("the policy to be enforced", async || {
         let plan = world.service.plan(&operator(), id).await.unwrap();
         plan.refusal().is_some_and(|(_, words)| words.contains("no machines on Fridays"))
     })
     .await;
     world.reconciler.reconcile(id).await.unwrap_err();
     let refused = world.explain(id).await;
-    assert_told(&refused, Verdict::WebhookRefused, Party::Platform, "mend_webhook");
-    lift_policy(&world, &name).await;
-    holds("the policy is gone", async || {
+    assert_explained(&refused, Verdict::WebhookRefused, Party::Platform, "mend_webhook");
+    remove_policy(&world, &name).await;
+    wait_until("the policy to be removed", async || {
         world.service.plan(&operator(), id).await.unwrap().refusal().is_none()
     })
     .await;
     world.until(id, Phase::Ready).await;
 
-    let name = policy(&world, "machines", "DELETE", "in-use by 1 usage(s)").await;
+    let name = create_policy(&world, "machines", "DELETE", "in-use by 1 usage(s)").await;
     let (api, object) = world.object(&world.xr(&world.get(id).await));
     let dry = DeleteParams { dry_run: true, ..DeleteParams::default() };
-    holds("the policy holds", async || api.delete(&object, &dry).await.is_err()).await;
+    wait_until("the policy to be enforced", async || api.delete(&object, &dry).await.is_err())
+        .await;
     world.service.deprovision(&operator(), id).await.unwrap();
     for _ in 0..3 {
         drop(world.round(id).await);
     }
-    assert_told(&world.explain(id).await, Verdict::Usage, Party::Platform, "remove_usage");
-    lift_policy(&world, &name).await;
-    holds("the policy is gone", async || api.delete(&object, &dry).await.is_ok()).await;
+    assert_explained(&world.explain(id).await, Verdict::Usage, Party::Platform, "remove_usage");
+    remove_policy(&world, &name).await;
+    wait_until("the policy to be removed", async || api.delete(&object, &dry).await.is_ok()).await;
     world.until(id, Phase::Deleted).await;
-    assert_told(&world.explain(id).await, Verdict::Deleted, Party::None, "wait");
+    assert_explained(&world.explain(id).await, Verdict::Deleted, Party::None, "wait");
 }
 
 #[tokio::test]
 async fn mismatched_kind_schema_and_namespace_are_explained() {
-    let world = RealWorld::alone(&TestCluster::shared().await).await;
+    let world = RealWorld::with_exclusive_kinds(&TestCluster::shared().await).await;
     let declared = world.declaration(SIZED).with_parameters(r#"{"size":"small"}"#);
     let declared = world.declare(&declared).await.unwrap();
     let id = declared.id();
@@ -147,26 +148,33 @@ async fn mismatched_kind_schema_and_namespace_are_explained() {
         json!([{"op": "add", "path": format!("{path}/properties/size/enum"), "value": ["large"]}]);
     let narrow: Patch<Value> = Patch::Json(serde_json::from_value(narrow).unwrap());
     crds.patch(&name, &PatchParams::default(), &narrow).await.unwrap();
-    holds("the schema is narrow", async || {
+    wait_until("the narrow schema to be enforced", async || {
         world.service.plan(&operator(), id).await.unwrap().refusal().is_some()
     })
     .await;
     world.reconciler.reconcile(id).await.unwrap_err();
     let refused = world.explain(id).await;
-    assert_told(&refused, Verdict::SchemaRefused, Party::Platform, "align_schema");
+    assert_explained(&refused, Verdict::SchemaRefused, Party::Platform, "align_schema");
     assert!(refused.blocker.unwrap().message.unwrap().contains("spec.parameters.size"));
     let wide = json!([{"op": "remove", "path": format!("{path}/properties/size/enum")}]);
     let wide: Patch<Value> = Patch::Json(serde_json::from_value(wide).unwrap());
     crds.patch(&name, &PatchParams::default(), &wide).await.unwrap();
-    holds("the schema is wide", async || {
+    wait_until("the wide schema to be enforced", async || {
         world.service.plan(&operator(), id).await.unwrap().refusal().is_none()
     })
     .await;
 
     crds.delete(&name, &DeleteParams::default()).await.unwrap();
-    holds("the kind is gone", async || world.explain(id).await.verdict == Verdict::KindMissing)
-        .await;
-    assert_told(&world.explain(id).await, Verdict::KindMissing, Party::Platform, "install_kind");
+    wait_until("the kind to be removed", async || {
+        world.explain(id).await.verdict == Verdict::KindMissing
+    })
+    .await;
+    assert_explained(
+        &world.explain(id).await,
+        Verdict::KindMissing,
+        Party::Platform,
+        "install_kind",
+    );
     world.kinds.install(&world.cluster).await;
     world.until(id, Phase::Ready).await;
 }
@@ -185,14 +193,16 @@ async fn terminating_namespace_is_explained() {
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(world.admin.clone());
     namespaces.delete(&home, &DeleteParams::default()).await.unwrap();
     let ending = world.explain(id).await;
-    assert_told(&ending, Verdict::NamespaceTerminating, Party::Platform, "replace_namespace");
+    assert_explained(&ending, Verdict::NamespaceTerminating, Party::Platform, "replace_namespace");
 
     let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     maps.patch("keeper", &PatchParams::default(), &release).await.unwrap();
-    holds("the namespace is gone", async || namespaces.get_opt(&home).await.unwrap().is_none())
-        .await;
+    wait_until("the namespace to be deleted", async || {
+        namespaces.get_opt(&home).await.unwrap().is_none()
+    })
+    .await;
     let absent = world.explain(id).await;
-    assert_told(&absent, Verdict::NamespaceAbsent, Party::Platform, "create_namespace");
+    assert_explained(&absent, Verdict::NamespaceAbsent, Party::Platform, "create_namespace");
     let again = serde_json::from_value(json!({"metadata": {"name": home}})).unwrap();
     namespaces.create(&PostParams::default(), &again).await.unwrap();
     // The writer's binding was deleted with the namespace.

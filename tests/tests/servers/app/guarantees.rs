@@ -13,30 +13,30 @@ use kube::core::GroupVersionKind;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Executor};
 
-/// The guarantee, the phase, and how it is violated.
-type Breach = (&'static str, Phase, How);
+/// A guarantee, the phase of the resource, and a violation of the guarantee.
+type Case = (&'static str, Phase, Violation);
 
-enum How {
+enum Violation {
     /// A statement about the resource `$1`.
     Sql(&'static str),
     /// A second ProviderConfig with this name suffix.
-    Config(&'static str),
+    ExtraConfig(&'static str),
     /// Another party changes the composite resource.
-    Note,
-    /// A field that is not the broker's is applied with its field manager.
-    Taken,
+    ChangedNote,
+    /// A foreign field is applied with the broker's field manager.
+    ForeignField,
     /// A deletion as the broker, without a read before.
-    Blind,
+    DeletionWithoutRead,
     /// An object of the broker in a foreign namespace.
-    Elsewhere,
-    Leak,
+    ForeignNamespace,
+    StoredToken,
 }
 
-const BREACHES: [Breach; 15] = [
+const CASES: [Case; 15] = [
     (
         "S1",
         Phase::Ready,
-        How::Sql(
+        Violation::Sql(
             "UPDATE plexsphere.provisioned_resource_audit
         SET previous_phase = 'Deleted' WHERE provisioned_resource_id = $1 AND new_phase = 'Ready'",
         ),
@@ -44,7 +44,7 @@ const BREACHES: [Breach; 15] = [
     (
         "S2",
         Phase::Ready,
-        How::Sql(
+        Violation::Sql(
             "UPDATE plexsphere.provisioned_resources
         SET status = 'Enrolling' WHERE id = $1",
         ),
@@ -52,7 +52,7 @@ const BREACHES: [Breach; 15] = [
     (
         "S2",
         Phase::Ready,
-        How::Sql(
+        Violation::Sql(
             "DELETE FROM plexsphere.provisioning_outbox
         WHERE provisioned_resource_id = $1 AND sequence = 2",
         ),
@@ -60,7 +60,7 @@ const BREACHES: [Breach; 15] = [
     (
         "S3",
         Phase::Ready,
-        How::Sql(
+        Violation::Sql(
             "UPDATE plexsphere.provisioning_outbox
         SET sequence = 7 WHERE provisioned_resource_id = $1 AND sequence = 2",
         ),
@@ -68,7 +68,7 @@ const BREACHES: [Breach; 15] = [
     (
         "S4",
         Phase::Deleted,
-        How::Sql(
+        Violation::Sql(
             "UPDATE plexsphere.bootstrap_tokens SET consumed_at = NULL, consumed_by_node_id = NULL
         WHERE provisioned_resource_id = $1",
         ),
@@ -76,32 +76,32 @@ const BREACHES: [Breach; 15] = [
     (
         "S5",
         Phase::Deleted,
-        How::Sql(
+        Violation::Sql(
             "UPDATE plexsphere.nodes SET deregistered_at = NULL WHERE id IN
         (SELECT consumed_by_node_id FROM plexsphere.bootstrap_tokens
          WHERE provisioned_resource_id = $1)",
         ),
     ),
-    ("S6", Phase::Ready, How::Config("-another")),
-    ("S7", Phase::Deleted, How::Config("")),
-    ("S8", Phase::Ready, How::Blind),
-    ("S10", Phase::Ready, How::Note),
-    ("S10", Phase::Ready, How::Taken),
+    ("S6", Phase::Ready, Violation::ExtraConfig("-another")),
+    ("S7", Phase::Deleted, Violation::ExtraConfig("")),
+    ("S8", Phase::Ready, Violation::DeletionWithoutRead),
+    ("S10", Phase::Ready, Violation::ChangedNote),
+    ("S10", Phase::Ready, Violation::ForeignField),
     (
         "S11",
         Phase::Ready,
-        How::Sql(
+        Violation::Sql(
             "UPDATE plexsphere.provisioned_resource_audit
         SET at = at - interval '1 hour' WHERE provisioned_resource_id = $1
         AND new_phase IN ('Enrolling', 'Ready')",
         ),
     ),
-    ("S14", Phase::Ready, How::Elsewhere),
-    ("S15", Phase::Ready, How::Leak),
+    ("S14", Phase::Ready, Violation::ForeignNamespace),
+    ("S15", Phase::Ready, Violation::StoredToken),
     (
         "S16",
         Phase::Ready,
-        How::Sql(
+        Violation::Sql(
             "UPDATE plexsphere.provisioned_resource_audit
         SET epoch = 99 WHERE provisioned_resource_id = $1 AND action = 'token_recorded'",
         ),
@@ -117,23 +117,23 @@ fn config_of(world: &RealWorld, name: &str) -> (Api<DynamicObject>, DynamicObjec
     (api, DynamicObject::new(name, &kind))
 }
 
-async fn commit(world: &RealWorld, id: ProvisionedResourceId, how: &How) {
+async fn violate(world: &RealWorld, id: ProvisionedResourceId, violation: &Violation) {
     let name = XrName::of(id).to_string();
-    match how {
-        How::Sql(statement) => past_triggers(world, statement, id).await,
-        How::Config(suffix) => {
+    match violation {
+        Violation::Sql(statement) => execute_without_triggers(world, statement, id).await,
+        Violation::ExtraConfig(suffix) => {
             let (api, config) = config_of(world, &format!("{name}{suffix}"));
             api.create(&PostParams::default(), &config).await.unwrap();
         }
-        How::Note => {
+        Violation::ChangedNote => {
             let rewritten = json!({"metadata": {"annotations": {"team.example.org/note": "?"}}});
             world.crossplane.patch(id, rewritten).await;
         }
-        How::Taken => {
+        Violation::ForeignField => {
             let taken = json!({"metadata": {"annotations": {"team.example.org/other": "ours"}}});
             world.crossplane.apply_as(FIELD_MANAGER, id, taken).await;
         }
-        How::Blind => {
+        Violation::DeletionWithoutRead => {
             let broker = world.broker.client.clone();
             let group = world.kinds.group();
             let (kind, plural) = world.kinds.of(NODE);
@@ -143,7 +143,7 @@ async fn commit(world: &RealWorld, id: ProvisionedResourceId, how: &How) {
             world.forget_requests();
             api.delete(&name, &DeleteParams::default()).await.unwrap();
         }
-        How::Elsewhere => {
+        Violation::ForeignNamespace => {
             // With the broker's user name, and with rights that its roles do not grant.
             let broker =
                 world.cluster.identity_in(&world.user, broker_test_servers::servers::MASTERS).await;
@@ -152,7 +152,7 @@ async fn commit(world: &RealWorld, id: ProvisionedResourceId, how: &How) {
             let elsewhere = Api::namespaced(broker, "default");
             elsewhere.create(&PostParams::default(), &lost).await.unwrap();
         }
-        How::Leak => {
+        Violation::StoredToken => {
             let token = world.plaintexts().pop().unwrap();
             let leak = format!(
                 "UPDATE plexsphere.provisioned_resource_schedule
@@ -163,7 +163,11 @@ async fn commit(world: &RealWorld, id: ProvisionedResourceId, how: &How) {
     }
 }
 
-async fn past_triggers(world: &RealWorld, statement: &'static str, id: ProvisionedResourceId) {
+async fn execute_without_triggers(
+    world: &RealWorld,
+    statement: &'static str,
+    id: ProvisionedResourceId,
+) {
     let mut transaction = world.pool().begin().await.unwrap();
     transaction.execute("SET LOCAL session_replication_role = replica").await.unwrap();
     let statement = sqlx::query(statement).bind(id.as_uuid());
@@ -185,18 +189,18 @@ async fn declare_until(world: &RealWorld, phase: Phase) -> ProvisionedResourceId
 #[tokio::test]
 async fn every_violation_is_reported_by_name() {
     let cluster = TestCluster::shared().await;
-    let world = RealWorld::alone(&cluster).await;
-    for (name, phase, how) in &BREACHES {
+    let world = RealWorld::with_exclusive_kinds(&cluster).await;
+    for (name, phase, violation) in &CASES {
         let id = declare_until(&world, *phase).await;
-        let said = |objections: &[String]| {
+        let is_reported = |violations: &[String]| {
             let name = format!("{name}:");
-            objections.iter().any(|objection| objection.starts_with(&name))
+            violations.iter().any(|violation| violation.starts_with(&name))
         };
-        let before = world.objections(&[id]).await;
-        assert!(!said(&before), "{name} was violated before: {before:?}");
-        commit(&world, id, how).await;
-        let after = world.objections(&[id]).await;
-        assert!(said(&after), "{name} is not reported: {after:?}");
+        let before = world.violations(&[id]).await;
+        assert!(!is_reported(&before), "{name} was violated before: {before:?}");
+        violate(&world, id, violation).await;
+        let after = world.violations(&[id]).await;
+        assert!(is_reported(&after), "{name} is not reported: {after:?}");
     }
 }
 
@@ -204,10 +208,13 @@ async fn every_violation_is_reported_by_name() {
 async fn work_left_for_a_sweep_or_a_pass_is_reported() {
     let world = RealWorld::new().await;
     let id = declare_until(&world, Phase::Ready).await;
-    assert_eq!(world.stirred(&[id]).await, Vec::<String>::new());
+    assert_eq!(world.remaining_work(&[id]).await, Vec::<String>::new());
     world.crossplane.delete_by_hand(id).await;
-    let stirred = world.stirred(&[id]).await;
+    let remaining_work = world.remaining_work(&[id]).await;
     for name in ["S12: a sweep", "S13: another pass wrote", "S12: AuditedRequest"] {
-        assert!(stirred.iter().any(|it| it.starts_with(name)), "{name}: {stirred:?}");
+        assert!(
+            remaining_work.iter().any(|line| line.starts_with(name)),
+            "{name}: {remaining_work:?}"
+        );
     }
 }

@@ -6,39 +6,39 @@ use std::time::Duration;
 
 use broker_tests::until;
 
-use crate::servers::processes::Killed;
+use crate::servers::processes::KilledOnDrop;
 
 /// A replica in its own process, which ends with its test.
 pub(crate) struct Host {
-    process: Killed,
+    process: KilledOnDrop,
     name: String,
 }
 
-pub(crate) struct Place<'a> {
+pub(crate) struct HostConfig<'a> {
     pub(crate) dsn: &'a str,
     pub(crate) kubeconfig: &'a str,
     pub(crate) lease: Duration,
-    /// The sweep interval: a sweep finds what no hint reported.
+    /// The sweep interval.
     pub(crate) sweep: Duration,
     pub(crate) poll: Duration,
 }
 
 impl Host {
-    pub(crate) fn start(place: &Place<'_>) -> Self {
+    pub(crate) fn start(config: &HostConfig<'_>) -> Self {
         static STARTED: AtomicU64 = AtomicU64::new(1);
         let name = format!("host-{}", STARTED.fetch_add(1, Ordering::Relaxed));
         let milliseconds = |time: Duration| time.as_millis().to_string();
         let host = Command::new(env!("CARGO_BIN_EXE_host"))
-            .args([name.as_str(), place.dsn, place.kubeconfig])
-            .args([place.sweep, place.poll, place.lease].map(milliseconds))
+            .args([name.as_str(), config.dsn, config.kubeconfig])
+            .args([config.sweep, config.poll, config.lease].map(milliseconds))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        Self { process: Killed(host), name }
+        Self { process: KilledOnDrop(host), name }
     }
 
-    /// Kills it. Returns its name as a lease holder.
+    /// Kills the process. Returns its name as a lease owner.
     pub(crate) fn kill(self) -> String {
         let Self { process, name } = self;
         drop(process);

@@ -2,11 +2,11 @@
 //! and after the server has executed it, before the answer. Another replica takes over, the
 //! resource reaches the same phase, and every invariant holds.
 //!
-//! The nightly run tries every request of each workflow. The normal run tries the first and the
-//! last of each kind that changes something: a death at a read, or just before a change, leaves the
-//! same state as a death after the previous change.
+//! The nightly run kills at every request of each workflow, the normal run at the first and the last
+//! request of each kind that changes something. A kill at a read, or just before a change, leaves the same
+//! state as a kill after the previous change.
 
-mod death;
+mod kill_point;
 mod workflow;
 
 use std::panic::AssertUnwindSafe;
@@ -15,89 +15,95 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 
 use broker_tests::is_nightly;
-use death::{Death, Extent};
-use workflow::{Lane, Workflow};
+use kill_point::{Coverage, KillPoint};
+use workflow::{ReusableWorld, Workflow};
 
-/// Concurrent deaths, each in a separate world: replicas of one world would take over from one
-/// another.
-const SIDE_BY_SIDE: usize = 4;
+/// Concurrent kills, each in a separate world: replicas of one world would take over each other's leases.
+const CONCURRENCY: usize = 4;
 
-/// The result of one death: whether and where the replica died before it was done, or the failure.
+/// The result of one kill: whether the replica was killed before the workflow was done, or the failure.
 struct Outcome {
-    death: Death,
-    survived: Result<(bool, Lane), String>,
+    kill_point: KillPoint,
+    result: Result<(bool, ReusableWorld), String>,
 }
 
-async fn die(workflow: Workflow, death: Death, lane: Option<Lane>) -> Outcome {
-    let lane = match lane {
-        Some(lane) => lane,
-        None => Lane::new().await,
+async fn run_with_kill(
+    workflow: Workflow,
+    kill_point: KillPoint,
+    world: Option<ReusableWorld>,
+) -> Outcome {
+    let world = match world {
+        Some(world) => world,
+        None => ReusableWorld::new().await,
     };
     // The panic was reported; the others continue.
-    let survived = AssertUnwindSafe(workflow.survive(&lane, &death)).catch_unwind().await;
-    let survived = match survived {
-        Ok(killed) => Ok((killed, lane)),
-        Err(_) => Err(lane.state().await),
+    let result = AssertUnwindSafe(workflow.run_with_kill(&world, &kill_point)).catch_unwind().await;
+    let result = match result {
+        Ok(killed) => Ok((killed, world)),
+        Err(_) => Err(world.state().await),
     };
-    Outcome { death, survived }
+    Outcome { kill_point, result }
 }
 
-async fn survives_every_death(workflow: Workflow) {
-    let lane = Lane::new().await;
-    let asked = workflow.asks_for(&lane).await;
-    let (postgres, kubernetes) = (asked.postgres.len(), asked.kubernetes.len());
+async fn assert_survives_every_kill(workflow: Workflow) {
+    let world = ReusableWorld::new().await;
+    let recorded = workflow.record_requests(&world).await;
+    let (postgres, kubernetes) = (recorded.postgres.len(), recorded.kubernetes.len());
     assert!(postgres > 10 && kubernetes > 5, "{postgres} and {kubernetes} requests are too few");
-    let extent = if is_nightly() { Extent::Everything } else { Extent::Changes };
-    let mut waiting = asked.deaths(extent);
-    let tried = waiting.len();
+    let coverage = if is_nightly() { Coverage::Everything } else { Coverage::Changes };
+    let mut waiting = recorded.kill_points(coverage);
+    let total = waiting.len();
 
-    let mut lanes = vec![lane];
-    let mut dying = FuturesUnordered::new();
-    let (mut died, mut failed) = (0, Vec::new());
+    let mut worlds = vec![world];
+    let mut running = FuturesUnordered::new();
+    let (mut killed_count, mut failed) = (0, Vec::new());
     loop {
-        while dying.len() < SIDE_BY_SIDE
-            && let Some(death) = waiting.pop_front()
+        while running.len() < CONCURRENCY
+            && let Some(kill_point) = waiting.pop_front()
         {
-            dying.push(die(workflow, death, lanes.pop()));
+            running.push(run_with_kill(workflow, kill_point, worlds.pop()));
         }
-        let Some(Outcome { death, survived }) = dying.next().await else { break };
-        match survived {
-            Ok((killed, lane)) => {
-                died += usize::from(killed);
-                lanes.push(lane);
+        let Some(Outcome { kill_point, result }) = running.next().await else { break };
+        match result {
+            Ok((killed, world)) => {
+                killed_count += usize::from(killed);
+                worlds.push(world);
                 if !killed {
-                    println!("{workflow:?} was done before {death}");
+                    println!("{workflow:?} was done before {kill_point}");
                 }
             }
-            Err(state) => failed.push(format!("{death}: {state}")),
+            Err(state) => failed.push(format!("{kill_point}: {state}")),
         }
     }
     println!(
         "{workflow:?}: {postgres} requests to Postgres, {kubernetes} to Kubernetes; \
-         killed {died} of {tried} times, {} did not survive",
+         killed {killed_count} of {total} times, {} did not survive",
         failed.len()
     );
     assert!(failed.is_empty(), "{workflow:?} did not survive: {}", failed.join("\n"));
     // The last requests of the counted run may follow the resource's final phase.
-    assert!(died * 2 > tried, "only {died} of {tried} replicas died before they were done");
+    assert!(
+        killed_count * 2 > total,
+        "only {killed_count} of {total} replicas died before they were done"
+    );
 }
 
 #[tokio::test]
 async fn creation_survives_a_kill_at_any_request() {
-    survives_every_death(Workflow::Create).await;
+    assert_survives_every_kill(Workflow::Create).await;
 }
 
 #[tokio::test]
 async fn rollback_survives_a_kill_at_any_request() {
-    survives_every_death(Workflow::Rollback).await;
+    assert_survives_every_kill(Workflow::Rollback).await;
 }
 
 #[tokio::test]
 async fn deletion_survives_a_kill_at_any_request() {
-    survives_every_death(Workflow::Delete).await;
+    assert_survives_every_kill(Workflow::Delete).await;
 }
 
 #[tokio::test]
 async fn replacement_survives_a_kill_at_any_request() {
-    survives_every_death(Workflow::Replace).await;
+    assert_survives_every_kill(Workflow::Replace).await;
 }

@@ -11,35 +11,35 @@ use broker_tests::until;
 use broker_tests::world::{NODE, STANDALONE, operator};
 use futures::{StreamExt, stream};
 
-use super::host::{Host, Place};
+use super::host::{Host, HostConfig};
 use broker_tests::is_nightly;
 
-/// So short that the leases of a dead replica are taken over while the others work.
+/// Short, so that leases of a killed replica are taken over during the test.
 const LEASE: Duration = Duration::from_secs(5);
 
 const SEED: u64 = 7;
 
 /// Three replicas; the first is never killed.
 struct Replicas<'a> {
-    place: Place<'a>,
+    config: HostConfig<'a>,
     hosts: Vec<Host>,
-    deaths: u64,
-    /// Leases of dead replicas, each of which another one has to take over.
-    left_behind: i64,
+    kills: u64,
+    /// The number of leases that killed replicas held, which other replicas must take over.
+    inherited_leases: i64,
 }
 
 impl<'a> Replicas<'a> {
-    fn start(place: Place<'a>) -> Self {
-        let hosts = (0..3).map(|_| Host::start(&place)).collect();
-        Self { place, hosts, deaths: 0, left_behind: 0 }
+    fn start(config: HostConfig<'a>) -> Self {
+        let hosts = (0..3).map(|_| Host::start(&config)).collect();
+        Self { config, hosts, kills: 0, inherited_leases: 0 }
     }
 
     async fn replace_one(&mut self, world: &RealWorld) {
-        let victim = 1 + usize::try_from(random(self.deaths) % 2).unwrap();
-        let dead = self.hosts.swap_remove(victim).kill();
-        self.left_behind += held_by(world, &dead).await;
-        self.hosts.push(Host::start(&self.place));
-        self.deaths += 1;
+        let index = 1 + usize::try_from(random(self.kills) % 2).unwrap();
+        let killed = self.hosts.swap_remove(index).kill();
+        self.inherited_leases += lease_count(world, &killed).await;
+        self.hosts.push(Host::start(&self.config));
+        self.kills += 1;
     }
 
     async fn stop(self) {
@@ -49,7 +49,7 @@ impl<'a> Replicas<'a> {
     }
 }
 
-async fn held_by(world: &RealWorld, replica: &str) -> i64 {
+async fn lease_count(world: &RealWorld, replica: &str) -> i64 {
     let held = "SELECT count(*) FROM plexsphere.provisioned_resource_schedule
         WHERE lease_owner = $1 AND lease_until > clock_timestamp()";
     sqlx::query_scalar(held).bind(replica).fetch_one(world.pool()).await.unwrap()
@@ -62,9 +62,9 @@ fn random(step: u64) -> u64 {
     hasher.finish()
 }
 
-/// How many are in a phase, and the total number of row writes.
+/// The number of resources in a phase, and the total number of row writes.
 async fn progress(world: &RealWorld, phase: Phase) -> (usize, u64) {
-    let (arrived, written): (i64, i64) = sqlx::query_as(
+    let (in_phase, written): (i64, i64) = sqlx::query_as(
         "SELECT count(*) FILTER (WHERE status = $1), coalesce(sum(version), 0)::bigint
         FROM plexsphere.provisioned_resources",
     )
@@ -72,22 +72,22 @@ async fn progress(world: &RealWorld, phase: Phase) -> (usize, u64) {
     .fetch_one(world.pool())
     .await
     .unwrap();
-    (usize::try_from(arrived).unwrap(), u64::try_from(written).unwrap())
+    (usize::try_from(in_phase).unwrap(), u64::try_from(written).unwrap())
 }
 
 /// Lets the replicas work and kills one after every few row writes, until all resources are in the
 /// phase.
-async fn arrive(world: &RealWorld, replicas: &mut Replicas<'_>, many: usize, phase: Phase) {
+async fn run_until_all(world: &RealWorld, replicas: &mut Replicas<'_>, many: usize, phase: Phase) {
     let (_, mut killed_at) = progress(world, phase).await;
     loop {
-        let step = (many as u64) / 2 + random(replicas.deaths) % (many as u64);
-        let (arrived, written) =
+        let step = (many as u64) / 2 + random(replicas.kills) % (many as u64);
+        let (in_phase, written) =
             until(format_args!("all to be {phase}, or some progress"), || async {
-                let (arrived, written) = progress(world, phase).await;
-                (arrived == many || written >= killed_at + step).then_some((arrived, written))
+                let (in_phase, written) = progress(world, phase).await;
+                (in_phase == many || written >= killed_at + step).then_some((in_phase, written))
             })
             .await;
-        if arrived == many {
+        if in_phase == many {
             return;
         }
         killed_at = written;
@@ -106,26 +106,26 @@ async fn two_of_three_replicas_killed_repeatedly_still_converge() {
     }
     let (dsn, kubeconfig) = (world.database().url(), world.kubeconfig());
     let (sweep, poll) = (Duration::from_secs(1), Duration::from_millis(100));
-    let place = Place { dsn: &dsn, kubeconfig: &kubeconfig, lease: LEASE, sweep, poll };
-    let turning = world.keep_turning();
+    let config = HostConfig { dsn: &dsn, kubeconfig: &kubeconfig, lease: LEASE, sweep, poll };
+    let turning = world.keep_simulating();
 
-    let mut replicas = Replicas::start(place);
-    arrive(&world, &mut replicas, many, Phase::Ready).await;
-    world.assert_all_sound(&ids).await;
+    let mut replicas = Replicas::start(config);
+    run_until_all(&world, &mut replicas, many, Phase::Ready).await;
+    world.assert_all_invariants(&ids).await;
     stream::iter(&ids)
         .for_each_concurrent(4, |id| async {
             world.service.deprovision(&operator(), *id).await.unwrap();
         })
         .await;
-    arrive(&world, &mut replicas, many, Phase::Deleted).await;
-    let Replicas { deaths, left_behind, .. } = &replicas;
+    run_until_all(&world, &mut replicas, many, Phase::Deleted).await;
+    let Replicas { kills, inherited_leases, .. } = &replicas;
     println!(
-        "{many} converged and were deleted; {deaths} replicas died and left {left_behind} leases behind"
+        "{many} converged and were deleted; {kills} replicas died and left {inherited_leases} leases behind"
     );
-    assert!(*deaths >= 4, "only {deaths} replicas were killed");
+    assert!(*kills >= 4, "only {kills} replicas were killed");
     replicas.stop().await;
     drop(turning);
-    world.assert_all_sound(&ids).await;
-    world.assert_still(&ids).await;
+    world.assert_all_invariants(&ids).await;
+    world.assert_no_work(&ids).await;
     assert_eq!(world.crossplane.existing_objects().await, Vec::<String>::new());
 }

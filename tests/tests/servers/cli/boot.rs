@@ -1,5 +1,4 @@
-//! A replica that cannot work does not start: one line on standard error with the reason, and exit
-//! code 1.
+//! A replica that cannot work does not start: it exits with code 1 and one line on standard error.
 
 use broker_domain::{ClusterId, Phase};
 use broker_pg::migrate;
@@ -13,11 +12,11 @@ use tokio::net::TcpListener;
 
 use super::process::{DSN, Environment, KUBECONFIG, TOKEN_TTL};
 
-/// Starts, and expects the refusal.
-async fn refused(why: &str, environment: &Environment, line: &str) {
-    let said = environment.run(&["run"]).await;
-    let told = (said.code, said.err.as_str());
-    assert_eq!(told, (Some(1), format!("error[{line}\n").as_str()), "{why}");
+/// Runs a replica and asserts that it exits with this error line.
+async fn assert_refused(why: &str, environment: &Environment, line: &str) {
+    let output = environment.run(&["run"]).await;
+    let result = (output.code, output.err.as_str());
+    assert_eq!(result, (Some(1), format!("error[{line}\n").as_str()), "{why}");
 }
 
 fn postgres(why: &str) -> String {
@@ -43,13 +42,13 @@ async fn start_without_a_usable_store_is_refused() {
     let closed = "error communicating with database: Connection refused (os error 111)";
     let password = "password authentication failed for user \"postgres\"";
     let plain = "error occurred while attempting to establish a TLS connection: server does not support TLS";
-    let impostor = at(&format!("postgres:hush@127.0.0.1:{port}/{name}?sslmode=disable"));
+    let wrong_password = at(&format!("postgres:hush@127.0.0.1:{port}/{name}?sslmode=disable"));
     let rows = [
         ("closed port", at("a:hush@127.0.0.1:1/b"), postgres(closed)),
         ("no answer", at(&format!("a:hush@{silent}/b")), postgres("no answer within 5s")),
         ("no such option", with("disable", "hush"), unreadable.to_owned()),
         ("no sslmode", at("a:hush@db.invalid/b"), remote.to_owned()),
-        ("wrong password", impostor, postgres(password)),
+        ("wrong password", wrong_password, postgres(password)),
         ("encryption without server support", with("disable", "require"), postgres(plain)),
         (
             "no such database",
@@ -59,14 +58,14 @@ async fn start_without_a_usable_store_is_refused() {
         ("tokens for a second", good.clone().with(TOKEN_TTL, "1s"), short.to_owned()),
     ];
     for (why, environment, line) in rows {
-        refused(why, &environment, &line).await;
+        assert_refused(why, &environment, &line).await;
     }
 }
 
 #[tokio::test]
 async fn store_that_accepts_and_then_hangs_is_refused() {
     let world = RealWorld::new().await;
-    let ours = world.kubeconfig();
+    let broker_kubeconfig = world.kubeconfig();
     for (statement, line) in [
         ("", "setup_failed]: cannot use Postgres: no answer within 5s"),
         (
@@ -74,31 +73,36 @@ async fn store_that_accepts_and_then_hangs_is_refused() {
             "repository_transient]: the repository failed: no answer within 5s",
         ),
     ] {
-        let proxy = PgProxy::to(world.database()).await;
+        let proxy = PgProxy::start(world.database()).await;
         let is_held = move |request: &Request| request.target.contains(statement);
         let held = proxy.script().each(is_held).before_forward().hold();
-        refused("a store that hangs", &Environment::new(proxy.url(), &ours), line).await;
+        assert_refused(
+            "a store that hangs",
+            &Environment::new(proxy.url(), &broker_kubeconfig),
+            line,
+        )
+        .await;
         drop(held);
     }
 }
 
-/// The test makes the runtime panic with the value of this variable in the payload.
+/// An invalid `TOKIO_WORKER_THREADS` makes the runtime panic with the value in the payload.
 #[tokio::test]
 async fn panic_prints_its_place_and_not_its_payload() {
     let environment = Environment::new("", "").with("TOKIO_WORKER_THREADS", "hush");
-    let said = environment.run(&["run"]).await;
-    assert_eq!((said.code, said.out.as_str()), (Some(101), ""));
-    assert!(said.err.starts_with("error[panicked]: the program panicked at "), "{}", said.err);
-    assert_eq!(said.err.lines().count(), 1, "{}", said.err);
-    assert!(!said.err.contains("hush"), "{}", said.err);
+    let output = environment.run(&["run"]).await;
+    assert_eq!((output.code, output.out.as_str()), (Some(101), ""));
+    assert!(output.err.starts_with("error[panicked]: the program panicked at "), "{}", output.err);
+    assert_eq!(output.err.lines().count(), 1, "{}", output.err);
+    assert!(!output.err.contains("hush"), "{}", output.err);
 }
 
 #[tokio::test]
 async fn older_replica_starts_on_a_newer_schema_that_allows_it() {
     let world = RealWorld::new().await;
-    let ours = world.kubeconfig();
+    let broker_kubeconfig = world.kubeconfig();
     record_later(world.pool(), migrate::MIGRATIONS.last().unwrap().version).await;
-    let replica = Environment::new(&world.database().url(), &ours).start();
+    let replica = Environment::new(&world.database().url(), &broker_kubeconfig).start();
     replica.ready().await;
     replica.stop().await;
 }
@@ -117,29 +121,29 @@ async fn record_later(pool: &PgPool, lowest_release: u32) {
 async fn start_without_the_schema_of_this_release_is_refused() {
     let empty = TestPostgres::shared().await.database().await;
     let world = RealWorld::new().await;
-    let ours = world.kubeconfig();
+    let broker_kubeconfig = world.kubeconfig();
     let last = migrate::MIGRATIONS.last().unwrap().version;
     let before = migrate::MIGRATIONS.iter().rev().nth(1).unwrap().version;
 
-    let never = "the database holds no schema of the broker; this release needs version";
-    refused(
+    let no_schema = "the database holds no schema of the broker; this release needs version";
+    assert_refused(
         "never migrated",
-        &Environment::new(&empty.url(), &ours),
-        &postgres(&format!("{never} {last}: migrate up")),
+        &Environment::new(&empty.url(), &broker_kubeconfig),
+        &postgres(&format!("{no_schema} {last}: migrate up")),
     )
     .await;
     let pool = world.pool();
-    let environment = Environment::new(&world.database().url(), &ours);
+    let environment = Environment::new(&world.database().url(), &broker_kubeconfig);
     migrate::down(pool, before).await.unwrap();
     let older =
         format!("the schema has version {before} and this release needs {last}: migrate up");
-    refused("of the release before", &environment, &postgres(&older)).await;
+    assert_refused("of the release before", &environment, &postgres(&older)).await;
     migrate::up(pool).await.unwrap();
     record_later(pool, last + 1).await;
     let beyond = format!(
         "the schema has version 9999 and this release knows up to {last}: run a later release"
     );
-    refused("of a later release", &environment, &postgres(&beyond)).await;
+    assert_refused("of a later release", &environment, &postgres(&beyond)).await;
 }
 
 #[tokio::test]
@@ -147,54 +151,58 @@ async fn start_without_a_usable_cluster_is_refused() {
     let world = RealWorld::new().await;
     let url = world.database().url();
     let at = |kubeconfig: &str| Environment::new(&url, kubeconfig);
-    let ours = world.kubeconfig();
-    let closed = HttpProxy::to(world.broker.client.clone()).await;
-    closed.refuse().await;
+    let broker_kubeconfig = world.kubeconfig();
+    let closed = HttpProxy::start(world.broker.client.clone()).await;
+    closed.close_port().await;
     let stranger = format!("stranger-{}", world.project);
-    let config: serde_json::Value = serde_json::from_str(&ours).unwrap();
+    let config: serde_json::Value = serde_json::from_str(&broker_kubeconfig).unwrap();
     let server = config["clusters"][0]["cluster"]["server"].as_str().unwrap();
-    let asked = "the cluster failed: get Namespace kube-system (v1)";
-    let unconnected = |why: &str| {
+    let identity_read = "the cluster failed: get Namespace kube-system (v1)";
+    let not_connected = |why: &str| {
         format!(
-            "cluster_transient]: {asked}: ServiceError: client error (Connect): {why}: not connected"
+            "cluster_transient]: {identity_read}: ServiceError: client error (Connect): {why}: not connected"
         )
     };
     let forbidden = format!(
-        "cluster_rejected]: {asked}: namespaces \"kube-system\" is forbidden: User \"{stranger}\" \
+        "cluster_rejected]: {identity_read}: namespaces \"kube-system\" is forbidden: User \"{stranger}\" \
          cannot get resource \"namespaces\" in API group \"\" in the namespace \"kube-system\": forbidden"
     );
     let kubernetes = |why: &str| format!("setup_failed]: cannot use Kubernetes: {why}");
-    let unread =
+    let no_file =
         "file_unreadable]: cannot read /nowhere/kubeconfig: No such file or directory (os error 2)";
-    let nowhere =
-        "KUBECONFIG is empty, and there is neither ~/.kube/config nor the service account of a Pod";
+    let nothing_set =
+        "KUBECONFIG is empty, and neither ~/.kube/config nor a Pod's service account exists";
     let rows = [
         (
             "closed port",
             at(&closed.kubeconfig()),
-            unconnected("tcp connect error: Connection refused (os error 111)"),
+            not_connected("tcp connect error: Connection refused (os error 111)"),
         ),
         ("a stranger", at(&world.cluster.kubeconfig(&stranger)), forbidden),
         (
             "a certificate of an unknown authority",
             at(&kubeconfig(server, None, None)),
-            unconnected("invalid peer certificate: UnknownIssuer"),
+            not_connected("invalid peer certificate: UnknownIssuer"),
         ),
         (
             "not YAML",
             at("apiVersion: v1\nusers: [{user: {token: hush"),
-            kubernetes("the kubeconfig is not YAML of that kind from its line 2 on"),
+            kubernetes("the kubeconfig is invalid from line 2 on"),
         ),
         ("nothing in it", at(""), kubernetes("failed to determine current context")),
-        ("no such file", at(&ours).with(KUBECONFIG, "/nowhere/kubeconfig"), unread.to_owned()),
+        (
+            "no such file",
+            at(&broker_kubeconfig).with(KUBECONFIG, "/nowhere/kubeconfig"),
+            no_file.to_owned(),
+        ),
         (
             "nothing set",
-            at(&ours).with(KUBECONFIG, "").with("HOME", "/nowhere"),
-            kubernetes(nowhere),
+            at(&broker_kubeconfig).with(KUBECONFIG, "").with("HOME", "/nowhere"),
+            kubernetes(nothing_set),
         ),
     ];
     for (why, environment, line) in rows {
-        refused(why, &environment, &line).await;
+        assert_refused(why, &environment, &line).await;
     }
 }
 
@@ -202,14 +210,14 @@ async fn start_without_a_usable_cluster_is_refused() {
 async fn start_on_a_cluster_without_its_resources_is_refused() {
     let world = RealWorld::new().await;
     let resource = world.declare_until(Phase::Provisioning, &world.declaration(NODE)).await;
-    let here = resource.substrate().cluster().map(ClusterId::to_string).unwrap();
+    let this_cluster = resource.substrate().cluster().map(ClusterId::to_string).unwrap();
     let elsewhere = "UPDATE plexsphere.provisioned_resources SET cluster_id = 'elsewhere'";
     sqlx::query(elsewhere).execute(world.pool()).await.unwrap();
-    let ours = world.kubeconfig();
-    let environment = Environment::new(&world.database().url(), &ours);
+    let broker_kubeconfig = world.kubeconfig();
+    let environment = Environment::new(&world.database().url(), &broker_kubeconfig);
     let line = format!(
-        "cluster_rejected]: the cluster failed: this is cluster {here}, and the resources of the store \
+        "cluster_rejected]: the cluster failed: this is cluster {this_cluster}, and the resources of the store \
          stand on elsewhere"
     );
-    refused("another cluster", &environment, &line).await;
+    assert_refused("another cluster", &environment, &line).await;
 }

@@ -22,24 +22,24 @@ use super::process::Environment;
 const FOREIGN: &str = "monitoring.coreos.com/v1";
 
 /// The replicas' namespace in all manifests.
-const HOME: &str = "plexsphere-system";
+const NAMESPACE: &str = "plexsphere-system";
 
 fn directory() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../deploy")
 }
 
-fn text(name: &str) -> String {
+fn read_manifest(name: &str) -> String {
     fs::read_to_string(directory().join(name)).unwrap()
 }
 
 fn documents() -> Vec<(String, Value)> {
     let entries = fs::read_dir(directory()).unwrap().map(|entry| entry.unwrap().file_name());
     let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
-    names.retain(|name| Path::new(name).extension().is_some_and(|it| it == "yaml"));
+    names.retain(|name| Path::new(name).extension().is_some_and(|extension| extension == "yaml"));
     names.sort();
     let mut documents = Vec::new();
     for name in names {
-        let read: Vec<Value> = serde_saphyr::from_multiple(&text(&name)).unwrap();
+        let read: Vec<Value> = serde_saphyr::from_multiple(&read_manifest(&name)).unwrap();
         assert!(!read.is_empty(), "{name} is empty");
         documents.extend(read.into_iter().map(|document| (name.clone(), document)));
     }
@@ -48,7 +48,7 @@ fn documents() -> Vec<(String, Value)> {
 
 /// Checks a foreign kind as far as it is used here: no undeclared field, every required one. The
 /// schemas follow the documentation of the Prometheus operator and of Grafana.
-fn assert_fits(file: &str, kind: &str, document: &Value) {
+fn assert_matches_schema(file: &str, kind: &str, document: &Value) {
     let schemas: Value = serde_json::from_str(include_str!("deploy/schemas.json")).unwrap();
     let schema = json!({"$ref": format!("#/$defs/{kind}"), "$defs": schemas});
     let schema = jsonschema::validator_for(&schema).unwrap();
@@ -103,7 +103,7 @@ async fn api_server_accepts_every_manifest() {
     for (file, document) in &documents {
         kinds.insert(document["kind"].as_str().unwrap().to_owned());
         if document["apiVersion"] == FOREIGN {
-            assert_fits(file, document["kind"].as_str().unwrap(), document);
+            assert_matches_schema(file, document["kind"].as_str().unwrap(), document);
         } else {
             apply(&client, &discovery, file, document).await;
         }
@@ -128,37 +128,37 @@ async fn api_server_accepts_every_manifest() {
 #[test]
 fn manifests_agree_with_each_other() {
     let documents = documents();
-    let of = |kind: &str| {
+    let first = |kind: &str| {
         let mut found = documents.iter().filter(|(_, document)| document["kind"] == kind);
         found.next().map(|(_, document)| document.clone()).unwrap()
     };
-    let deployment = of("Deployment");
+    let deployment = first("Deployment");
     let pod = &deployment["spec"]["template"];
     let labels = &pod["metadata"]["labels"];
     assert_eq!(&deployment["spec"]["selector"]["matchLabels"], labels);
-    assert_eq!(&of("Service")["spec"]["selector"], labels);
-    assert_eq!(&of("PodDisruptionBudget")["spec"]["selector"]["matchLabels"], labels);
-    let policy = of("NetworkPolicy");
+    assert_eq!(&first("Service")["spec"]["selector"], labels);
+    assert_eq!(&first("PodDisruptionBudget")["spec"]["selector"]["matchLabels"], labels);
+    let policy = first("NetworkPolicy");
     for (label, value) in policy["spec"]["podSelector"]["matchLabels"].as_object().unwrap() {
         assert_eq!(&labels[label], value);
-        assert_eq!(&of("Job")["spec"]["template"]["metadata"]["labels"][label], value);
+        assert_eq!(&first("Job")["spec"]["template"]["metadata"]["labels"][label], value);
     }
     let scraped = &policy["spec"]["ingress"][0]["ports"][0]["port"];
     assert_eq!(scraped, &pod["spec"]["containers"][0]["ports"][0]["name"]);
-    let service = of("Service");
-    let monitor = of("ServiceMonitor");
+    let service = first("Service");
+    let monitor = first("ServiceMonitor");
     for (label, value) in monitor["spec"]["selector"]["matchLabels"].as_object().unwrap() {
         assert_eq!(&service["metadata"]["labels"][label], value);
     }
     assert_eq!(monitor["spec"]["endpoints"][0]["port"], service["spec"]["ports"][0]["name"]);
     let container = &pod["spec"]["containers"][0];
     assert_eq!(service["spec"]["ports"][0]["targetPort"], container["ports"][0]["name"]);
-    let migrate = of("Job")["spec"]["template"]["spec"]["containers"][0].clone();
+    let migrate = first("Job")["spec"]["template"]["spec"]["containers"][0].clone();
     assert_ne!(migrate["args"], container["args"]);
     assert_eq!(migrate["image"], container["image"], "the schema is that of the replicas' release");
-    let account = of("ServiceAccount")["metadata"]["name"].clone();
+    let account = first("ServiceAccount")["metadata"]["name"].clone();
     assert_eq!(pod["spec"]["serviceAccountName"], account);
-    let bindings = documents.iter().filter(|(_, it)| it["roleRef"] != Value::Null);
+    let bindings = documents.iter().filter(|(_, document)| document["roleRef"] != Value::Null);
     let roles: BTreeSet<_> = documents
         .iter()
         .filter(|(_, document)| document["kind"] == "ClusterRole")
@@ -167,7 +167,7 @@ fn manifests_agree_with_each_other() {
     for (file, binding) in bindings {
         assert!(roles.contains(binding["roleRef"]["name"].as_str().unwrap()), "{file}");
         assert_eq!(binding["subjects"][0]["name"], account, "{file}");
-        assert_eq!(binding["subjects"][0]["namespace"], HOME, "{file}");
+        assert_eq!(binding["subjects"][0]["namespace"], NAMESPACE, "{file}");
     }
 }
 
@@ -181,10 +181,10 @@ fn expressions() -> Vec<(String, String)> {
             }
         }
     }
-    let dashboard: Value = serde_json::from_str(&text("dashboard.json")).unwrap();
-    assert_fits("dashboard.json", "Dashboard", &dashboard);
+    let dashboard: Value = serde_json::from_str(&read_manifest("dashboard.json")).unwrap();
+    assert_matches_schema("dashboard.json", "Dashboard", &dashboard);
     let panels = dashboard["panels"].as_array().unwrap();
-    let ids: BTreeSet<_> = panels.iter().map(|it| it["id"].as_u64()).collect();
+    let ids: BTreeSet<_> = panels.iter().map(|panel| panel["id"].as_u64()).collect();
     assert_eq!(ids.len(), panels.len(), "two panels have the same id");
     for panel in dashboard["panels"].as_array().unwrap() {
         for target in panel["targets"].as_array().unwrap() {
@@ -201,7 +201,7 @@ fn metrics_in(expression: &str) -> BTreeSet<String> {
     words.filter(|word| word.starts_with("provisioning_broker_")).map(str::to_owned).collect()
 }
 
-fn selections(expression: &str) -> Vec<(String, String)> {
+fn label_values(expression: &str) -> Vec<(String, String)> {
     let selectors = expression.split('{').skip(1).filter_map(|rest| rest.split('}').next());
     let matchers = selectors.flat_map(|selector| selector.split(','));
     let pairs = matchers.filter_map(|matcher| {
@@ -221,20 +221,23 @@ fn selections(expression: &str) -> Vec<(String, String)> {
 #[tokio::test]
 async fn every_referenced_metric_is_exposed_by_a_replica() {
     let world = Arc::new(RealWorld::new().await);
-    let turning = world.keep_turning();
+    let simulation = world.keep_simulating();
     let kubeconfig = world.kubeconfig();
     let replica = Environment::new(&world.database().url(), &kubeconfig).start();
     let id = world.declare(&world.declaration(NODE)).await.unwrap().id();
-    until("a node", || async { (world.get(id).await.phase() == Phase::Ready).then_some(()) }).await;
-    let shown = until("the sweep after it", || async {
+    until("the machine to be Ready", || async {
+        (world.get(id).await.phase() == Phase::Ready).then_some(())
+    })
+    .await;
+    let shown = until("a sweep to count the machine", || async {
         let (_, scrape) = replica.get("/metrics").await;
         let ready =
-            scrape.lines().any(|it| it == "provisioning_broker_resources{phase=\"Ready\"} 1");
+            scrape.lines().any(|line| line == "provisioning_broker_resources{phase=\"Ready\"} 1");
         ready.then_some(scrape)
     })
     .await;
     replica.stop().await;
-    drop(turning);
+    drop(simulation);
 
     let series: BTreeSet<_> = shown
         .lines()
@@ -252,18 +255,25 @@ async fn every_referenced_metric_is_exposed_by_a_replica() {
             let known = METRICS.iter().filter(|known| metric.starts_with(known.name));
             let known = known.max_by_key(|known| known.name.len()).unwrap();
             used.insert(known.name);
-            for (label, value) in selections(&expression) {
-                let values =
-                    known.labels.iter().find(|it| it.name == label).map(|it| (it.values)());
+            for (label, value) in label_values(&expression) {
+                let values = known
+                    .labels
+                    .iter()
+                    .find(|known| known.name == label)
+                    .map(|known| (known.values)());
                 let values =
                     values.unwrap_or_else(|| panic!("{place}: {metric} has no label {label}"));
                 assert!(values.contains(&value.as_str()), "{place}: {label} is never {value}");
             }
         }
     }
-    let unseen: Vec<_> =
+    let unused: Vec<_> =
         METRICS.iter().map(|metric| metric.name).filter(|name| !used.contains(name)).collect();
-    assert_eq!(unseen, Vec::<&str>::new(), "documented, and on no dashboard");
+    assert_eq!(
+        unused,
+        Vec::<&str>::new(),
+        "documented metrics that no alert and no dashboard uses"
+    );
 }
 
 #[test]

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::servers::processes::Killed;
+use crate::servers::processes::KilledOnDrop;
 
 pub(crate) const DSN: &str = "PLEXSPHERE_DSN";
 pub(crate) const API_URL: &str = "PLEXSPHERE_PROVISIONING_BROKER_API_URL";
@@ -26,8 +26,7 @@ pub(crate) const KUBECONFIG: &str = "KUBECONFIG";
 
 /// The binary that was built with the tests.
 ///
-/// A hard link of its own: README's commands, which a test executes, may rebuild and replace the
-/// original meanwhile.
+/// A hard link, because another test executes README's commands, which may replace the original.
 pub(crate) fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
@@ -54,7 +53,7 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// A store, and a cluster by the content of a kubeconfig.
+    /// The variables for a store and for a cluster by the content of a kubeconfig.
     pub(crate) fn new(dsn: &str, kubeconfig: &str) -> Self {
         let files = Arc::new(tempfile::tempdir().unwrap());
         let file = files.path().join("kubeconfig");
@@ -80,10 +79,10 @@ impl Environment {
         command
     }
 
-    pub(crate) async fn run(&self, arguments: &[&str]) -> Said {
-        let Ended { code, log, errors } = self.start_with(arguments).ended().await;
+    pub(crate) async fn run(&self, arguments: &[&str]) -> CommandOutput {
+        let ExitedProcess { code, log, errors } = self.start_with(arguments).ended().await;
         let text = |lines: Vec<String>| lines.into_iter().map(|line| line + "\n").collect();
-        Said { code, out: text(log), err: text(errors) }
+        CommandOutput { code, out: text(log), err: text(errors) }
     }
 
     pub(crate) fn start(&self) -> Replica {
@@ -91,34 +90,34 @@ impl Environment {
     }
 
     pub(crate) fn start_with(&self, arguments: &[&str]) -> Replica {
-        Replica::of(self.command(arguments), Arc::clone(&self.files))
+        Replica::spawn(self.command(arguments), Arc::clone(&self.files))
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-/// A running replica and its output so far. Killed with its test.
+/// A running replica and its output so far. The test kills it when it ends.
 pub(crate) struct Replica {
-    process: Killed,
-    log: Reading,
-    errors: Reading,
-    /// Removed with the last replica that reads them.
+    process: KilledOnDrop,
+    log: LineReader,
+    errors: LineReader,
+    /// Keeps the files until no replica needs them.
     _files: Arc<TempDir>,
 }
 
-/// A stream that is read line by line as it comes, so that a pipe never fills up.
-struct Reading {
+/// The lines of a stream. A thread reads them continuously, so that the pipe never fills up.
+struct LineReader {
     lines: Arc<Mutex<Vec<String>>>,
     reader: JoinHandle<()>,
 }
 
-impl Reading {
-    fn of(stream: impl Read + Send + 'static) -> Self {
+impl LineReader {
+    fn new(stream: impl Read + Send + 'static) -> Self {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&lines);
         let read = move || {
@@ -139,19 +138,19 @@ impl Reading {
     }
 }
 
-pub(crate) struct Ended {
+pub(crate) struct ExitedProcess {
     pub(crate) code: Option<i32>,
     pub(crate) log: Vec<String>,
     pub(crate) errors: Vec<String>,
 }
 
 impl Replica {
-    fn of(mut command: Command, files: Arc<TempDir>) -> Self {
+    fn spawn(mut command: Command, files: Arc<TempDir>) -> Self {
         let mut child: Child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let log = Reading::of(child.stdout.take().unwrap());
-        let errors = Reading::of(child.stderr.take().unwrap());
-        Self { process: Killed(child), log, errors, _files: files }
+        let log = LineReader::new(child.stdout.take().unwrap());
+        let errors = LineReader::new(child.stderr.take().unwrap());
+        Self { process: KilledOnDrop(child), log, errors, _files: files }
     }
 
     pub(crate) async fn logged(&self, message: &str) -> Value {
@@ -171,8 +170,8 @@ impl Replica {
 
     pub(crate) async fn answer(&self, path: &str) -> String {
         let serving = self.logged("serving /livez, /readyz and /metrics").await;
-        exchange(serving["address"].as_str().unwrap(), path).await.unwrap_or_else(|gone| {
-            panic!("{path}: {gone}; {:?}; {:?}", self.errors.lines(), self.log.lines().last())
+        exchange(serving["address"].as_str().unwrap(), path).await.unwrap_or_else(|error| {
+            panic!("{path}: {error}; {:?}; {:?}", self.errors.lines(), self.log.lines().last())
         })
     }
 
@@ -187,8 +186,8 @@ impl Replica {
         self.unready_because_of("").await
     }
 
-    /// Waits until it is not ready for a reason that contains this word; returns the reason. On a
-    /// busy machine a late sweep is another possible reason.
+    /// Waits until the replica is not ready for a reason that contains this word, and returns the reason.
+    /// Other reasons, such as a late sweep on a busy machine, are ignored.
     pub(crate) async fn unready_because_of(&self, word: &str) -> String {
         until("the replica not to be ready", || async {
             let (status, why) = self.get("/readyz").await;
@@ -201,18 +200,18 @@ impl Replica {
         kill_process(Pid::from_child(&self.process.0), signal).unwrap();
     }
 
-    pub(crate) async fn ended(self) -> Ended {
+    pub(crate) async fn ended(self) -> ExitedProcess {
         let Self { mut process, log, errors, _files } = self;
         let status = until("the replica to end", || {
             let ended = process.0.try_wait().unwrap();
             async move { ended }
         })
         .await;
-        Ended { code: status.code(), log: log.end(), errors: errors.end() }
+        ExitedProcess { code: status.code(), log: log.end(), errors: errors.end() }
     }
 
-    /// Stops it as a supervisor would.
-    pub(crate) async fn stop(self) -> Ended {
+    /// Stops the replica as a supervisor would.
+    pub(crate) async fn stop(self) -> ExitedProcess {
         self.signal(Signal::TERM);
         let ended = self.ended().await;
         assert_eq!((ended.code, ended.errors.as_slice()), (Some(0), &[][..]));

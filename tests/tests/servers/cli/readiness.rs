@@ -9,8 +9,8 @@ use super::process::Environment;
 #[tokio::test]
 async fn readiness_follows_loss_and_return_of_each_server() {
     let world = RealWorld::new().await;
-    let store = PgProxy::to(world.database()).await;
-    let cluster = HttpProxy::to(world.broker.client.clone()).await;
+    let store = PgProxy::start(world.database()).await;
+    let cluster = HttpProxy::start(world.broker.client.clone()).await;
     let replica = Environment::new(store.url(), &cluster.kubeconfig()).start();
     replica.ready().await;
 

@@ -1,13 +1,13 @@
 //! Executes README's commands as written, and the servers of `cargo xtask up` without Crossplane. Those with it belong to
 //! the Crossplane tier.
 
-use broker_tests::pages::{Home, Step, Typed, steps};
+use broker_tests::pages::{Home, ScriptOutput, Step, steps};
 
-/// This command would run itself.
-const TESTS: &str = "cargo xtask test\n";
+/// The command that would run this test again.
+const TEST_COMMAND: &str = "cargo xtask test\n";
 
-/// One life on servers without Crossplane.
-const LIFE: &str = r#"
+/// One resource on servers without Crossplane, from declaration to Deleted.
+const SCRIPT: &str = r#"
 eval "$(cargo xtask up)"
 cargo run --quiet --bin provisioning-broker -- run > target/broker.log &
 cargo run --quiet --bin provisioning-broker -- provision --project "$SAMPLE_PROJECT" --resource "$SAMPLE_RESOURCE" \
@@ -22,20 +22,20 @@ cargo xtask down
 #[tokio::test]
 async fn every_readme_command_works_as_written() {
     let mut steps = steps(include_str!("../../../../README.md"));
-    steps.retain(|step| step.script != TESTS);
+    steps.retain(|step| step.script != TEST_COMMAND);
     let headings: Vec<_> = steps.iter().map(|step| step.heading.as_str()).collect();
     assert_eq!(headings, ["See it work"]);
     let out = Home::new().follow(&steps).await;
-    assert!(out.contains("Every event was told once and in order"), "{out}");
+    assert!(out.contains("Every event was published once and in order"), "{out}");
 }
 
 #[tokio::test]
 async fn servers_without_crossplane_reach_provisioning_and_deleted() {
     let home = Home::new();
-    let expected = ["…  Provisioning", "…  Deleted", "ended the servers in …"].map(str::to_owned);
+    let expected = ["…  Provisioning", "…  Deleted", "stopped the servers in …"].map(str::to_owned);
     let step =
-        Step { heading: "up".to_owned(), script: LIFE.to_owned(), expected: expected.into() };
+        Step { heading: "up".to_owned(), script: SCRIPT.to_owned(), expected: expected.into() };
     home.follow(&[step]).await;
-    let Typed { code, out, err } = home.type_in("cargo xtask down").await;
-    assert_eq!((code, out.as_str()), (Some(0), "nothing is up\n"), "{err}");
+    let ScriptOutput { code, out, err } = home.run_script("cargo xtask down").await;
+    assert_eq!((code, out.as_str()), (Some(0), "no servers are running\n"), "{err}");
 }

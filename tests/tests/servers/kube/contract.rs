@@ -10,22 +10,22 @@ use broker_tests::TestCluster;
 use broker_tests::cluster::AuditedRequest;
 use broker_tests::rights::Right;
 
-use super::roles::Holder;
+use super::roles::CatalogIdentity;
 use super::world::World;
 
 /// Cases that write to a namespace which does not exist. No role can be bound there, so the API server forbids before
 /// it looks for the namespace. These cases run with the writer role bound to the whole cluster.
-const NOWHERE: &[&str] =
+const ABSENT_NAMESPACE_CASES: &[&str] =
     &["a_deletion_in_an_absent_namespace_is_gone", "a_namespace_is_never_created"];
 
-/// Which of the kinds of one sort a right was used on is up to the cases; the roles treat them alike.
-fn sort((group, resource, verb): Right) -> Right {
+/// Replaces the plural of namespaced composite resources with one name: the roles treat their kinds alike.
+fn generalize((group, resource, verb): Right) -> Right {
     let alike = ["machines", "fleetings", "pickies"].contains(&&*resource);
-    let sort = if alike { "composites in namespaces".to_owned() } else { resource };
-    (group, sort, verb)
+    let plural = if alike { "composites in namespaces".to_owned() } else { resource };
+    (group, plural, verb)
 }
 
-/// The rights that a request took. What is no object, such as discovery, takes none of ours.
+/// The rights that a request used. Requests without an object, such as discovery, need no granted right.
 fn used_by(request: &AuditedRequest) -> Vec<Right> {
     assert_ne!(request.code, 403, "{request:?}");
     if request.resource.is_empty() {
@@ -41,33 +41,34 @@ fn used_by(request: &AuditedRequest) -> Vec<Right> {
 #[tokio::test]
 async fn the_kubernetes_adapter_keeps_the_contract_of_its_port() {
     let cluster = TestCluster::shared().await;
-    let broker = Arc::new(Holder::new(&cluster).await);
-    let everywhere = Arc::new(Holder::everywhere(&cluster).await);
+    let broker = Arc::new(CatalogIdentity::new(&cluster).await);
+    let everywhere = Arc::new(CatalogIdentity::with_cluster_wide_writer(&cluster).await);
     let log = cluster.audit_log();
     let mark = log.mark();
     let suite = suite();
     let names: Vec<_> = suite.names().collect();
-    for name in NOWHERE {
-        assert!(names.contains(name), "there is no case {name}");
+    for name in ABSENT_NAMESPACE_CASES {
+        assert!(names.contains(name), "no case is named {name}");
     }
     let next = AtomicUsize::new(0);
-    // A world is made for each case, in their order.
+    // The suite creates one world per case, in this order.
     let fresh = || {
         let name = names[next.fetch_add(1, Ordering::Relaxed)];
-        let broker = if NOWHERE.contains(&name) { &everywhere } else { &broker };
+        let broker = if ABSENT_NAMESPACE_CASES.contains(&name) { &everywhere } else { &broker };
         World::new(&cluster, Arc::clone(broker))
     };
     suite.run(fresh).await.assert_passed();
 
     let requests = log.since(mark, &broker.user).await;
     let used: BTreeSet<_> = requests.iter().flat_map(used_by).collect();
-    let granted = broker.granted();
-    let beyond: Vec<_> = used.difference(&granted).collect();
-    assert!(beyond.is_empty(), "not in the roles: {beyond:?}");
-    let sorts = |rights: BTreeSet<Right>| rights.into_iter().map(sort).collect::<BTreeSet<_>>();
-    let mut used = sorts(used);
-    // No case deletes what stands in no namespace; the test of the roles themselves does.
-    let elsewhere = ["contract.plexsphere.io", "estates", "delete"].map(str::to_owned);
-    assert!(used.insert(elsewhere.into()), "a case uses it by now");
-    assert_eq!(used, sorts(granted), "a right of the roles is not used");
+    let granted = broker.granted_rights();
+    let not_granted: Vec<_> = used.difference(&granted).collect();
+    assert!(not_granted.is_empty(), "not in the roles: {not_granted:?}");
+    let generalized =
+        |rights: BTreeSet<Right>| rights.into_iter().map(generalize).collect::<BTreeSet<_>>();
+    let mut used = generalized(used);
+    // No case deletes a cluster-scoped object; a test of the roles does.
+    let cluster_scoped = ["contract.plexsphere.io", "estates", "delete"].map(str::to_owned);
+    assert!(used.insert(cluster_scoped.into()), "a case uses this right");
+    assert_eq!(used, generalized(granted), "a right of the roles is not used");
 }

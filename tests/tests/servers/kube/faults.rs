@@ -1,8 +1,7 @@
 //! What the adapter reports when the API server, or the connection to it, fails.
 //!
-//! Each row is one fault of one request, with the expected error and whether the server has
-//! executed the request. Then the fault is removed, the caller retries, and there is one object, or
-//! none, as expected.
+//! Each row is one fault of one request, with the expected error and whether the server executed the
+//! request. Then the test removes the fault and retries: the object exists once, or not at all.
 //! **No fault is ever reported as absence.** The class and cause of each status are tested in the
 //! adapter's unit tests.
 
@@ -14,23 +13,23 @@ use broker_kube::cache::CacheOptions;
 use broker_kube::{Cause, KubeCluster};
 use broker_ports::{Applied, Cluster, DeleteRequest, Deleted, FailureClass, PortError, XrReading};
 use broker_render::Precondition;
-use broker_tests::proxy::{Held, HttpAnswer, Request};
+use broker_tests::proxy::{HeldRequests, HttpResponse, Request};
 use broker_tests::{HttpProxy, TestCluster, until};
 use http::StatusCode;
 
 use super::cache::{run, until_cold, until_warm};
-use super::fixture::{Fixture, Subject, done};
-use super::roles::{build, options};
+use super::fixture::{Fixture, Subject, expect_applied};
+use super::roles::{adapter_over, options};
 
-/// The adapter's timeout, for faults that never answer.
+/// The adapter's timeout for faults without a response.
 const SHORT: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_mins(1);
 
 enum Fault {
-    /// An answer without the server.
-    Before(HttpAnswer),
-    /// An answer after the server has executed the request.
-    After(HttpAnswer),
+    /// A canned response before the server receives the request.
+    Before(HttpResponse),
+    /// A canned response after the server has executed the request.
+    After(HttpResponse),
     /// The connection is cut before the server receives the request.
     CutBefore,
     /// The connection is cut after the server has executed the request.
@@ -44,38 +43,38 @@ enum Fault {
 use Fault::{After, Before, CutAfter, CutBefore, Refused};
 
 /// A status without the API server's body.
-fn bare(code: u16) -> HttpAnswer {
-    HttpAnswer::status(StatusCode::from_u16(code).unwrap())
+fn without_body(code: u16) -> HttpResponse {
+    HttpResponse::status(StatusCode::from_u16(code).unwrap())
 }
 
 /// The expected error, and whether the request was executed.
-struct Told {
+struct ExpectedError {
     class: FailureClass,
     cause: Cause,
-    happened: bool,
+    executed: bool,
 }
 
-/// A retry is pointless.
-fn rejected(cause: Cause) -> Told {
-    Told { class: FailureClass::Rejected, cause, happened: false }
+/// The request was rejected.
+fn rejected(cause: Cause) -> ExpectedError {
+    ExpectedError { class: FailureClass::Rejected, cause, executed: false }
 }
 
-/// It was not executed.
-fn transient(cause: Cause) -> Told {
-    Told { class: FailureClass::Transient, cause, happened: false }
+/// The request was not executed.
+fn transient(cause: Cause) -> ExpectedError {
+    ExpectedError { class: FailureClass::Transient, cause, executed: false }
 }
 
-/// It may have been executed, and was not.
-fn lost(cause: Cause) -> Told {
-    Told { class: FailureClass::Unknown, cause, happened: false }
+/// The adapter cannot know that the request was not executed.
+fn unknown_not_executed(cause: Cause) -> ExpectedError {
+    ExpectedError { class: FailureClass::Unknown, cause, executed: false }
 }
 
-/// It may have been executed, and was.
-fn unseen(cause: Cause) -> Told {
-    Told { class: FailureClass::Unknown, cause, happened: true }
+/// The adapter cannot know that the request was executed.
+fn unknown_executed(cause: Cause) -> ExpectedError {
+    ExpectedError { class: FailureClass::Unknown, cause, executed: true }
 }
 
-impl Told {
+impl ExpectedError {
     fn check(&self, why: &str, error: &PortError) {
         let cause = error.source().and_then(|source| source.downcast_ref());
         assert_eq!(error.class(), self.class, "{why}: {error:?}");
@@ -84,24 +83,24 @@ impl Told {
 }
 
 /// The adapter behind a proxy with one fault for the first matching request.
-struct Faulty<'f> {
+struct FaultyAdapter<'f> {
     fixture: &'f Fixture,
     proxy: HttpProxy,
     cluster: Arc<KubeCluster>,
     refused: bool,
-    _held: Option<Held>,
+    _held: Option<HeldRequests>,
 }
 
-impl<'f> Faulty<'f> {
+impl<'f> FaultyAdapter<'f> {
     async fn new(
         fixture: &'f Fixture,
         fault: Fault,
-        told: &Told,
+        expected: &ExpectedError,
         matches: impl Fn(&Request) -> bool + Send + Sync + 'static,
     ) -> Self {
-        let deadline = if told.cause == Cause::Deadline { SHORT } else { LONG };
+        let deadline = if expected.cause == Cause::Deadline { SHORT } else { LONG };
         let (proxy, client) = fixture.broker.proxied().await;
-        let (cluster, _) = build(client, options(deadline), CacheOptions::default());
+        let (cluster, _) = adapter_over(client, options(deadline), CacheOptions::default());
         // The adapter discovers its kinds first, so that the next request is the one to disturb.
         let any = fixture.machine().target();
         until("the kinds to be known", || async { cluster.read(&any).await.ok() }).await;
@@ -109,18 +108,18 @@ impl<'f> Faulty<'f> {
         let rule = proxy.script().first(matches);
         let mut held = None;
         match fault {
-            Before(answer) => rule.before_forward().answer(answer),
-            After(answer) => rule.before_answer().answer(answer),
+            Before(answer) => rule.before_forward().respond(answer),
+            After(answer) => rule.before_response().respond(answer),
             CutBefore => rule.before_forward().cut(),
-            CutAfter => rule.before_answer().cut(),
+            CutAfter => rule.before_response().cut(),
             Fault::Held => held = Some(rule.before_forward().hold()),
-            Refused => proxy.refuse().await,
+            Refused => proxy.close_port().await,
         }
         Self { fixture, proxy, cluster, refused, _held: held }
     }
 
     fn assert_sent_once(&self, why: &str, verb: &str) {
-        let seen = self.proxy.script().seen();
+        let seen = self.proxy.script().requests();
         let sent = seen.iter().filter(|request| request.verb == verb).count();
         assert_eq!(sent, usize::from(!self.refused), "{why}: not sent exactly once");
     }
@@ -137,28 +136,37 @@ async fn failed_apply_is_reported_and_happens_once() {
     let fixture = Fixture::new().await;
     let rows = [
         ("no connection", Refused, transient(Cause::Unreachable)),
-        ("cut before it is processed", CutBefore, lost(Cause::Broken)),
-        ("cut after it was processed", CutAfter, unseen(Cause::Broken)),
-        ("reset before", Before(HttpAnswer::reset()), lost(Cause::Broken)),
-        ("reset after", After(HttpAnswer::reset()), unseen(Cause::Broken)),
-        ("no answer", Fault::Held, lost(Cause::Deadline)),
-        ("slow headers", After(HttpAnswer::half_a_head()), unseen(Cause::Deadline)),
-        ("half a body", After(HttpAnswer::servers().cut_after(40)), unseen(Cause::Broken)),
-        ("a body stalls", After(HttpAnswer::servers().stalled_after(40)), unseen(Cause::Deadline)),
-        ("nonsense", After(HttpAnswer::ok("<html>")), unseen(Cause::Unreadable)),
-        ("a gateway timeout", After(bare(504)), unseen(Cause::ServerError(504))),
+        ("cut before it is processed", CutBefore, unknown_not_executed(Cause::Broken)),
+        ("cut after it was processed", CutAfter, unknown_executed(Cause::Broken)),
+        ("reset before", Before(HttpResponse::reset()), unknown_not_executed(Cause::Broken)),
+        ("reset after", After(HttpResponse::reset()), unknown_executed(Cause::Broken)),
+        ("no response", Fault::Held, unknown_not_executed(Cause::Deadline)),
+        ("slow headers", After(HttpResponse::partial_head()), unknown_executed(Cause::Deadline)),
+        (
+            "half a body",
+            After(HttpResponse::from_server().cut_after(40)),
+            unknown_executed(Cause::Broken),
+        ),
+        (
+            "a body stalls",
+            After(HttpResponse::from_server().stalled_after(40)),
+            unknown_executed(Cause::Deadline),
+        ),
+        ("nonsense", After(HttpResponse::ok("<html>")), unknown_executed(Cause::Unreadable)),
+        ("a gateway timeout", After(without_body(504)), unknown_executed(Cause::ServerError(504))),
     ];
-    for (why, fault, told) in rows {
-        let faulty = Faulty::new(&fixture, fault, &told, |request| request.verb == "PATCH").await;
+    for (why, fault, expected) in rows {
+        let adapter =
+            FaultyAdapter::new(&fixture, fault, &expected, |request| request.verb == "PATCH").await;
         let resource = fixture.machine();
         let shell = || resource.request(resource.shell(), Precondition::Absent);
-        told.check(why, &faulty.cluster.apply(&shell()).await.unwrap_err());
-        faulty.assert_sent_once(why, "PATCH");
+        expected.check(why, &adapter.cluster.apply(&shell()).await.unwrap_err());
+        adapter.assert_sent_once(why, "PATCH");
         let first = fixture.object(&resource.reference()).await;
-        assert_eq!(first.is_some(), told.happened, "{why}");
+        assert_eq!(first.is_some(), expected.executed, "{why}");
 
-        let again = faulty.recovered().apply(&shell()).await.unwrap();
-        assert_eq!(matches!(again, Applied::Conflict), told.happened, "{why}: {again:?}");
+        let again = adapter.recovered().apply(&shell()).await.unwrap();
+        assert_eq!(matches!(again, Applied::Conflict), expected.executed, "{why}: {again:?}");
         let second = fixture.object(&resource.reference()).await.unwrap();
         if let Some(first) = first {
             assert_eq!(first["metadata"]["uid"], second["metadata"]["uid"], "{why}: replaced");
@@ -171,25 +179,28 @@ async fn failed_deletion_is_reported_and_happens_once() {
     let fixture = Fixture::new().await;
     let rows = [
         ("no connection", Refused, transient(Cause::Unreachable)),
-        ("reset before", Before(HttpAnswer::reset()), lost(Cause::Broken)),
-        ("reset after", After(HttpAnswer::reset()), unseen(Cause::Broken)),
-        ("slow headers", After(HttpAnswer::half_a_head()), unseen(Cause::Deadline)),
-        ("a gateway timeout", After(bare(504)), unseen(Cause::ServerError(504))),
-        ("another server answers", Before(bare(404)), rejected(Cause::Refused(404))),
+        ("reset before", Before(HttpResponse::reset()), unknown_not_executed(Cause::Broken)),
+        ("reset after", After(HttpResponse::reset()), unknown_executed(Cause::Broken)),
+        ("slow headers", After(HttpResponse::partial_head()), unknown_executed(Cause::Deadline)),
+        ("a gateway timeout", After(without_body(504)), unknown_executed(Cause::ServerError(504))),
+        ("a response of another server", Before(without_body(404)), rejected(Cause::Refused(404))),
     ];
-    for (why, fault, told) in rows {
-        let faulty = Faulty::new(&fixture, fault, &told, |request| request.verb == "DELETE").await;
+    for (why, fault, expected) in rows {
+        let adapter =
+            FaultyAdapter::new(&fixture, fault, &expected, |request| request.verb == "DELETE")
+                .await;
         let resource = fixture.machine();
         let (uid, target) = (fixture.shell(&resource).await.uid, resource.reference());
         let request = DeleteRequest::new(fixture.project, &target, &uid);
-        told.check(why, &faulty.cluster.delete(&request).await.unwrap_err());
-        faulty.assert_sent_once(why, "DELETE");
-        let stands = fixture.object(&target).await;
-        let stands = stands.is_some_and(|live| live["metadata"].get("deletionTimestamp").is_none());
-        assert_eq!(stands, !told.happened, "{why}");
+        expected.check(why, &adapter.cluster.delete(&request).await.unwrap_err());
+        adapter.assert_sent_once(why, "DELETE");
+        let existing = fixture.object(&target).await;
+        let existing =
+            existing.is_some_and(|live| live["metadata"].get("deletionTimestamp").is_none());
+        assert_eq!(existing, !expected.executed, "{why}");
 
-        let again = faulty.recovered().delete(&request).await.unwrap();
-        let expected = again == Deleted::Accepted || told.happened && again == Deleted::Gone;
+        let again = adapter.recovered().delete(&request).await.unwrap();
+        let expected = again == Deleted::Accepted || expected.executed && again == Deleted::Gone;
         assert!(expected, "{why}: {again:?}");
     }
 }
@@ -197,26 +208,26 @@ async fn failed_deletion_is_reported_and_happens_once() {
 #[tokio::test]
 async fn failed_read_is_never_absence() {
     let fixture = Fixture::new().await;
-    let half_an_object = HttpAnswer::ok(r#"{"metadata": {"uid": "#);
+    let half_an_object = HttpResponse::ok(r#"{"metadata": {"uid": "#);
     let rows = [
         ("no connection", Refused, transient(Cause::Unreachable)),
-        ("reset", Before(HttpAnswer::reset()), transient(Cause::Broken)),
-        ("slow headers", Before(HttpAnswer::half_a_head()), transient(Cause::Deadline)),
-        ("half a body", After(HttpAnswer::servers().cut_after(40)), transient(Cause::Broken)),
+        ("reset", Before(HttpResponse::reset()), transient(Cause::Broken)),
+        ("slow headers", Before(HttpResponse::partial_head()), transient(Cause::Deadline)),
+        ("half a body", After(HttpResponse::from_server().cut_after(40)), transient(Cause::Broken)),
         ("half an object", Before(half_an_object), transient(Cause::Unreadable)),
-        ("a page", Before(HttpAnswer::ok("<h1>Not found</h1>")), transient(Cause::Unreadable)),
-        ("another server answers", Before(bare(404)), rejected(Cause::Refused(404))),
+        ("a page", Before(HttpResponse::ok("<h1>Not found</h1>")), transient(Cause::Unreadable)),
+        ("a response of another server", Before(without_body(404)), rejected(Cause::Refused(404))),
     ];
-    for (why, fault, told) in rows {
+    for (why, fault, expected) in rows {
         let resource = fixture.machine();
         let version = fixture.shell(&resource).await;
         let path = format!("/machines/{}", resource.reference().name());
         let is_object =
             move |request: &Request| request.verb == "GET" && request.target.ends_with(&path);
-        let faulty = Faulty::new(&fixture, fault, &told, is_object).await;
-        told.check(why, &faulty.cluster.read(&resource.target()).await.unwrap_err());
+        let adapter = FaultyAdapter::new(&fixture, fault, &expected, is_object).await;
+        expected.check(why, &adapter.cluster.read(&resource.target()).await.unwrap_err());
 
-        let again = faulty.recovered().read(&resource.target()).await.unwrap();
+        let again = adapter.recovered().read(&resource.target()).await.unwrap();
         let XrReading::Present(live) = again.xr else { panic!("{why}: the object exists") };
         assert_eq!(live.object.version(), &version, "{why}: a read changed something");
     }
@@ -232,19 +243,19 @@ async fn failed_list_is_never_absence() {
     }
     let targets: Vec<_> = resources.iter().map(Subject::xr_target).collect();
     let (any, second) = ("limit=", "continue=");
-    let half = After(HttpAnswer::servers().cut_after(40));
+    let half = After(HttpResponse::from_server().cut_after(40));
     let rows = [
         ("no connection", any, Refused, transient(Cause::Unreachable)),
         ("half a page", any, half, transient(Cause::Broken)),
-        ("no second page", second, Before(bare(503)), transient(Cause::ServerError(503))),
+        ("no second page", second, Before(without_body(503)), transient(Cause::ServerError(503))),
     ];
-    for (why, page, fault, told) in rows {
+    for (why, page, fault, expected) in rows {
         let is_page = move |request: &Request| request.target.contains(page);
-        let faulty = Faulty::new(&fixture, fault, &told, is_page).await;
-        for seen in faulty.cluster.observe_many(&targets).await.unwrap() {
-            told.check(why, &seen.unwrap_err());
+        let adapter = FaultyAdapter::new(&fixture, fault, &expected, is_page).await;
+        for seen in adapter.cluster.observe_many(&targets).await.unwrap() {
+            expected.check(why, &seen.unwrap_err());
         }
-        let again = faulty.recovered().observe_many(&targets).await.unwrap();
+        let again = adapter.recovered().observe_many(&targets).await.unwrap();
         assert!(again.iter().all(Result::is_ok), "{why}: {again:?}");
     }
 }
@@ -253,8 +264,8 @@ async fn failed_list_is_never_absence() {
 async fn retry_after_of_a_throttled_request_is_passed_on() {
     let (fixture, proxy) = Fixture::proxied().await;
     let resource = fixture.machine();
-    let busy = bare(429).with_header("Retry-After", "7");
-    proxy.script().each(|_| true).before_forward().answer(busy);
+    let busy = without_body(429).with_header("Retry-After", "7");
+    proxy.script().each(|_| true).before_forward().respond(busy);
     let read = fixture.port.read(&resource.target()).await.map(drop);
     let applied = fixture.apply(resource.shell(), Precondition::Absent).await.map(drop);
     for error in [read.unwrap_err(), applied.unwrap_err()] {
@@ -267,18 +278,18 @@ async fn retry_after_of_a_throttled_request_is_passed_on() {
 #[tokio::test]
 async fn apply_at_an_unhealthy_server_is_unknown() {
     let fixture = Fixture::new().await;
-    let told = unseen(Cause::ServerError(500));
+    let expected = unknown_executed(Cause::ServerError(500));
     let is_apply = |request: &Request| request.verb == "PATCH";
-    let faulty = Faulty::new(&fixture, After(bare(500)), &told, is_apply).await;
+    let adapter = FaultyAdapter::new(&fixture, After(without_body(500)), &expected, is_apply).await;
     let is_probe = |request: &Request| request.target.starts_with("/readyz");
-    faulty.proxy.script().each(is_probe).before_forward().answer(bare(500));
+    adapter.proxy.script().each(is_probe).before_forward().respond(without_body(500));
     let resource = fixture.machine();
     let shell = resource.request(resource.shell(), Precondition::Absent);
-    told.check("unwell", &faulty.cluster.apply(&shell).await.unwrap_err());
+    expected.check("an unhealthy server", &adapter.cluster.apply(&shell).await.unwrap_err());
     assert!(fixture.object(&resource.reference()).await.is_some());
 }
 
-async fn until_back(cluster: &KubeCluster, resource: &Subject) -> XrReading {
+async fn read_when_reachable(cluster: &KubeCluster, resource: &Subject) -> XrReading {
     until("the API server to be back", || async {
         cluster.read(&resource.target()).await.ok().map(|reading| reading.xr)
     })
@@ -294,38 +305,38 @@ async fn partial_control_plane_outage_loses_and_doubles_nothing() {
         .with_waits(Duration::from_millis(50), Duration::from_millis(500))
         .with_silence(Duration::from_hours(1));
     let client = fixture.broker.client.clone();
-    let (cluster, cache) = build(client, options(Duration::from_secs(10)), waits);
+    let (cluster, cache) = adapter_over(client, options(Duration::from_secs(10)), waits);
     let _running = run(&cache);
-    let (stands, wanted) = (fixture.machine(), fixture.machine());
-    let version = stands.start(&cluster).await;
-    let shell = || wanted.request(wanted.shell(), Precondition::Absent);
-    let is_never_absence = async || {
-        let error = cluster.read(&stands.target()).await.unwrap_err();
+    let (existing, absent) = (fixture.machine(), fixture.machine());
+    let version = existing.start(&cluster).await;
+    let shell = || absent.request(absent.shell(), Precondition::Absent);
+    let assert_read_is_transient = async || {
+        let error = cluster.read(&existing.target()).await.unwrap_err();
         assert_eq!(error.class(), FailureClass::Transient, "{error:?}");
     };
     until_warm(&cache, &fixture).await;
 
     servers.api_server().kill().await;
     until_cold(&cache, &fixture).await;
-    is_never_absence().await;
+    assert_read_is_transient().await;
     let error = cluster.apply(&shell()).await.unwrap_err();
     assert_eq!(error.class(), FailureClass::Transient, "{error:?}");
     servers.api_server().restart().await;
-    assert!(matches!(until_back(&cluster, &wanted).await, XrReading::Absent));
+    assert!(matches!(read_when_reachable(&cluster, &absent).await, XrReading::Absent));
     until_warm(&cache, &fixture).await;
 
     servers.etcd().stop().await;
-    is_never_absence().await;
+    assert_read_is_transient().await;
     let error = cluster.apply(&shell()).await.unwrap_err();
     assert_ne!(error.class(), FailureClass::Rejected, "{error:?}");
     servers.etcd().restart().await;
-    assert!(matches!(until_back(&cluster, &wanted).await, XrReading::Absent));
-    until("an apply to get through", || async {
-        cluster.apply(&shell()).await.ok().map(|applied| done(Ok(applied)))
+    assert!(matches!(read_when_reachable(&cluster, &absent).await, XrReading::Absent));
+    until("an apply to succeed", || async {
+        cluster.apply(&shell()).await.ok().map(|applied| expect_applied(Ok(applied)))
     })
     .await;
-    let XrReading::Present(live) = until_back(&cluster, &stands).await else {
-        panic!("the object is lost")
+    let XrReading::Present(live) = read_when_reachable(&cluster, &existing).await else {
+        panic!("the object does not exist")
     };
     assert_eq!(live.object.version(), &version);
     until_warm(&cache, &fixture).await;

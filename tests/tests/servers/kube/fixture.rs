@@ -15,7 +15,7 @@ use broker_render::{
     inject_bootstrap, namespace, provider_config, xr,
 };
 use broker_testkit::cluster::PlainKind;
-use broker_tests::collector::create_and_wait_until_collected;
+use broker_tests::collector::create_and_wait_for_collector;
 use broker_tests::documents::xrd;
 use broker_tests::rights::blueprint;
 use broker_tests::{HttpProxy, TestCluster, TestNamespace, crd};
@@ -24,11 +24,11 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
-use super::roles::{Holder, uncached};
+use super::roles::{CatalogIdentity, uncached};
 use super::world::{api, fresh_id, plain_definition};
 
-/// Must not appear in any output.
-pub(crate) const CANARY: &str = "canary-9c41e7-bootstrap-token";
+/// The token of every armed resource.
+pub(crate) const TOKEN: &str = "canary-9c41e7-bootstrap-token";
 
 /// A finalizer that holds an object for a test.
 pub(crate) const FINALIZER: &str = "facts.plexsphere.io/held";
@@ -39,7 +39,7 @@ const PROVIDER: &str = "facts";
 
 pub(crate) const MACHINE: (&str, &str) = ("Machine", "machines");
 
-/// A kind whose versions come and go; its test installs it.
+/// A kind with several versions; its test installs it.
 pub(crate) const VERSIONED: (&str, &str) = ("Versioned", "versioneds");
 
 /// An XRD of a kind with these versions, all with the same schema.
@@ -47,7 +47,7 @@ pub(crate) fn document(kind: (&str, &str), versions: &[&str], spec: &Value) -> V
     xrd(GROUP, kind, versions, spec)
 }
 
-/// The spec's schema that the platform installs.
+/// The schema of `spec` that the platform installs.
 pub(crate) fn spec(user_data: &Value) -> Value {
     json!({"type": "object", "properties": {
         "parameters": {"type": "object", "properties": {
@@ -58,14 +58,14 @@ pub(crate) fn spec(user_data: &Value) -> Value {
 }
 
 pub(crate) fn part_kind() -> PlainKind {
-    plain(&format!("parts.{GROUP}/v1"), "Part", "parts")
+    plain_kind(&format!("parts.{GROUP}/v1"), "Part", "parts")
 }
 
 pub(crate) fn config_kind() -> PlainKind {
-    plain(&format!("{PROVIDER}.crossplane.io/v1beta1"), "ProviderConfig", "providerconfigs")
+    plain_kind(&format!("{PROVIDER}.crossplane.io/v1beta1"), "ProviderConfig", "providerconfigs")
 }
 
-fn plain(api_version: &str, kind: &str, plural: &str) -> PlainKind {
+fn plain_kind(api_version: &str, kind: &str, plural: &str) -> PlainKind {
     PlainKind {
         api_version: api_version.to_owned(),
         kind: kind.to_owned(),
@@ -80,12 +80,12 @@ pub(crate) struct Fixture {
     /// The client of the test itself and of other parties.
     pub(crate) admin: Client,
     /// The adapter's identity: it has the roles for the kinds of this group in its Project.
-    pub(crate) broker: Holder,
+    pub(crate) broker: CatalogIdentity,
     pub(crate) port: KubeCluster,
     pub(crate) project: ProjectId,
     pub(crate) group: String,
-    /// The catalog's schema of a machine: it accepts anything, so that a test can send what the
-    /// platform rejects.
+    /// The catalog's XRD of a machine. Its schema accepts everything, so that a test can send what the
+    /// API server rejects.
     pub(crate) xrd: Arc<Xrd>,
     _namespace: TestNamespace,
 }
@@ -110,16 +110,16 @@ impl Fixture {
             cluster.install_crd(definition).await;
         }
         let project = ProjectId::new(fresh_id()).unwrap();
-        let home = cluster.namespace_named(namespace(project).as_str()).await;
-        let broker = Holder::new(cluster).await;
+        let project_namespace = cluster.namespace_named(namespace(project).as_str()).await;
+        let broker = CatalogIdentity::new(cluster).await;
         let PlainKind { api_version, kind, .. } = part_kind();
         let part = json!({"apiVersion": api_version, "kind": kind});
         let blueprints = [MACHINE, VERSIONED].map(|kind| {
             let document = xrd(group, kind, &["v1"], &installed);
             blueprint(kind.1, PROVIDER, &document, std::slice::from_ref(&part))
         });
-        broker.learn(blueprints).await;
-        broker.admit_to(home.name()).await;
+        broker.add_blueprints(blueprints).await;
+        broker.admit_to(project_namespace.name()).await;
         Self {
             cluster: cluster.clone(),
             admin: cluster.admin().await,
@@ -127,8 +127,8 @@ impl Fixture {
             broker,
             project,
             group: group.to_owned(),
-            xrd: claimed(group, MACHINE),
-            _namespace: home,
+            xrd: permissive_xrd(group, MACHINE),
+            _namespace: project_namespace,
         }
     }
 
@@ -144,7 +144,7 @@ impl Fixture {
     }
 
     pub(crate) fn resource_of(&self, kind: (&str, &str)) -> Subject {
-        Subject::new(self.project, claimed(&self.group, kind))
+        Subject::new(self.project, permissive_xrd(&self.group, kind))
     }
 
     pub(crate) async fn apply(
@@ -157,7 +157,7 @@ impl Fixture {
 
     /// Creates a shell of the subject, under epoch 1.
     pub(crate) async fn shell(&self, subject: &Subject) -> ObjectVersion {
-        done(self.apply(subject.xr().shell(1), Precondition::Absent).await)
+        expect_applied(self.apply(subject.xr().shell(1), Precondition::Absent).await)
     }
 
     /// The composite resource, which must exist.
@@ -192,7 +192,7 @@ impl Fixture {
     pub(crate) async fn compose(&self, subject: &Subject, owner_uid: &str) -> ObjectReference {
         let (part, object) = subject.composed(owner_uid);
         let object = serde_json::from_value(object).unwrap();
-        create_and_wait_until_collected(&api(&self.admin, &part), object).await;
+        create_and_wait_for_collector(&api(&self.admin, &part), object).await;
         part
     }
 }
@@ -274,7 +274,7 @@ impl Subject {
     pub(crate) fn sealed(&self) -> SealedManifest {
         let bootstrap = Bootstrap {
             token_id: self.token_id,
-            token: &SecretString::from(CANARY),
+            token: &SecretString::from(TOKEN),
             api_url: &ApiUrl::new("https://api.plexsphere.example").unwrap(),
             agent: &Agent::default(),
         };
@@ -300,31 +300,32 @@ impl Subject {
     }
 
     pub(crate) async fn start(&self, cluster: &KubeCluster) -> ObjectVersion {
-        done(cluster.apply(&self.request(self.shell(), Precondition::Absent)).await)
+        expect_applied(cluster.apply(&self.request(self.shell(), Precondition::Absent)).await)
     }
 }
 
-fn claimed(group: &str, kind: (&str, &str)) -> Arc<Xrd> {
+fn permissive_xrd(group: &str, kind: (&str, &str)) -> Arc<Xrd> {
     let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     Arc::new(Xrd::parse(xrd(group, kind, &["v1"], &anything).to_string().as_bytes()).unwrap())
 }
 
 #[track_caller]
-pub(crate) fn done(applied: Result<Applied, PortError>) -> ObjectVersion {
+pub(crate) fn expect_applied(applied: Result<Applied, PortError>) -> ObjectVersion {
     match applied.unwrap() {
         Applied::Done(version) => version,
         lost @ (Applied::Conflict | Applied::NameTaken) => {
-            panic!("an apply whose precondition holds is answered {lost:?}")
+            panic!("the precondition of an apply did not hold: {lost:?}")
         }
     }
 }
 
 #[track_caller]
 pub(crate) fn cause<T: std::fmt::Debug>(
-    answer: Result<T, PortError>,
+    result: Result<T, PortError>,
 ) -> (broker_kube::Cause, PortError) {
-    let error = answer.expect_err("the request succeeded");
+    let error = result.expect_err("the request succeeded");
     let cause = std::error::Error::source(&error).and_then(|source| source.downcast_ref());
-    let cause: &broker_kube::Cause = cause.unwrap_or_else(|| panic!("no cause of ours: {error}"));
+    let cause: &broker_kube::Cause =
+        cause.unwrap_or_else(|| panic!("the error has no `Cause`: {error}"));
     (cause.clone(), error)
 }

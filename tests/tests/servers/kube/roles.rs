@@ -21,25 +21,25 @@ const PAGE_SIZE: u32 = 5;
 /// Longer than the API server takes on a busy machine.
 pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// The broker's identity; its catalog may grow.
-pub(crate) struct Holder {
+/// The broker's identity with the roles of a catalog, to which a test can add blueprints.
+pub(crate) struct CatalogIdentity {
     identity: BrokerIdentity,
     blueprints: Mutex<Vec<Blueprint>>,
 }
 
-impl Holder {
+impl CatalogIdentity {
     pub(super) async fn new(cluster: &TestCluster) -> Self {
-        let identity = BrokerIdentity::new(cluster, fresh_user()).await;
+        let identity = BrokerIdentity::new(cluster, unique_user()).await;
         Self { identity, blueprints: Mutex::default() }
     }
 
     /// An identity without any right, whose later write rights apply to every namespace.
-    pub(super) async fn everywhere(cluster: &TestCluster) -> Self {
-        let identity = BrokerIdentity::everywhere(cluster, fresh_user()).await;
+    pub(super) async fn with_cluster_wide_writer(cluster: &TestCluster) -> Self {
+        let identity = BrokerIdentity::with_cluster_wide_writer(cluster, unique_user()).await;
         Self { identity, blueprints: Mutex::default() }
     }
 
-    pub(super) async fn learn(&self, blueprints: impl IntoIterator<Item = Blueprint>) {
+    pub(super) async fn add_blueprints(&self, blueprints: impl IntoIterator<Item = Blueprint>) {
         let roles = {
             let mut known = self.blueprints.lock().unwrap();
             let before = known.len();
@@ -58,13 +58,13 @@ impl Holder {
 
     /// An adapter with the rights of this identity, and its cache, not running yet.
     pub(super) fn adapter(&self, cache: CacheOptions) -> (Arc<KubeCluster>, Arc<Cache>) {
-        build(self.client.clone(), options(DEADLINE), cache)
+        adapter_over(self.client.clone(), options(DEADLINE), cache)
     }
 
     /// A proxy that forwards with this identity, and a client of it, built as a composition root
     /// does.
     pub(super) async fn proxied(&self) -> (HttpProxy, Client) {
-        let proxy = HttpProxy::to(self.client.clone()).await;
+        let proxy = HttpProxy::start(self.client.clone()).await;
         let kubeconfig = Kubeconfig::from_yaml(&proxy.kubeconfig()).unwrap();
         let read = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(kubeconfig, &read).await.unwrap();
@@ -73,7 +73,7 @@ impl Holder {
     }
 }
 
-impl Deref for Holder {
+impl Deref for CatalogIdentity {
     type Target = BrokerIdentity;
 
     fn deref(&self) -> &BrokerIdentity {
@@ -81,7 +81,7 @@ impl Deref for Holder {
     }
 }
 
-fn fresh_user() -> String {
+fn unique_user() -> String {
     format!("broker-{}", fresh_id())
 }
 
@@ -89,7 +89,7 @@ pub(super) fn options(deadline: Duration) -> KubeOptions {
     KubeOptions::new(deadline, deadline).with_page_size(PAGE_SIZE.try_into().unwrap())
 }
 
-pub(super) fn build(
+pub(super) fn adapter_over(
     client: Client,
     options: KubeOptions,
     cache: CacheOptions,

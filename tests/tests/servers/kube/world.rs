@@ -1,5 +1,5 @@
-//! A real API server as a world for the contract suite: the port uses a proxy that can be taken
-//! away, all other clients bypass it.
+//! A real API server as a world for the contract suite. The port connects through a proxy that the suite can
+//! close; all other clients bypass the proxy.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use broker_kube::cache::{Cache, CacheOptions};
 use broker_ports::{Cluster, PortError};
 use broker_render::Xrd;
 use broker_testkit::cluster::{ClusterUnderTest, PlainKind, ServedKind};
-use broker_tests::collector::create_and_wait_until_collected;
+use broker_tests::collector::create_and_wait_for_collector;
 use broker_tests::proxy::Request;
 use broker_tests::rights::{BrokerIdentity, blueprint};
 use broker_tests::{HttpProxy, TestCluster, TestNamespace, crd, until};
@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use super::roles::{DEADLINE, Holder, build, options, uncached};
+use super::roles::{CatalogIdentity, DEADLINE, adapter_over, options, uncached};
 
 /// Where an XRD of the suite declares the user data.
 const USER_DATA: &str =
@@ -77,7 +77,7 @@ pub(super) fn plain_definition(kind: &PlainKind) -> Value {
 
 /// An identity with all rights on some kinds and none on others: the suite tests the error for a
 /// missing right.
-async fn limited(cluster: &TestCluster, kinds: &[PlainKind]) -> BrokerIdentity {
+async fn limited_identity(cluster: &TestCluster, kinds: &[PlainKind]) -> BrokerIdentity {
     let name = format!("limited-{}", fresh_id());
     let rights = |kind: &PlainKind| {
         let group = kind.api_version.split_once('/').map_or("", |(group, _)| group);
@@ -94,7 +94,7 @@ async fn limited(cluster: &TestCluster, kinds: &[PlainKind]) -> BrokerIdentity {
 
 pub(super) struct World {
     cluster: TestCluster,
-    broker: Arc<Holder>,
+    broker: Arc<CatalogIdentity>,
     admin: Client,
     proxy: Mutex<Option<HttpProxy>>,
     port: Arc<dyn Cluster>,
@@ -105,9 +105,9 @@ pub(super) struct World {
 
 impl World {
     /// A world whose port has a broker's rights.
-    pub(super) async fn new(cluster: &TestCluster, broker: Arc<Holder>) -> Self {
+    pub(super) async fn new(cluster: &TestCluster, broker: Arc<CatalogIdentity>) -> Self {
         let (proxy, client) = broker.proxied().await;
-        let (port, cache) = build(client, options(DEADLINE), CacheOptions::default());
+        let (port, cache) = adapter_over(client, options(DEADLINE), CacheOptions::default());
         let mut running = JoinSet::new();
         let run = Arc::clone(&cache);
         running.spawn(async move { run.run(std::future::pending()).await });
@@ -124,17 +124,17 @@ impl World {
     }
 
     /// Installs a definition unless it exists; waits for one that is being deleted.
-    async fn define(&self, definition: Value) {
+    async fn install_definition(&self, definition: Value) {
         let name = definition["metadata"]["name"].as_str().unwrap().to_owned();
         let definitions = Api::<CustomResourceDefinition>::all(self.admin.clone());
-        let stands = until(format!("the old {name} to be deleted"), || async {
+        let exists = until(format!("the old {name} to be deleted"), || async {
             match definitions.get_opt(&name).await.unwrap() {
                 None => Some(false),
                 Some(live) => live.metadata.deletion_timestamp.is_none().then_some(true),
             }
         })
         .await;
-        if !stands {
+        if !exists {
             self.cluster.install_crd(definition).await;
         }
     }
@@ -148,7 +148,7 @@ impl World {
         };
         until("the ProviderConfigs to be watched", || async {
             let proxy = self.proxy.lock().unwrap();
-            proxy.as_ref()?.script().seen().iter().any(is_watch).then_some(())
+            proxy.as_ref()?.script().requests().iter().any(is_watch).then_some(())
         })
         .await;
     }
@@ -158,7 +158,7 @@ fn part() -> Value {
     json!({"apiVersion": "parts.plexsphere.io/v1", "kind": "Part"})
 }
 
-fn refused(error: kube::Error) -> PortError {
+fn rejected(error: kube::Error) -> PortError {
     PortError::rejected("a hook was refused").with_source(error)
 }
 
@@ -169,7 +169,7 @@ impl ClusterUnderTest for World {
     }
 
     async fn limited_to(&self, kinds: &[PlainKind]) -> Result<Arc<dyn Cluster>, PortError> {
-        Ok(Arc::new(uncached(limited(&self.cluster, kinds).await.client)))
+        Ok(Arc::new(uncached(limited_identity(&self.cluster, kinds).await.client)))
     }
 
     fn fresh_id(&self) -> Uuid {
@@ -178,14 +178,14 @@ impl ClusterUnderTest for World {
 
     async fn kube_system_uid(&self) -> Result<String, PortError> {
         let namespaces = Api::<Namespace>::all(self.admin.clone());
-        let kube_system = namespaces.get("kube-system").await.map_err(refused)?;
+        let kube_system = namespaces.get("kube-system").await.map_err(rejected)?;
         Ok(kube_system.metadata.uid.unwrap())
     }
 
     async fn install(&self, kind: &ServedKind) -> Result<(), PortError> {
         match kind {
             ServedKind::Plain(kind) => {
-                self.define(plain_definition(kind)).await;
+                self.install_definition(plain_definition(kind)).await;
                 if kind.kind == "ProviderConfig" {
                     self.follow_provider_configs(kind).await;
                 }
@@ -193,13 +193,14 @@ impl ClusterUnderTest for World {
             ServedKind::Composite(document) => {
                 let xrd = Xrd::parse(document.as_bytes())?;
                 let mut document: Value = serde_json::from_str(document).unwrap();
-                self.define(crd::from_xrd(&document)).await;
+                self.install_definition(crd::from_xrd(&document)).await;
                 // No catalog accepts a kind without user data.
                 *document.pointer_mut(USER_DATA).unwrap() = json!({"type": "string"});
                 let slug = xrd.kind().to_lowercase();
-                self.broker.learn([blueprint(&slug, PROVIDER, &document, &[part()])]).await;
-                // A hint reaches only earlier listeners; the cache receives nothing older than
-                // itself.
+                self.broker
+                    .add_blueprints([blueprint(&slug, PROVIDER, &document, &[part()])])
+                    .await;
+                // The cache must follow the kind before a case listens for hints.
                 until(format!("the cache to follow {}", xrd.kind()), || async {
                     self.cache.warm(&xrd)
                 })
@@ -215,7 +216,7 @@ impl ClusterUnderTest for World {
             .delete(&format!("{}.{group}", kind.plural), &DeleteParams::default())
             .await
             .map(drop)
-            .map_err(refused)
+            .map_err(rejected)
     }
 
     async fn create_namespace(&self, name: &str) -> Result<(), PortError> {
@@ -227,17 +228,17 @@ impl ClusterUnderTest for World {
 
     async fn remove_namespace(&self, name: &str) -> Result<(), PortError> {
         let namespaces = Api::<Namespace>::all(self.admin.clone());
-        namespaces.delete(name, &DeleteParams::default()).await.map(drop).map_err(refused)
+        namespaces.delete(name, &DeleteParams::default()).await.map(drop).map_err(rejected)
     }
 
     async fn create(&self, target: &ObjectReference, object: &Value) -> Result<(), PortError> {
         let object: DynamicObject = serde_json::from_value(object.clone()).unwrap();
         let api = api(&self.admin, target);
         if !object.owner_references().is_empty() {
-            create_and_wait_until_collected(&api, object).await;
+            create_and_wait_for_collector(&api, object).await;
             return Ok(());
         }
-        api.create(&PostParams::default(), &object).await.map(drop).map_err(refused)
+        api.create(&PostParams::default(), &object).await.map(drop).map_err(rejected)
     }
 
     async fn patch(
@@ -250,20 +251,20 @@ impl ClusterUnderTest for World {
             PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
         let api = api(&self.admin, target);
         let patched = api.patch(target.name(), &parameters, &Patch::Merge(patch)).await;
-        patched.map(drop).map_err(refused)
+        patched.map(drop).map_err(rejected)
     }
 
     async fn patch_status(&self, target: &ObjectReference, patch: &Value) -> Result<(), PortError> {
         let api = api(&self.admin, target);
         let parameters = PatchParams::default();
         let patched = api.patch_status(target.name(), &parameters, &Patch::Merge(patch)).await;
-        patched.map(drop).map_err(refused)
+        patched.map(drop).map_err(rejected)
     }
 
     async fn delete_in_background(&self, target: &ObjectReference) -> Result<(), PortError> {
         let api = api(&self.admin, target);
         let deleted = api.delete(target.name(), &DeleteParams::background()).await;
-        deleted.map(drop).map_err(refused)
+        deleted.map(drop).map_err(rejected)
     }
 
     async fn veto(&self, target: &ObjectReference, words: &str) -> Result<(), PortError> {
@@ -295,11 +296,11 @@ impl ClusterUnderTest for World {
         Api::<ValidatingAdmissionPolicy>::all(self.admin.clone())
             .create(&post, &serde_json::from_value(policy).unwrap())
             .await
-            .map_err(refused)?;
+            .map_err(rejected)?;
         Api::<ValidatingAdmissionPolicyBinding>::all(self.admin.clone())
             .create(&post, &serde_json::from_value(binding).unwrap())
             .await
-            .map_err(refused)?;
+            .map_err(rejected)?;
         let label = json!({"metadata": {"labels": {IN_USE: "true"}}});
         self.patch("crossplane", target, &label).await?;
         // The API server enforces a policy a moment after it was stored.
@@ -312,13 +313,13 @@ impl ClusterUnderTest for World {
     }
 
     async fn object(&self, target: &ObjectReference) -> Result<Option<Value>, PortError> {
-        let found = api(&self.admin, target).get_opt(target.name()).await.map_err(refused)?;
+        let found = api(&self.admin, target).get_opt(target.name()).await.map_err(rejected)?;
         Ok(found.map(|object| serde_json::to_value(object).unwrap()))
     }
 
     async fn namespace_exists(&self, name: &str) -> Result<bool, PortError> {
         let namespaces = Api::<Namespace>::all(self.admin.clone());
-        Ok(namespaces.get_opt(name).await.map_err(refused)?.is_some())
+        Ok(namespaces.get_opt(name).await.map_err(rejected)?.is_some())
     }
 
     async fn cut_off(&self) -> Result<(), PortError> {

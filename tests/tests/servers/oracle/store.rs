@@ -21,7 +21,7 @@ use broker_testkit::store::StoreUnderTest;
 #[path = "../../../../broker-ports/testkit/tests/common/in_memory.rs"]
 mod in_memory;
 
-use in_memory::InMemory;
+use in_memory::InMemoryStore;
 
 use super::{Transcript, compare, histories};
 use crate::servers::pg::fresh_database;
@@ -32,8 +32,8 @@ const RESOURCES: u32 = 3;
 /// The lease of a resource, and the claim of an event: longer than a history takes, so that only
 /// the history's steps end it.
 const LEASE: Duration = Duration::from_mins(10);
-/// Longer than any back-off, which is random.
-const LEFT_ALONE: Duration = Duration::from_hours(2);
+/// Longer than any random back-off.
+const MAX_BACKOFF: Duration = Duration::from_hours(2);
 
 #[tokio::test]
 async fn memory_store_answers_like_postgres() {
@@ -41,15 +41,15 @@ async fn memory_store_answers_like_postgres() {
     let seeds = histories(25, 1_000);
     let mut calls = 0;
     for seed in seeds.clone() {
-        let memory = Player::new(&InMemory::fresh(), seed).play().await;
-        let real = Player::new(&World::emptied(&database).await, seed).play().await;
+        let memory = HistoryRunner::new(&InMemoryStore::fresh(), seed).run().await;
+        let real = HistoryRunner::new(&World::emptied(&database).await, seed).run().await;
         compare(seed, &memory, &real);
         calls += memory.len();
     }
     println!("proof: {} histories of a store, {calls} answers", seeds.end);
 }
 
-struct Player<'w> {
+struct HistoryRunner<'w> {
     world: &'w dyn StoreUnderTest,
     transcript: Transcript,
     /// Resources as a client remembers them, possibly stale.
@@ -58,35 +58,38 @@ struct Player<'w> {
     claims: Vec<EventClaim>,
 }
 
-impl<'w> Player<'w> {
+impl<'w> HistoryRunner<'w> {
     fn new(world: &'w dyn StoreUnderTest, seed: u64) -> Self {
         let (known, leases, claims) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        Self { world, transcript: Transcript::of(seed), known, leases, claims }
+        Self { world, transcript: Transcript::new(seed), known, leases, claims }
     }
 
-    async fn play(mut self) -> Vec<String> {
+    async fn run(mut self) -> Vec<String> {
         for (number, wording) in (1..=RESOURCES).flat_map(|number| [(number, 0), (number, 1)]) {
-            self.world.know(&declared(number, wording).declaration()).await.unwrap();
+            self.world
+                .register_references(&builder_for(number, wording).declaration())
+                .await
+                .unwrap();
         }
         for step in 1..=STEPS {
             self.transcript.step = step;
-            let number = 1 + self.dice(RESOURCES);
-            match self.dice(20) {
+            let number = 1 + self.random_below(RESOURCES);
+            match self.random_below(20) {
                 0..11 => self.resources(number).await,
                 11..16 => self.schedule(number).await,
                 _ => self.outbox(number).await,
             }
-            // Everything before is strictly earlier in both worlds.
+            // Later times are strictly later in both stores.
             self.world.advance(Duration::from_secs(1)).await.unwrap();
         }
         for number in 1..=RESOURCES {
             self.read(number).await;
         }
-        self.transcript.told
+        self.transcript.lines
     }
 
-    fn dice(&mut self, sides: u32) -> u32 {
-        self.transcript.dice(sides)
+    fn random_below(&mut self, sides: u32) -> u32 {
+        self.transcript.random_below(sides)
     }
 
     /// A stamp far ahead of every store's clock, so that no store's own time ends up in a resource.
@@ -97,49 +100,50 @@ impl<'w> Player<'w> {
 
     /// Reads a resource, its pages and counts. The client remembers the result.
     async fn read(&mut self, number: u32) {
-        let (world, it) = (self.world, id(number.into()));
+        let (world, resource_id) = (self.world, id(number.into()));
         let (repository, outbox) = (world.repository(), world.outbox());
-        let found = repository.get_by_id(it).await;
+        let found = repository.get_by_id(resource_id).await;
         if let Ok(Some(row)) = &found {
             self.known.insert(number, row.clone());
         }
-        self.transcript.tell("get", found);
-        self.transcript.tell("place", world.schedule().entry(it).await);
-        let lines = repository.history(it).await.map(|lines| {
-            let told = lines.into_iter().map(|line| (line.version, line.epoch, line.entry));
-            told.collect::<Vec<_>>()
+        self.transcript.record("get", found);
+        self.transcript.record("entry", world.schedule().entry(resource_id).await);
+        let lines = repository.history(resource_id).await.map(|lines| {
+            let lines = lines.into_iter().map(|line| (line.version, line.epoch, line.entry));
+            lines.collect::<Vec<_>>()
         });
-        self.transcript.tell("history", lines);
+        self.transcript.record("history", lines);
         let mut query = ListQuery::new(rows(2));
-        if self.dice(2) == 0 {
+        if self.random_below(2) == 0 {
             query = query.in_phase(Phase::Ready);
         }
-        self.transcript.tell("list", repository.list(&query).await);
-        self.transcript.tell("sweep", repository.sweep_page(&SweepQuery::new(rows(2))).await);
-        self.transcript.tell("backlog", outbox.backlog().await);
-        self.transcript.tell("aside", outbox.dead_letter_events(EventsOf::All, rows(10)).await);
+        self.transcript.record("list", repository.list(&query).await);
+        self.transcript.record("sweep", repository.sweep_page(&SweepQuery::new(rows(2))).await);
+        self.transcript.record("backlog", outbox.backlog().await);
+        self.transcript
+            .record("dead letters", outbox.dead_letter_events(EventsOf::All, rows(10)).await);
     }
 
     async fn resources(&mut self, number: u32) {
         let repository = self.world.repository();
         let known = self.known.get(&number).cloned();
-        match (self.dice(14), known) {
+        match (self.random_below(14), known) {
             (0..3, _) => {
-                let wording = self.dice(2);
-                let created = repository.create(&declared(number, wording).admitted()).await;
-                self.transcript.tell(&format!("create {number} as {wording}"), created);
+                let wording = self.random_below(2);
+                let created = repository.create(&builder_for(number, wording).admitted()).await;
+                self.transcript.record(&format!("create {number} as {wording}"), created);
             }
             (3, _) => {
                 let purge = PurgeRequest::new(LEASE, rows(10));
-                self.transcript.tell("purge", repository.purge_deleted(&purge).await);
+                self.transcript.record("purge", repository.purge_deleted(&purge).await);
             }
             (4..6, Some(known)) => {
-                let admitted = declared(number % RESOURCES + 1, 0).admitted();
+                let admitted = builder_for(number % RESOURCES + 1, 0).admitted();
                 let replaced = match Replacement::new(&known, admitted, self.stamp()) {
                     Ok(replacement) => repository.replace(&replacement).await,
                     Err(error) => Err(error.into()),
                 };
-                self.transcript.tell(&format!("replace {number}"), replaced);
+                self.transcript.record(&format!("replace {number}"), replaced);
             }
             (6..12, Some(known)) => self.write(number, &known).await,
             _ => self.read(number).await,
@@ -153,28 +157,28 @@ impl<'w> Player<'w> {
         let what = format!("{kind:?} of {number} at {}", known.version());
         let change = match change {
             Ok(Some(change)) => change,
-            Ok(None) => return self.transcript.tell(&what, Ok("nothing to do")),
-            Err(error) => return self.transcript.tell::<()>(&what, Err(error.into())),
+            Ok(None) => return self.transcript.record(&what, Ok("nothing to do")),
+            Err(error) => return self.transcript.record::<()>(&what, Err(error.into())),
         };
-        let (by, by_worker) = (attribution(), self.dice(4) > 0);
-        let write = match self.leases.get(&number.into()).filter(|_| by_worker) {
+        let (by, as_worker) = (attribution(), self.random_below(4) > 0);
+        let write = match self.leases.get(&number.into()).filter(|_| as_worker) {
             Some(lease) => Write::by_worker(&change, lease.epoch, &by),
             None => Write::by_caller(&change, &by),
         };
         let written = self.world.repository().write(kind, &write).await;
-        if matches!(written, Ok(Written::Committed)) && self.dice(4) > 0 {
+        if matches!(written, Ok(Written::Committed)) && self.random_below(4) > 0 {
             self.known.insert(number, change.into_resource());
         }
-        self.transcript.tell(&what, written);
+        self.transcript.record(&what, written);
     }
 
     fn change(
         &mut self,
         known: &ProvisionedResource,
     ) -> (WriteKind, Result<Option<Change>, Error>) {
-        let (stamp, part) = (self.stamp(), composed(&format!("part-{}", self.dice(3))));
+        let (stamp, part) = (self.stamp(), composed(&format!("part-{}", self.random_below(3))));
         let at = stamp.at;
-        match self.dice(10) {
+        match self.random_below(10) {
             0 => (WriteKind::DeletionIntent, Ok(known.request_deletion(stamp))),
             1 => {
                 let token = id(2_000_000 + u128::from(self.transcript.step));
@@ -200,51 +204,54 @@ impl<'w> Player<'w> {
                     known.phase().can_become(*to) && *to != known.phase() && *to != Phase::Failed
                 });
                 let legal: Vec<_> = legal.collect();
-                let to = self.dice(7) as usize % legal.len().max(1);
+                let to = self.random_below(7) as usize % legal.len().max(1);
                 (WriteKind::Phase, legal.get(to).map_or(Ok(None), |to| known.advance(*to, stamp)))
             }
         }
     }
 
     async fn schedule(&mut self, number: u32) {
-        let (schedule, it, by) = (self.world.schedule(), id(number.into()), attribution());
+        let (schedule, resource_id, by) = (self.world.schedule(), id(number.into()), attribution());
         let due = |lane| ClaimTarget::Due { lane, limit: rows(2) };
-        match self.dice(12) {
-            0..3 => self.claim(ClaimTarget::One(it)).await,
+        match self.random_below(12) {
+            0..3 => self.claim(ClaimTarget::One(resource_id)).await,
             3 => self.claim(due(Lane::Converge)).await,
             4 => self.claim(due(Lane::Teardown)).await,
             5..8 => self.release(number).await,
-            8 => self.transcript.tell("now", schedule.schedule(it, Due::Now).await),
-            9 => self.transcript.tell("later", schedule.schedule(it, Due::After(LEASE)).await),
+            8 => self.transcript.record("now", schedule.schedule(resource_id, Due::Now).await),
+            9 => self
+                .transcript
+                .record("later", schedule.schedule(resource_id, Due::After(LEASE)).await),
             10 => {
-                let paused = self.dice(2) == 0;
-                self.transcript.tell("pause", schedule.set_paused(it, paused, &by).await);
+                let paused = self.random_below(2) == 0;
+                self.transcript
+                    .record("pause", schedule.set_paused(resource_id, paused, &by).await);
             }
             _ => {
-                let by = if self.dice(2) == 0 { LEASE } else { LEFT_ALONE * 2 };
-                self.transcript.tell("time passes", self.world.advance(by).await);
+                let by = if self.random_below(2) == 0 { LEASE } else { MAX_BACKOFF * 2 };
+                self.transcript.record("time passes", self.world.advance(by).await);
             }
         }
     }
 
     async fn claim(&mut self, target: ClaimTarget) {
-        let name = worker(if self.dice(2) == 0 { "one" } else { "other" });
+        let name = worker(if self.random_below(2) == 0 { "one" } else { "other" });
         let claimed = self.world.schedule().claim(&ClaimRequest::new(name, target, LEASE)).await;
         for lease in claimed.iter().flatten() {
             self.leases.insert(lease.resource.as_uuid().as_u128(), lease.clone());
         }
-        self.transcript.tell(&format!("claim {target:?}"), claimed);
+        self.transcript.record(&format!("claim {target:?}"), claimed);
     }
 
     async fn release(&mut self, number: u32) {
-        let outcome = match self.dice(4) {
+        let outcome = match self.random_below(4) {
             0 => PassOutcome::Succeeded { due_in: None },
             1 => PassOutcome::Succeeded { due_in: Some(LEASE) },
             2 => PassOutcome::Succeeded { due_in: Some(Duration::ZERO) },
             _ => PassOutcome::Failed {
                 reason: "cluster_transient".to_owned(),
                 message: "the API server is away".to_owned(),
-                retry_after: Some(LEFT_ALONE),
+                retry_after: Some(MAX_BACKOFF),
                 backoff: Backoff::default(),
             },
         };
@@ -253,24 +260,24 @@ impl<'w> Player<'w> {
             return self.read(number).await;
         };
         let released = self.world.schedule().release(lease, known.version(), &outcome).await;
-        self.transcript.tell(&format!("release {number}, {outcome:?}"), released);
+        self.transcript.record(&format!("release {number}, {outcome:?}"), released);
     }
 
     async fn outbox(&mut self, number: u32) {
-        let (outbox, it, by) = (self.world.outbox(), id(number.into()), attribution());
-        let claim = self.dice(8) as usize % self.claims.len().max(1);
-        let dice = self.dice(14);
-        if dice < 5 || dice < 11 && self.claims.is_empty() {
+        let (outbox, resource_id, by) = (self.world.outbox(), id(number.into()), attribution());
+        let claim = self.random_below(8) as usize % self.claims.len().max(1);
+        let random_below = self.random_below(14);
+        if random_below < 5 || random_below < 11 && self.claims.is_empty() {
             let claimed =
                 outbox.claim_events(&ClaimEvents::new(worker("relay"), rows(2), LEASE)).await;
             self.claims.extend(claimed.iter().flatten().map(|event| event.claim.clone()));
-            return self.transcript.tell("claim events", claimed);
+            return self.transcript.record("claim events", claimed);
         }
-        let done = match dice {
+        let done = match random_below {
             5..8 => outbox.acknowledge_event(&self.claims.remove(claim)).await,
             8 | 9 => {
-                let why =
-                    [DeliveryFailure::Rejected, DeliveryFailure::Unavailable][dice as usize - 8];
+                let why = [DeliveryFailure::Rejected, DeliveryFailure::Unavailable]
+                    [random_below as usize - 8];
                 outbox.delay_event(&self.claims.remove(claim), LEASE, why).await
             }
             10 => {
@@ -278,20 +285,20 @@ impl<'w> Player<'w> {
             }
             11 => {
                 let purged = outbox.purge_events(LEASE, rows(10)).await;
-                return self.transcript.tell("purge events", purged);
+                return self.transcript.record("purge events", purged);
             }
             _ => {
-                let how = if dice == 12 { Redrive::Retry } else { Redrive::Skip };
-                let resumed = outbox.redrive_events(it, how, &by).await;
-                return self.transcript.tell(&format!("resume {number}, {how:?}"), resumed);
+                let how = if random_below == 12 { Redrive::Retry } else { Redrive::Skip };
+                let resumed = outbox.redrive_events(resource_id, how, &by).await;
+                return self.transcript.record(&format!("resume {number}, {how:?}"), resumed);
             }
         };
-        self.transcript.tell(&format!("settle, {dice}"), done);
+        self.transcript.record(&format!("settle, {random_below}"), done);
     }
 }
 
 /// A resource's declaration, in one of two wordings under the same request id.
-fn declared(number: u32, wording: u32) -> ResourceBuilder {
+fn builder_for(number: u32, wording: u32) -> ResourceBuilder {
     let declaration = declaration().for_resource(10 + u128::from(wording));
     let builder = resource().numbered(number.into()).declared_as(declaration);
     let builder = builder.requested_as(&format!("request-{number}"));

@@ -1,8 +1,8 @@
 //! The schema's own rules: each is violated for real, adapters translate some into defined errors,
 //! and no column exists for data that must not be stored.
 
-mod mapped;
-mod sets;
+mod error_mapping;
+mod closed_sets;
 
 use std::collections::BTreeSet;
 
@@ -58,8 +58,12 @@ async fn every_schema_rule_refuses_its_violation() {
         // The transaction is rolled back.
         let mut transaction = pool.begin().await.unwrap();
         let refused = transaction.execute(AssertSqlSafe(statement)).await.expect_err(statement);
-        let said = refused.as_database_error().unwrap_or_else(|| panic!("{statement}: {refused}"));
-        let (code, rule) = (said.code().unwrap_or_default(), said.constraint().unwrap_or_default());
+        let database_error =
+            refused.as_database_error().unwrap_or_else(|| panic!("{statement}: {refused}"));
+        let (code, rule) = (
+            database_error.code().unwrap_or_default(),
+            database_error.constraint().unwrap_or_default(),
+        );
         assert_eq!(format!("{code} {rule}").trim(), expected, "{statement}");
         provoked.extend((!rule.is_empty()).then(|| rule.to_owned()));
     }
@@ -70,7 +74,7 @@ async fn every_schema_rule_refuses_its_violation() {
 }
 
 /// The entries of `columns.txt` under a keyword.
-fn listed(keyword: &str) -> BTreeSet<String> {
+fn entries(keyword: &str) -> BTreeSet<String> {
     let lines = COLUMNS.lines().filter_map(|line| line.strip_prefix(keyword));
     lines.flat_map(str::split_whitespace).map(str::to_owned).collect()
 }
@@ -89,11 +93,11 @@ async fn no_column_holds_secrets_or_personal_data() {
     let columns = sqlx::query_as(select).bind(own_tables(database.pool()).await);
     let columns: Vec<(String, Vec<String>, bool)> =
         columns.fetch_all(database.pool()).await.unwrap();
-    let denied = listed("word ");
+    let denied = entries("word ");
     let named = columns.iter().filter(|(_, words, _)| words.iter().any(|it| denied.contains(it)));
     let named: BTreeSet<_> = named.map(|(column, ..)| column.clone()).collect();
-    assert_eq!(named, listed("harmless "), "columns that are named like secrets or personal data");
+    assert_eq!(named, entries("harmless "), "columns that are named like secrets or personal data");
     let free = columns.into_iter().filter(|(.., free)| *free);
     let free: BTreeSet<_> = free.map(|(column, ..)| column).collect();
-    assert_eq!(free, listed("free "), "columns that could hold anything");
+    assert_eq!(free, entries("free "), "columns that could hold anything");
 }

@@ -1,8 +1,8 @@
 //! The adapters under real faults of the server or the connection.
 
 mod deadlocks;
-mod migrating;
-mod unanswered;
+mod interrupted_migration;
+mod lost_responses;
 
 use std::error::Error;
 use std::time::Duration;
@@ -16,12 +16,12 @@ const HOUR: Duration = Duration::from_hours(1);
 
 /// The SQLSTATE, if the server answered.
 pub(super) fn sqlstate(error: &PortError) -> Option<&str> {
-    let said: &DatabaseError = error.source()?.downcast_ref()?;
-    Some(said.sqlstate())
+    let database_error: &DatabaseError = error.source()?.downcast_ref()?;
+    Some(database_error.sqlstate())
 }
 
 /// Waits until a session of this database waits for a lock.
-pub(super) async fn a_session_waits(pool: &PgPool) {
+pub(super) async fn wait_for_lock_waiter(pool: &PgPool) {
     let waiting = "SELECT EXISTS (SELECT FROM pg_stat_activity \
                    WHERE datname = current_database() AND wait_event_type = 'Lock')";
     until("a session to wait for a lock", || async {

@@ -1,10 +1,10 @@
 //! The migrator on real Postgres: concurrent, interrupted, changed, too old, too new, and back
 //! again.
 
-mod downs;
+mod revert;
 pub(super) mod dump;
-mod expand;
-mod filled;
+mod first_release;
+mod filled_tables;
 mod locks;
 
 use std::error::Error as _;

@@ -1,8 +1,7 @@
-//! The cost of the hot statements on 100,000 resources: the indexes that they use, and the pages
-//! that they touch per row returned. No times are measured.
+//! The cost of the hot statements on 100,000 resources: the indexes that they use, and the pages that they
+//! touch per returned row.
 //!
-//! Plans are generic, without parameter values: what a pooled connection ends up with, and the
-//! worse ones.
+//! The plans are generic, without parameter values: pooled connections end up with these, and they are worse.
 
 use broker_pg::statements;
 use serde_json::Value;
@@ -37,8 +36,8 @@ fn nodes(plan: &Value) -> Vec<&Value> {
     std::iter::once(plan).chain(below).collect()
 }
 
-/// The problem of a case's execution, if any.
-async fn wrong(connection: &mut PgConnection, case: &str) -> Option<String> {
+/// The reason why a case's plan exceeds its limits, if any.
+async fn plan_problem(connection: &mut PgConnection, case: &str) -> Option<String> {
     let (head, rest) = case.split_once('\n').unwrap();
     let (name, _) = head.split_once(": ").unwrap();
     let (bounds, rest) = rest.split_once('\n').unwrap();
@@ -48,12 +47,12 @@ async fn wrong(connection: &mut PgConnection, case: &str) -> Option<String> {
     };
     let (before, execute) = rest.split_at(rest.find("EXECUTE hot").unwrap());
     let statement = statements().into_iter().find(|found| found.name == name);
-    let sql = statement.unwrap_or_else(|| panic!("there is no {name}")).sql;
+    let sql = statement.unwrap_or_else(|| panic!("no statement is named {name}")).sql;
     let plan = explain(connection, sql, before, execute).await;
 
     // Later servers report fractional row counts for nodes that were executed several times.
     let number = |node: &Value, key: &str| node[key].as_f64().unwrap();
-    let given = number(&plan, "Actual Rows");
+    let returned = number(&plan, "Actual Rows");
     // A node includes the pages below it, so the maximum over all nodes is the total. That need not
     // be the root: writing parts may run after the node that contains them.
     let touched = nodes(&plan)
@@ -61,13 +60,13 @@ async fn wrong(connection: &mut PgConnection, case: &str) -> Option<String> {
         .map(|node| number(node, "Shared Hit Blocks") + number(node, "Shared Read Blocks"));
     let touched = touched.fold(0.0, f64::max);
     let scanned = nodes(&plan).into_iter().find(|node| node["Node Type"] == "Seq Scan");
-    let bound = pages + pages_per_row * rows;
-    let why = if (given - rows).abs() > 0.5 {
-        format!("gave {given} rows and not {rows}")
+    let limit = pages + pages_per_row * rows;
+    let why = if (returned - rows).abs() > 0.5 {
+        format!("returned {returned} rows instead of {rows}")
     } else if let Some(scanned) = scanned {
         format!("reads all of {}", scanned["Relation Name"])
-    } else if touched > bound {
-        format!("touched {touched} pages for {rows} rows and may touch {bound}")
+    } else if touched > limit {
+        format!("touched {touched} pages for {rows} rows, the limit is {limit}")
     } else {
         return None;
     };
@@ -96,9 +95,9 @@ async fn hot_statements_touch_only_needed_pages() {
     let mut connection = database.pool().acquire().await.unwrap();
     sqlx::raw_sql(POPULATION).execute(&mut *connection).await.unwrap();
     vacuum(&mut connection).await;
-    let mut wrongs = Vec::new();
+    let mut problems = Vec::new();
     for case in CASES.split("-- case ").skip(1) {
-        wrongs.extend(wrong(&mut connection, case).await);
+        problems.extend(plan_problem(&mut connection, case).await);
     }
-    assert!(wrongs.is_empty(), "{}", wrongs.join("\n"));
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
 }

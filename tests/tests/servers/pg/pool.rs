@@ -12,12 +12,12 @@ use tokio::time::timeout;
 const CONNECTIONS: u32 = 20;
 
 fn pool_through(proxy: &PgProxy) -> PgPool {
-    // The slots come back within the liveness test's timeout, or only after the test has failed.
+    // Longer than the timeout of the liveness test, which frees the slots of dead connections.
     let options = PgPoolOptions::new().max_connections(CONNECTIONS);
     resilient(options.acquire_timeout(Duration::from_secs(20))).connect_lazy_with(proxy.options())
 }
 
-async fn all_serve(pool: &PgPool) {
+async fn assert_all_connections_work(pool: &PgPool) {
     let held = try_join_all((0..CONNECTIONS).map(|_| pool.acquire())).await;
     for mut connection in held.expect("the pool has lost connections") {
         connection.execute("SELECT 1").await.unwrap();
@@ -27,24 +27,24 @@ async fn all_serve(pool: &PgPool) {
 #[tokio::test]
 async fn pool_recovers_from_unanswered_cancelled_statements() {
     let database = TestPostgres::shared().await.database().await;
-    let proxy = PgProxy::to(&database).await;
+    let proxy = PgProxy::start(&database).await;
     let pool = pool_through(&proxy);
     let held = proxy.script().each(|request| request.target == "SELECT 2").before_forward().hold();
     let statements = (0..CONNECTIONS).map(|_| pool.execute("SELECT 2"));
     // A cut connection, or a statement that passes, would end the join before its deadline.
     timeout(Duration::from_secs(3), join_all(statements)).await.unwrap_err();
-    assert_eq!(proxy.script().seen().len(), CONNECTIONS as usize);
+    assert_eq!(proxy.script().requests().len(), CONNECTIONS as usize);
 
-    all_serve(&pool).await;
+    assert_all_connections_work(&pool).await;
     drop(held);
 }
 
 #[tokio::test]
 async fn pool_recovers_from_silent_idle_connections() {
     let database = TestPostgres::shared().await.database().await;
-    let proxy = PgProxy::to(&database).await;
+    let proxy = PgProxy::start(&database).await;
     let pool = pool_through(&proxy);
-    all_serve(&pool).await;
+    assert_all_connections_work(&pool).await;
     broker_tests::until("all connections to be idle for a while", || async {
         tokio::time::sleep(Duration::from_secs(2)).await;
         (pool.num_idle() == CONNECTIONS as usize).then_some(())
@@ -52,5 +52,5 @@ async fn pool_recovers_from_silent_idle_connections() {
     .await;
     proxy.go_silent();
 
-    all_serve(&pool).await;
+    assert_all_connections_work(&pool).await;
 }

@@ -11,26 +11,32 @@ use super::fresh_database;
 
 /// The server's description of a statement, or its error. No types are declared: the server infers
 /// them.
-async fn understood(
+async fn describe(
     connection: &mut PgConnection,
     statement: &StatementDescription,
 ) -> Result<(Vec<String>, Vec<(String, String)>), sqlx::Error> {
     let prepared = connection.prepare(statement.sql.into_sql_str()).await?;
-    let takes = match prepared.parameters() {
-        Some(Either::Left(types)) => types.iter().map(|taken| base(taken).to_owned()).collect(),
+    let parameters = match prepared.parameters() {
+        Some(Either::Left(types)) => {
+            types.iter().map(|parameter| base(parameter).to_owned()).collect()
+        }
         Some(Either::Right(_)) | None => Vec::new(),
     };
-    let gives = prepared
+    let columns = prepared
         .columns()
         .iter()
         .map(|column| (column.name().to_owned(), column.type_info().name().to_owned()))
         .collect();
-    Ok((takes, gives))
+    Ok((parameters, columns))
 }
 
 /// The wire type of a type's values: a domain uses its base type.
-fn base(taken: &PgTypeInfo) -> &str {
-    if let PgTypeKind::Domain(beneath) = taken.kind() { base(beneath) } else { taken.name() }
+fn base(value_type: &PgTypeInfo) -> &str {
+    if let PgTypeKind::Domain(base_type) = value_type.kind() {
+        base(base_type)
+    } else {
+        value_type.name()
+    }
 }
 
 #[tokio::test]
@@ -38,16 +44,18 @@ async fn statements_have_the_types_of_their_values_and_rows() {
     let database = fresh_database().await;
     let mut connection = database.pool().acquire().await.unwrap();
     let all = statements();
-    let mut wrong = Vec::new();
+    let mut mismatches = Vec::new();
     for statement in &all {
-        let said = (statement.takes.clone(), statement.gives.clone());
-        match understood(&mut connection, statement).await {
-            Ok(found) if found == said => {}
-            Ok(found) => wrong.push(format!("{}: {said:?} but is {found:?}", statement.name)),
-            Err(error) => wrong.push(format!("{}: {error}", statement.name)),
+        let declared = (statement.parameters.clone(), statement.columns.clone());
+        match describe(&mut connection, statement).await {
+            Ok(found) if found == declared => {}
+            Ok(found) => {
+                mismatches.push(format!("{}: {declared:?} but is {found:?}", statement.name));
+            }
+            Err(error) => mismatches.push(format!("{}: {error}", statement.name)),
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(mismatches.is_empty(), "{}", mismatches.join("\n"));
     let names: BTreeSet<_> = all.iter().map(|statement| statement.name).collect();
     assert_eq!(names.len(), all.len(), "two statements have one name");
 }

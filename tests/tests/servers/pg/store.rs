@@ -13,27 +13,27 @@ use super::fresh_database;
 use world::World;
 
 /// Every case in its own world, all in one database.
-async fn keeps(suite: Suite<World>) {
+async fn assert_contract(suite: Suite<World>) {
     let database = Arc::new(fresh_database().await);
     suite.run(|| World::emptied(&database)).await.assert_passed();
 }
 
 #[tokio::test]
 async fn the_repository_keeps_the_contract() {
-    keeps(store::repository_suite()).await;
+    assert_contract(store::repository_suite()).await;
 }
 
 #[tokio::test]
 async fn the_schedule_keeps_the_contract() {
-    keeps(store::schedule_suite()).await;
+    assert_contract(store::schedule_suite()).await;
 }
 
 #[tokio::test]
 async fn the_outbox_keeps_the_contract() {
-    keeps(store::outbox_suite()).await;
+    assert_contract(store::outbox_suite()).await;
 }
 
 #[tokio::test]
 async fn the_audit_keeps_the_contract() {
-    keeps(store::audit_suite()).await;
+    assert_contract(store::audit_suite()).await;
 }

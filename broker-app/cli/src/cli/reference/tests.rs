@@ -28,32 +28,32 @@ fn json_examples_have_the_keys_of_real_output() {
     world.settle(id);
     let id = id.to_string();
 
-    let shown = &examples(&page, "A resource")[0];
-    let got = world.broker(&["get", &id, "--output=json"]).json();
-    assert_eq!(keys(shown), keys(&got));
-    assert_eq!(keys(&shown["failure"]), keys(&got["failure"]));
-    assert_eq!(keys(&shown["composed"][0]), keys(&got["composed"][0]));
-    assert_eq!(keys(&shown["provider_config"]), keys(&got["provider_config"]));
+    let documented = &examples(&page, "A resource")[0];
+    let got = world.run_command(&["get", &id, "--output=json"]).json();
+    assert_eq!(keys(documented), keys(&got));
+    assert_eq!(keys(&documented["failure"]), keys(&got["failure"]));
+    assert_eq!(keys(&documented["composed"][0]), keys(&got["composed"][0]));
+    assert_eq!(keys(&documented["provider_config"]), keys(&got["provider_config"]));
 
-    let listed = world.broker(&["list", "--output=json"]).json();
+    let listed = world.run_command(&["list", "--output=json"]).json();
     assert_eq!(keys(&examples(&page, "`list`")[0]), keys(&listed));
 
-    let history = world.broker(&["history", &id, "--output=json"]).json();
-    let shown = &examples(&page, "`history`")[0];
-    assert_eq!(keys(shown), keys(&history));
-    assert_eq!(keys(&shown["history"][0]), keys(&history["history"][0]));
+    let history = world.run_command(&["history", &id, "--output=json"]).json();
+    let documented = &examples(&page, "`history`")[0];
+    assert_eq!(keys(documented), keys(&history));
+    assert_eq!(keys(&documented["history"][0]), keys(&history["history"][0]));
 
-    let migrations = world.broker(&["migrate", "status", "--output=json"]).json();
-    let shown = &examples(&page, "`migrate`")[0];
-    assert_eq!(keys(shown), keys(&migrations));
-    assert_eq!(keys(&shown["migrations"][0]), keys(&migrations["migrations"][0]));
+    let migrations = world.run_command(&["migrate", "status", "--output=json"]).json();
+    let documented = &examples(&page, "`migrate`")[0];
+    assert_eq!(keys(documented), keys(&migrations));
+    assert_eq!(keys(&documented["migrations"][0]), keys(&migrations["migrations"][0]));
 
-    let done = examples(&page, "Operator commands");
+    let results = examples(&page, "Operator commands");
     let verbs: [&[&str]; 4] =
         [&["pause", &id], &["brake", "set"], &["redrive-events", &id], &["scrub-audit", &id]];
-    assert_eq!(done.len(), verbs.len());
-    for (shown, verb) in done.iter().zip(verbs) {
-        let printed = world.broker(&[verb, &["--output=json"]].concat()).json();
-        assert_eq!(keys(shown), keys(&printed), "{verb:?}");
+    assert_eq!(results.len(), verbs.len());
+    for (documented, verb) in results.iter().zip(verbs) {
+        let printed = world.run_command(&[verb, &["--output=json"]].concat()).json();
+        assert_eq!(keys(documented), keys(&printed), "{verb:?}");
     }
 }

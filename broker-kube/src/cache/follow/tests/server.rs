@@ -21,13 +21,13 @@ use tokio::sync::{OwnedRwLockWriteGuard, RwLock, mpsc};
 use tokio::task::JoinSet;
 
 use crate::cache::{Cache, CacheOptions};
-use crate::testing::{PROJECT, id, object, resource, xrd};
+use crate::testing::{PROJECT, id, object, resource_id, xrd};
 
-type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
+type HttpResponse = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum End {
-    /// With the last chunk of the answer.
+pub(super) enum WatchEnd {
+    /// With the last chunk of the response.
     Closed,
     /// With a broken connection.
     Cut,
@@ -45,6 +45,7 @@ struct State {
     version: u64,
     objects: BTreeMap<usize, u64>,
     lists: usize,
+    /// Per list page: its limit, and the bytes sent.
     pages: Vec<(usize, usize)>,
     /// Per watch: its start version, and the sender of its lines.
     watches: Vec<(String, Option<mpsc::UnboundedSender<io::Result<Bytes>>>)>,
@@ -64,38 +65,38 @@ impl Server {
         lines.send(Ok(line.into())).unwrap();
     }
 
-    pub(super) fn end_watch(&self, end: End) {
+    pub(super) fn end_watch(&self, end: WatchEnd) {
         let lines = self.lock().watches.last_mut().and_then(|(_, lines)| lines.take()).unwrap();
         match end {
-            End::Closed => drop(lines),
-            End::Cut => lines.send(Err(io::ErrorKind::ConnectionReset.into())).unwrap(),
+            WatchEnd::Closed => drop(lines),
+            WatchEnd::Cut => lines.send(Err(io::ErrorKind::ConnectionReset.into())).unwrap(),
         }
     }
 
     /// Blocks every list until the guard is dropped.
-    pub(super) fn hold_lists(&self) -> OwnedRwLockWriteGuard<()> {
+    pub(super) fn block_lists(&self) -> OwnedRwLockWriteGuard<()> {
         Arc::clone(&self.list_gate).try_write_owned().unwrap()
     }
 
-    pub(super) fn lists(&self) -> usize {
+    pub(super) fn list_count(&self) -> usize {
         self.lock().lists
     }
 
-    pub(super) fn pages(&self) -> Vec<(usize, usize)> {
+    pub(super) fn page_sizes(&self) -> Vec<(usize, usize)> {
         self.lock().pages.clone()
     }
 
-    pub(super) fn watched_from(&self) -> Vec<String> {
+    pub(super) fn watch_start_versions(&self) -> Vec<String> {
         self.lock().watches.iter().map(|(from, _)| from.clone()).collect()
     }
 
-    async fn serve(self, request: Request<Body>) -> Result<Answer, Infallible> {
-        let whole = |body: &Value| {
+    async fn serve(self, request: Request<Body>) -> Result<HttpResponse, Infallible> {
+        let complete_response = |body: &Value| {
             let body = Full::from(body.to_string()).map_err(|never| match never {});
             Ok(Response::new(body.boxed_unsync()))
         };
         if request.uri().path() == "/api/v1/namespaces/kube-system" {
-            return whole(&json!({"metadata": {"uid": id(0)}}));
+            return complete_response(&json!({"metadata": {"uid": id(0)}}));
         }
         let query = request.uri().query().unwrap_or_default();
         let value = |key: &str| {
@@ -123,7 +124,7 @@ impl Server {
         }
         page["items"] = items.into();
         state.pages.push((limit, page.to_string().len()));
-        whole(&page)
+        complete_response(&page)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -131,16 +132,16 @@ impl Server {
     }
 }
 
-pub(super) struct Followed {
+pub(super) struct CacheFixture {
     pub(super) server: Server,
     pub(super) cache: Arc<Cache>,
     pub(super) xrd: Arc<Xrd>,
     _running: JoinSet<()>,
 }
 
-impl Followed {
+impl CacheFixture {
     /// A warm cache over these objects at `version`.
-    pub(super) async fn of(objects: &[(usize, u64)], version: u64) -> Self {
+    pub(super) async fn new(objects: &[(usize, u64)], version: u64) -> Self {
         Self::with(CacheOptions::default(), objects, version).await
     }
 
@@ -151,48 +152,51 @@ impl Followed {
     ) -> Self {
         let server = Server::default();
         server.restore(objects, version);
-        let serving = server.clone();
-        let service = tower::service_fn(move |request| serving.clone().serve(request));
+        let service_server = server.clone();
+        let service = tower::service_fn(move |request| service_server.clone().serve(request));
         let cache = Cache::new(Client::new(service, "default"), options);
         let cache = Arc::new(cache);
         let mut running = JoinSet::new();
-        let run = Arc::clone(&cache);
-        running.spawn(async move { run.run(std::future::pending()).await });
+        let running_cache = Arc::clone(&cache);
+        running.spawn(async move { running_cache.run(std::future::pending()).await });
         let machine = Xrd::parse(xrd("Machine", "v1", "Namespaced").as_bytes()).unwrap();
-        let followed = Self { server, cache, xrd: Arc::new(machine), _running: running };
-        followed.cache.track(&followed.xrd);
-        followed.until_watches(1).await;
-        followed
+        let fixture = Self { server, cache, xrd: Arc::new(machine), _running: running };
+        fixture.cache.track(&fixture.xrd);
+        fixture.wait_for_watches(1).await;
+        fixture
     }
 
     /// Waits until `count` watches have started and the kind is warm.
-    pub(super) async fn until_watches(&self, count: usize) {
-        self.until("a watch", |server| server.watched_from().len() == count).await;
+    pub(super) async fn wait_for_watches(&self, count: usize) {
+        self.wait_until("the expected number of watches", |server| {
+            server.watch_start_versions().len() == count
+        })
+        .await;
         while self.cache.warm(&self.xrd).is_none() {
             tokio::task::yield_now().await;
         }
     }
 
     /// Waits for a condition and advances the clock.
-    pub(super) async fn until(&self, what: &str, happened: impl Fn(&Server) -> bool) {
+    pub(super) async fn wait_until(&self, what: &str, condition: impl Fn(&Server) -> bool) {
         // Longer than every timeout of the cache, shorter than the periodic relist.
         for _ in 0..180_000 {
-            if happened(&self.server) {
+            if condition(&self.server) {
                 return;
             }
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }
         panic!(
             "timed out waiting for {what}: {} lists, watches {:?}",
-            self.server.lists(),
-            self.server.watched_from()
+            self.server.list_count(),
+            self.server.watch_start_versions()
         );
     }
 
-    pub(super) fn sees(&self, number: usize) -> bool {
+    pub(super) fn contains(&self, number: usize) -> bool {
         let warm = self.cache.warm(&self.xrd).expect("the kind is warm");
         let project = PROJECT.parse().unwrap();
-        let target = XrTarget::new(resource(number), project, Arc::clone(&self.xrd));
+        let target = XrTarget::new(resource_id(number), project, Arc::clone(&self.xrd));
         matches!(warm.observe(&target), CachedXr::Present { .. })
     }
 }

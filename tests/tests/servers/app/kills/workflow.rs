@@ -10,21 +10,21 @@ use broker_tests::{K, until};
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 
-use super::death::{Asked, Death};
-use crate::servers::app::between::Between;
+use super::kill_point::{KillPoint, RecordedRequests};
+use crate::servers::app::server_proxies::ServerProxies;
 
-/// A world with its proxies, reused for one death after the other.
-pub(super) struct Lane {
+/// A world with its proxies, reused for one kill after the other.
+pub(super) struct ReusableWorld {
     world: Arc<RealWorld>,
-    between: Between,
+    proxies: ServerProxies,
 }
 
-impl Lane {
+impl ReusableWorld {
     pub(super) async fn new() -> Self {
         let world = RealWorld::new().await;
-        world.crossplane.play_only(world.kinds.of(NODE).0);
-        let between = Between::of(&world).await;
-        Self { world: Arc::new(world), between }
+        world.crossplane.handle_only(world.kinds.of(NODE).0);
+        let proxies = ServerProxies::start(&world).await;
+        Self { world: Arc::new(world), proxies }
     }
 
     /// A description of rows and objects, for the analysis of a stuck workflow.
@@ -39,16 +39,16 @@ impl Lane {
         .fetch_all(self.world.pool())
         .await
         .unwrap();
-        let objects = self.world.crossplane.everything().await;
+        let objects = self.world.crossplane.all_objects().await;
         let own = |object: &&DynamicObject| {
             let name = object.name_any();
             let id = name.strip_prefix("pr-").and_then(|name| name.get(..36)).unwrap_or(&name);
             rows.iter().any(|row| row.starts_with(id))
         };
-        let said = |object: &DynamicObject| {
+        let describe = |object: &DynamicObject| {
             format!("{} {:?} {}", object.name_any(), object.annotations(), object.data["status"])
         };
-        let objects: Vec<_> = objects.iter().filter(own).map(said).collect();
+        let objects: Vec<_> = objects.iter().filter(own).map(describe).collect();
         format!("{rows:?}; {objects:?}")
     }
 }
@@ -87,8 +87,8 @@ impl Workflow {
         }
     }
 
-    /// Whether the workflow is done. A resource that is being replaced may be called Ready
-    /// throughout, so its new Node counts.
+    /// Whether the workflow is done. A resource that is being replaced may stay Ready, so its second Node
+    /// counts.
     async fn is_done(self, world: &RealWorld, id: ProvisionedResourceId) -> bool {
         let resource = world.get(id).await;
         match (self, resource.bootstrap_token_id()) {
@@ -103,33 +103,37 @@ impl Workflow {
         }
     }
 
-    async fn until_done(self, world: &RealWorld, id: ProvisionedResourceId) {
+    async fn wait_until_done(self, world: &RealWorld, id: ProvisionedResourceId) {
         until(format!("{self:?} of {id} to be done"), || async {
             self.is_done(world, id).await.then_some(())
         })
         .await;
     }
 
-    pub(super) async fn asks_for(self, lane: &Lane) -> Asked {
-        let Lane { world, between } = lane;
+    pub(super) async fn record_requests(self, reusable: &ReusableWorld) -> RecordedRequests {
+        let ReusableWorld { world, proxies } = reusable;
         let id = self.begin(world).await;
-        let host = between.host();
-        let turning = world.keep_turning();
-        self.until_done(world, id).await;
-        let asked = Asked::of(between);
+        let host = proxies.start_host();
+        let simulation = world.keep_simulating();
+        self.wait_until_done(world, id).await;
+        let requests = RecordedRequests::recorded(proxies);
         host.stop().await;
-        drop(turning);
+        drop(simulation);
         self.check(world, id).await;
-        asked
+        requests
     }
 
-    /// Runs it with one death. Returns whether the replica died before it was done.
-    pub(super) async fn survive(self, lane: &Lane, death: &Death) -> bool {
-        let Lane { world, between } = lane;
+    /// Runs the workflow with one kill. Returns whether the replica was killed before the workflow was done.
+    pub(super) async fn run_with_kill(
+        self,
+        reusable: &ReusableWorld,
+        kill_point: &KillPoint,
+    ) -> bool {
+        let ReusableWorld { world, proxies } = reusable;
         let id = self.begin(world).await;
-        let mut first = death.of_a_host(between);
-        let turning = world.keep_turning();
-        let killed = until(format!("{self:?} of {id} to be done or {death}"), || {
+        let mut first = kill_point.start_host(proxies);
+        let simulation = world.keep_simulating();
+        let killed = until(format!("{self:?} of {id} to be done or {kill_point}"), || {
             let ended = first.has_ended();
             async move {
                 let done = self.is_done(world, id).await;
@@ -138,14 +142,14 @@ impl Workflow {
         })
         .await;
         drop(first);
-        between.forget_rules();
+        proxies.clear_rules();
         if killed {
             world.expire_leases().await;
-            let second = between.host();
-            self.until_done(world, id).await;
+            let second = proxies.start_host();
+            self.wait_until_done(world, id).await;
             second.stop().await;
         }
-        drop(turning);
+        drop(simulation);
         self.check(world, id).await;
         killed
     }
@@ -153,15 +157,15 @@ impl Workflow {
     /// Checks every invariant, and that no work is left for later replicas.
     async fn check(self, world: &RealWorld, id: ProvisionedResourceId) {
         world.expire_leases().await;
-        // A concurrent pass may have had something to store.
+        // A killed pass may have left something to store.
         let mut rounds = 0;
         while rounds == 0 || !self.is_done(world, id).await {
             assert!(rounds < K, "{self:?} of {id} is no longer done");
             world.round(id).await.unwrap();
             rounds += 1;
         }
-        world.assert_sound(id).await;
-        world.assert_still(&[id]).await;
+        world.assert_invariants(id).await;
+        world.assert_no_work(&[id]).await;
         if world.get(id).await.phase() == Phase::Ready {
             world.service.pause(&operator(), id).await.unwrap();
         }

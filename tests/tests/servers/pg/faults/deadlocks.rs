@@ -13,10 +13,10 @@ use broker_testkit::store::StoreUnderTest;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Connection, Executor, PgConnection};
 
-use super::{HOUR, a_session_waits, sqlstate};
+use super::{HOUR, sqlstate, wait_for_lock_waiter};
 use crate::servers::pg::store::world::World;
 
-async fn held() -> (World, ProvisionedResourceId, Lease) {
+async fn leased_resource() -> (World, ProvisionedResourceId, Lease) {
     let world = World::alone().await;
     let id = stored(&world, 1).await;
     let request = ClaimRequest::new(worker("holder"), ClaimTarget::One(id), HOUR);
@@ -26,7 +26,7 @@ async fn held() -> (World, ProvisionedResourceId, Lease) {
 
 async fn stored(world: &World, number: u128) -> ProvisionedResourceId {
     let builder = resource().numbered(number);
-    world.know(&builder.declaration()).await.unwrap();
+    world.register_references(&builder.declaration()).await.unwrap();
     assert_eq!(world.store.create(&builder.admitted()).await.unwrap(), Created::Stored);
     builder.id()
 }
@@ -43,19 +43,19 @@ fn store_with(world: &World, setting: (&str, &str)) -> PgStore {
 
 async fn lock(
     session: &mut PgConnection,
-    whom: &'static str,
+    rows: &'static str,
     id: ProvisionedResourceId,
 ) -> Result<(), sqlx::Error> {
-    let sql = format!("SELECT FROM plexsphere.{whom}");
+    let sql = format!("SELECT FROM plexsphere.{rows}");
     sqlx::query(sqlx::AssertSqlSafe(sql)).bind(id.as_uuid()).execute(session).await.map(drop)
 }
 
 const ROW: &str = "provisioned_resources WHERE id = $1 FOR UPDATE";
 
-/// The statements of a host or of the previous release: an update of the row, whose trigger updates
-/// the schedule. Here they are separate, so that a transaction with the opposite lock order gets
-/// between them. The host deletes the resource once `other`, which comes later, waits.
-async fn after_an_update_by_hand<T>(
+/// Runs `other` while a host's transaction holds the row. Once `other` waits, the host requests the
+/// deletion, whose trigger updates the schedule, and commits. `other` would deadlock if it locked the
+/// schedule first.
+async fn during_host_update<T>(
     world: &World,
     id: ProvisionedResourceId,
     other: impl Future<Output = T>,
@@ -63,50 +63,49 @@ async fn after_an_update_by_hand<T>(
     let mut writer = PgConnection::connect_with(&world.database().options()).await.unwrap();
     writer.execute("BEGIN").await.unwrap();
     lock(&mut writer, "provisioned_resources WHERE id = $1 FOR NO KEY UPDATE", id).await.unwrap();
-    let deletes = async {
-        a_session_waits(world.pool()).await;
+    let host = async {
+        wait_for_lock_waiter(world.pool()).await;
         let update = "UPDATE plexsphere.provisioned_resources \
                       SET status = 'Deregistering', deletion_requested_at = clock_timestamp()";
         writer.execute(update).await.unwrap();
         writer.execute("COMMIT").await.unwrap();
     };
-    tokio::join!(other, deletes).0
+    tokio::join!(other, host).0
 }
 
 #[tokio::test]
 async fn operation_behind_a_manual_update_never_deadlocks() {
     let by = attribution();
-    let (world, id, lease) = held().await;
+    let (world, id, lease) = leased_resource().await;
     let change = change_of(&world, id).await;
     let write = Write::by_worker(&change, lease.epoch, &by);
     let written = world.store.write(WriteKind::Phase, &write);
-    let written = after_an_update_by_hand(&world, id, written).await;
-    assert_eq!(written.unwrap(), Written::Stale, "it waited and sees the other's result");
+    let written = during_host_update(&world, id, written).await;
+    assert_eq!(written.unwrap(), Written::Stale, "the write waited and sees the host's result");
 
-    let (world, id, lease) = held().await;
+    let (world, id, lease) = leased_resource().await;
     let later = PassOutcome::Succeeded { due_in: Some(HOUR) };
     let release = world.store.release(&lease, Version::FIRST, &later);
-    assert_eq!(after_an_update_by_hand(&world, id, release).await.unwrap(), Released::Done);
+    assert_eq!(during_host_update(&world, id, release).await.unwrap(), Released::Done);
     let entry = world.store.entry(id).await.unwrap().unwrap();
     assert!(entry.due_at.unwrap() <= entry.now, "the deletion is due at once: {entry:?}");
 
-    let (world, id, _) = held().await;
+    let (world, id, _) = leased_resource().await;
     let pause = world.store.set_paused(id, true, &by);
-    assert!(after_an_update_by_hand(&world, id, pause).await.unwrap());
+    assert!(during_host_update(&world, id, pause).await.unwrap());
     let last = world.store.history(id).await.unwrap().pop().unwrap();
     assert_eq!(last.entry.new_phase, Some(Phase::Deregistering));
 }
 
-/// A host whose role uses REPEATABLE READ: a transaction that waited for another writer is refused,
-/// not misled.
+/// With REPEATABLE READ, a transaction that waited for another writer fails instead of using stale data.
 #[tokio::test]
 async fn stricter_isolation_level_only_loses_races() {
-    let (world, id, lease) = held().await;
+    let (world, id, lease) = leased_resource().await;
     let strict = store_with(&world, ("default_transaction_isolation", "repeatable read"));
     let (change, by) = (change_of(&world, id).await, attribution());
     let write = Write::by_worker(&change, lease.epoch, &by);
     let written = strict.write(WriteKind::Phase, &write);
-    let error = after_an_update_by_hand(&world, id, written).await.unwrap_err();
+    let error = during_host_update(&world, id, written).await.unwrap_err();
     assert_eq!((error.class(), sqlstate(&error)), (FailureClass::Transient, Some("40001")));
     assert_eq!(strict.write(WriteKind::Phase, &write).await.unwrap(), Written::Stale);
     let released = strict.release(&lease, Version::FIRST, &PassOutcome::Succeeded { due_in: None });
@@ -120,7 +119,7 @@ async fn deadlocked_hosts_lose_one_declaration_and_no_transaction() {
     let builders = [(1, "one"), (2, "two")]
         .map(|(number, request)| resource().numbered(number).requested_as(request));
     for builder in &builders {
-        world.know(&builder.declaration()).await.unwrap();
+        world.register_references(&builder.declaration()).await.unwrap();
     }
     let [one, two] = builders.map(|builder| builder.admitted());
     let mut first = world.pool().begin().await.unwrap();
@@ -150,24 +149,25 @@ async fn create_in_and_commit(
     created
 }
 
-/// A session that locks the schedule before the row, which no adapter does, deadlocks with a write.
-/// The session that checks for a deadlock gives way, and the store checks first.
+/// A session that locks the schedule before the row, which no adapter does, deadlocks with a write. The
+/// store's shorter `deadlock_timeout` makes the store fail.
 #[tokio::test]
 async fn deadlock_is_transient_and_changes_nothing() {
-    let (world, id, lease) = held().await;
+    let (world, id, lease) = leased_resource().await;
     let store = store_with(&world, ("deadlock_timeout", "300ms"));
-    let mut stranger = PgConnection::connect_with(&world.database().options()).await.unwrap();
-    stranger.execute("SET deadlock_timeout = '5s'; BEGIN").await.unwrap();
-    let place = "provisioned_resource_schedule WHERE provisioned_resource_id = $1 FOR UPDATE";
-    lock(&mut stranger, place, id).await.unwrap();
+    let mut other_session = PgConnection::connect_with(&world.database().options()).await.unwrap();
+    other_session.execute("SET deadlock_timeout = '5s'; BEGIN").await.unwrap();
+    let schedule_row =
+        "provisioned_resource_schedule WHERE provisioned_resource_id = $1 FOR UPDATE";
+    lock(&mut other_session, schedule_row, id).await.unwrap();
 
     let (change, by) = (change_of(&world, id).await, attribution());
     let write = Write::by_worker(&change, lease.epoch, &by);
     let (written, locked) = tokio::join!(store.write(WriteKind::Phase, &write), async {
-        a_session_waits(world.pool()).await;
-        lock(&mut stranger, ROW, id).await
+        wait_for_lock_waiter(world.pool()).await;
+        lock(&mut other_session, ROW, id).await
     });
-    stranger.execute("ROLLBACK").await.unwrap();
+    other_session.execute("ROLLBACK").await.unwrap();
     match (written, locked) {
         (Err(error), Ok(())) => {
             assert_eq!((error.class(), sqlstate(&error)), (FailureClass::Transient, Some("40P01")));
@@ -181,8 +181,8 @@ async fn deadlock_is_transient_and_changes_nothing() {
     assert_eq!(world.store.history(id).await.unwrap().len(), 2);
 }
 
-/// A claim locks only the schedule, and skips locked entries. A session that writes down a
-/// Project's turn is serving that Project: another claim has nothing to add.
+/// A claim locks only the schedule, and skips locked entries. It also skips a Project whose turn another
+/// session is updating, because that session serves the Project.
 #[tokio::test]
 async fn claim_waits_for_no_row_lock_and_no_turn() {
     let world = World::alone().await;
@@ -190,7 +190,7 @@ async fn claim_waits_for_no_row_lock_and_no_turn() {
     let claim = async |target| {
         let request = ClaimRequest::new(worker("one"), target, HOUR);
         let claim = tokio::time::timeout(Duration::from_mins(1), world.store.claim(&request));
-        assert_eq!(claim.await.expect("it waits").unwrap().len(), 1);
+        assert_eq!(claim.await.expect("the claim waits for a lock").unwrap().len(), 1);
     };
     let one = stored(&world, 1).await;
     stored(&world, 2).await;

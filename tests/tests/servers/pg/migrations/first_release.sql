@@ -1,4 +1,4 @@
--- What the first release asks of the tables of 0026 and 0027. Later schemas have to answer it, too.
+-- The statements that the first release executes on the tables of 0026 and 0027. They must run on later schemas, too.
 
 -- name: CreateProvisionedResource
 INSERT INTO plexsphere.provisioned_resources

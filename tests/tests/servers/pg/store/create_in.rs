@@ -25,7 +25,7 @@ async fn orders(world: &World) -> i64 {
 async fn declaration_exists_after_host_commit_and_wakes_listeners() {
     let world = host_world().await;
     let builder = resource().requested_as("order-1");
-    world.know(&builder.declaration()).await.unwrap();
+    world.register_references(&builder.declaration()).await.unwrap();
     let mut hints = world.store.wakeups().await.unwrap();
 
     let mut host = world.pool().acquire().await.unwrap();
@@ -52,7 +52,7 @@ async fn declaration_exists_after_host_commit_and_wakes_listeners() {
 async fn no_outcome_ends_the_hosts_transaction() {
     let world = host_world().await;
     let shared = declaration().requested_as("order-1");
-    world.know(&shared.clone().build()).await.unwrap();
+    world.register_references(&shared.clone().build()).await.unwrap();
     let first = resource().declared_as(shared.clone());
     let equal = resource().numbered(2).declared_as(shared.clone());
     let other = resource().numbered(3).declared_as(shared.with_parameters(r#"{"a":1}"#));

@@ -11,7 +11,7 @@ use super::world::World;
 #[tokio::test]
 async fn watermark_holds_back_a_role_with_few_rights_too() {
     let world = World::alone().await;
-    world.know(&resource().declaration()).await.unwrap();
+    world.register_references(&resource().declaration()).await.unwrap();
     let mut host = world.pool().begin().await.unwrap();
     assert_eq!(create_in(&mut host, &resource().admitted()).await.unwrap(), Created::Stored);
     let open: time::OffsetDateTime =

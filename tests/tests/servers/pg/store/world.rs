@@ -1,4 +1,4 @@
-//! A database with a store, and everything that the suites do to it without the store.
+//! A database with a store, and the direct changes that the contract suites make to it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool};
 
 use crate::servers::pg::fresh_database;
 
-/// An exclusive store over a database that other worlds used and that was emptied since: creating a
-/// database is much slower.
+/// A store over a database that one world uses at a time. Emptying the database is much faster than
+/// creating one.
 pub(crate) struct World {
     database: Arc<TestDatabase>,
     pub(crate) store: PgStore,
@@ -36,8 +36,8 @@ BEGIN
 END
 $$";
 
-/// The references of a declaration. A credential belongs to a cloud, so there is one.
-const KNOW: &str = "WITH project AS (
+/// Inserts the rows that a declaration refers to, and the cloud of its credential.
+const INSERT_REFERENCES: &str = "WITH project AS (
     INSERT INTO plexsphere.projects (id) VALUES ($1) ON CONFLICT DO NOTHING
 ), resource AS (
     INSERT INTO plexsphere.resources (id, project_id) VALUES ($2, $1) ON CONFLICT DO NOTHING
@@ -108,7 +108,7 @@ impl World {
     }
 }
 
-fn in_the_world(error: sqlx::Error) -> PortError {
+fn as_port_error(error: sqlx::Error) -> PortError {
     PortError::transient("the test's own statement failed").with_source(error)
 }
 
@@ -118,7 +118,7 @@ struct HostTransaction(sqlx::Transaction<'static, sqlx::Postgres>);
 #[async_trait]
 impl OpenTransaction for HostTransaction {
     async fn commit(self: Box<Self>) -> Result<(), PortError> {
-        self.0.commit().await.map_err(in_the_world)
+        self.0.commit().await.map_err(as_port_error)
     }
 }
 
@@ -140,8 +140,8 @@ impl StoreUnderTest for World {
         &self.store
     }
 
-    async fn know(&self, declaration: &Declaration) -> Result<(), PortError> {
-        sqlx::query(KNOW)
+    async fn register_references(&self, declaration: &Declaration) -> Result<(), PortError> {
+        sqlx::query(INSERT_REFERENCES)
             .bind(declaration.project_id.as_uuid())
             .bind(declaration.resource_id.as_uuid())
             .bind(declaration.blueprint_version_id.as_uuid())
@@ -149,7 +149,7 @@ impl StoreUnderTest for World {
             .execute(self.pool())
             .await
             .map(drop)
-            .map_err(in_the_world)
+            .map_err(as_port_error)
     }
 
     async fn audit_trail(&self) -> Result<Vec<AuditRecord>, PortError> {
@@ -164,14 +164,14 @@ impl StoreUnderTest for World {
             sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *transaction).await?;
             transaction.commit().await
         };
-        moved.await.map_err(in_the_world)
+        moved.await.map_err(as_port_error)
     }
 
     async fn begin_create<'a>(
         &'a self,
         admitted: &Admitted,
     ) -> Result<Box<dyn OpenTransaction + 'a>, PortError> {
-        let mut host = self.pool().begin().await.map_err(in_the_world)?;
+        let mut host = self.pool().begin().await.map_err(as_port_error)?;
         match create_in(&mut host, admitted).await? {
             Created::Stored => Ok(Box::new(HostTransaction(host))),
             Created::Replayed(_) | Created::Conflict => {
@@ -181,15 +181,15 @@ impl StoreUnderTest for World {
     }
 
     /// No trigger or CHECK rejects such a name; only the domain does.
-    async fn spoil(&self, id: ProvisionedResourceId) -> Result<bool, PortError> {
+    async fn corrupt(&self, id: ProvisionedResourceId) -> Result<bool, PortError> {
         let spoil =
             "UPDATE plexsphere.provisioned_resources SET xr_name = 'No Such Name' WHERE id = $1";
         let spoil = sqlx::query(spoil).bind(id.as_uuid());
-        let spoilt = spoil.execute(self.pool()).await.map_err(in_the_world)?;
+        let spoilt = spoil.execute(self.pool()).await.map_err(as_port_error)?;
         Ok(spoilt.rows_affected() == 1)
     }
 
     async fn cut_off(&self) -> Result<(), PortError> {
-        self.allow_connections(false).await.map_err(in_the_world)
+        self.allow_connections(false).await.map_err(as_port_error)
     }
 }

@@ -1,0 +1,201 @@
+//! Rows of other contexts: blueprints, clouds, credentials, assignments, labels.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use broker_domain::{
+    BlueprintVersionId, CloudCredentialId, CloudId, ClusterId, ProjectId, ResourceId,
+};
+use broker_ports::{
+    AssignmentReader, BlueprintResolver, CloudResolver, CloudView, CredentialResolver,
+    CredentialView, LabelTagResolver, NamespaceObservation, PortError,
+};
+use broker_render::Provider;
+use broker_testkit::resolvers::{
+    AssignmentReaderUnderTest, BlueprintResolverUnderTest, CloudResolverUnderTest,
+    CredentialResolverUnderTest, LabelTagResolverUnderTest, RawBlueprint,
+};
+
+use super::World;
+
+impl World {
+    pub(in super::super) async fn new_project(&self) -> Result<ProjectId, PortError> {
+        let insert =
+            sqlx::query_scalar("INSERT INTO plexsphere.projects DEFAULT VALUES RETURNING id");
+        Ok(ProjectId::new(self.insert(insert).await?)?)
+    }
+
+    async fn new_cloud(&self, provider: &str, endpoint: &str) -> Result<CloudId, PortError> {
+        let insert = "INSERT INTO plexsphere.clouds (provider, endpoint) \
+                      VALUES ($1, $2::text::jsonb) RETURNING id";
+        let insert = sqlx::query_scalar(insert).bind(provider).bind(endpoint);
+        Ok(CloudId::new(self.insert(insert).await?)?)
+    }
+
+    pub(in super::super) async fn new_resource_of(
+        &self,
+        project: ProjectId,
+    ) -> Result<ResourceId, PortError> {
+        let insert = "INSERT INTO plexsphere.resources (project_id) VALUES ($1) RETURNING id";
+        let insert = sqlx::query_scalar(insert).bind(project.as_uuid());
+        Ok(ResourceId::new(self.insert(insert).await?)?)
+    }
+
+    async fn label(
+        &self,
+        resource: ResourceId,
+        labels: &BTreeMap<String, String>,
+        propagate: bool,
+    ) -> Result<(), PortError> {
+        let insert = "INSERT INTO plexsphere.resource_labels VALUES ($1, $2, $3, $4)";
+        for (key, value) in labels {
+            let insert = sqlx::query(insert).bind(resource.as_uuid()).bind(key).bind(value);
+            self.execute(insert.bind(propagate)).await?;
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl BlueprintResolverUnderTest for World {
+    fn resolver(&self) -> &dyn BlueprintResolver {
+        &self.neighbours
+    }
+
+    async fn publish(&self, blueprint: &RawBlueprint) -> Result<BlueprintVersionId, PortError> {
+        let insert = "INSERT INTO plexsphere.blueprint_versions
+            (slug, version, display_name, description, provider_kinds, injection_strategy, mesh_role,
+             parameter_schema, metadata, xrd, composition)
+            VALUES (gen_random_uuid()::text, 'v1', '', '', '{hetzner}', $1, $2, $3::text::json, '', $4, $5)
+            RETURNING id";
+        let insert = sqlx::query_scalar(insert)
+            .bind(blueprint.injection_strategy.as_str())
+            .bind(blueprint.mesh_role.as_str())
+            .bind(blueprint.parameter_schema)
+            .bind(blueprint.xrd.as_bytes())
+            .bind(blueprint.composition.as_bytes());
+        Ok(BlueprintVersionId::new(self.insert(insert).await?)?)
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        self.close_pool().await
+    }
+}
+
+#[async_trait]
+impl CloudResolverUnderTest for World {
+    fn resolver(&self) -> &dyn CloudResolver {
+        &self.neighbours
+    }
+
+    async fn add(&self, provider: &Provider, endpoint: &str) -> Result<CloudView, PortError> {
+        let id = self.new_cloud(provider.as_str(), endpoint).await?;
+        Ok(CloudView::new(id, provider.clone(), endpoint))
+    }
+
+    async fn corrupt(&self, id: CloudId) -> Result<bool, PortError> {
+        let spoil = "UPDATE plexsphere.clouds SET provider = 'No Such Provider' WHERE id = $1";
+        Ok(self.execute(sqlx::query(spoil).bind(id.as_uuid())).await? == 1)
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        self.close_pool().await
+    }
+}
+
+#[async_trait]
+impl CredentialResolverUnderTest for World {
+    fn resolver(&self) -> &dyn CredentialResolver {
+        &self.neighbours
+    }
+
+    async fn project(&self) -> Result<ProjectId, PortError> {
+        self.new_project().await
+    }
+
+    async fn add(&self, kv_mount: &str, kv_path: &str) -> Result<CredentialView, PortError> {
+        let cloud = self.new_cloud("hetzner", "{}").await?;
+        let insert = "INSERT INTO plexsphere.cloud_credentials (cloud_id, kv_mount, kv_path) \
+                      VALUES ($1, $2, $3) RETURNING id";
+        let insert = sqlx::query_scalar(insert).bind(cloud.as_uuid()).bind(kv_mount).bind(kv_path);
+        let id = CloudCredentialId::new(self.insert(insert).await?)?;
+        Ok(CredentialView::new(id, cloud, kv_mount, kv_path))
+    }
+
+    async fn assign(&self, project: ProjectId, id: CloudCredentialId) -> Result<(), PortError> {
+        let insert = "INSERT INTO plexsphere.cloud_credential_assignments \
+                      (project_id, cloud_credential_id) VALUES ($1, $2)";
+        self.execute(sqlx::query(insert).bind(project.as_uuid()).bind(id.as_uuid())).await.map(drop)
+    }
+
+    async fn withdraw(&self, project: ProjectId, id: CloudCredentialId) -> Result<(), PortError> {
+        let delete = "DELETE FROM plexsphere.cloud_credential_assignments \
+                      WHERE project_id = $1 AND cloud_credential_id = $2";
+        self.execute(sqlx::query(delete).bind(project.as_uuid()).bind(id.as_uuid())).await.map(drop)
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        self.close_pool().await
+    }
+}
+
+#[async_trait]
+impl AssignmentReaderUnderTest for World {
+    fn reader(&self) -> &dyn AssignmentReader {
+        &self.neighbours
+    }
+
+    async fn project(&self) -> Result<ProjectId, PortError> {
+        self.new_project().await
+    }
+
+    async fn place(
+        &self,
+        project: ProjectId,
+        namespace: &NamespaceObservation,
+    ) -> Result<(), PortError> {
+        let phase = if namespace.ready { "Ready" } else { "Degraded" };
+        let upsert = "INSERT INTO plexsphere.namespace_assignments \
+                      (project_id, namespace, namespace_phase, cluster_id) VALUES ($1, $2, $3, $4)
+                      ON CONFLICT (project_id) DO UPDATE
+                      SET namespace = excluded.namespace, namespace_phase = excluded.namespace_phase,
+                          cluster_id = excluded.cluster_id";
+        let cluster = namespace.cluster.as_ref().map(ClusterId::as_str);
+        let upsert =
+            sqlx::query(upsert).bind(project.as_uuid()).bind(&namespace.namespace).bind(phase);
+        self.execute(upsert.bind(cluster)).await.map(drop)
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        self.close_pool().await
+    }
+}
+
+#[async_trait]
+impl LabelTagResolverUnderTest for World {
+    fn resolver(&self) -> &dyn LabelTagResolver {
+        &self.neighbours
+    }
+
+    async fn resource(
+        &self,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<(ProjectId, ResourceId), PortError> {
+        let project = self.new_project().await?;
+        let resource = self.new_resource_of(project).await?;
+        self.label(resource, labels, true).await?;
+        Ok((project, resource))
+    }
+
+    async fn add_local_labels(
+        &self,
+        resource: ResourceId,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<(), PortError> {
+        self.label(resource, labels, false).await
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        self.close_pool().await
+    }
+}
