@@ -1,4 +1,4 @@
-//! Throughout: the audit. It is mandatory and records actions and actors, never supplied values.
+//! The audit. It is mandatory and records actions and actors, never supplied values.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Throughout: time and ids come through ports, so that tests, replays and the model checker control them.
+//! Time and ids come through ports, so that tests, replays and the model checker control them.
 
 use broker_domain::{EventId, ProvisionedResourceId};
 use time::OffsetDateTime;

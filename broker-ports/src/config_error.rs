@@ -1,4 +1,4 @@
-//! Throughout: the error for an invalid setting.
+//! The error for an invalid setting.
 
 use std::fmt;
 use std::ops::RangeInclusive;

@@ -1,4 +1,4 @@
-//! Throughout: deadlines for port calls. A hung collaborator costs one pass, not the broker.
+//! Deadlines for port calls. A hung collaborator costs one pass, not the broker.
 
 use std::time::Duration;
 

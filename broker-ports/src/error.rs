@@ -1,4 +1,4 @@
-//! Throughout: port errors, in three classes that the adapter chooses.
+//! Port errors, in three classes that the adapter chooses.
 
 use std::error::Error as StdError;
 use std::fmt;

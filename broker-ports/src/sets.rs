@@ -1,4 +1,4 @@
-//! Throughout: the set of all ports. A missing port is a compile error.
+//! The set of all ports. A missing port is a compile error.
 
 use std::sync::Arc;
 

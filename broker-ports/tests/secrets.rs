@@ -1,4 +1,4 @@
-//! Throughout: types that may hold a secret cannot be cloned, serialised or printed. The rustdoc of the ports shows
+//! Types that may hold a secret cannot be cloned, serialised or printed. The rustdoc of the ports shows
 //! this for the innermost types; these tests also cover the types that contain them.
 
 use std::collections::{BTreeMap, BTreeSet};

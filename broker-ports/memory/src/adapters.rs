@@ -1,4 +1,4 @@
-//! Throughout: one in-memory adapter per port, wired together.
+//! One in-memory adapter per port, wired together.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Throughout: a clock that moves only when a test moves it.
+//! A clock that moves only when a test moves it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

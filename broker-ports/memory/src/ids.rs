@@ -1,4 +1,4 @@
-//! Throughout: predictable ids, so that a run is repeatable.
+//! Predictable ids, so that a run is repeatable.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Throughout: a complete in-memory platform with one declarable resource, for examples and first experiments.
+//! A complete in-memory platform with one declarable resource, for examples and first experiments.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Emit: a custom adapter. It stores events as files, one directory per resource.
+//! A custom event sink: it stores events as files, one directory per resource.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -58,7 +58,7 @@ fn write(root: &Path, directory: &Path, json: &[u8]) -> io::Result<NamedTempFile
     Ok(file)
 }
 
-/// Renames the file in one step and syncs it and its directory before returning.
+/// Renames the file in one step, then syncs its directory and the root.
 fn publish(file: NamedTempFile, root: &Path, directory: &Path, name: &str) -> io::Result<()> {
     file.persist(directory.join(name))?;
     for directory in [directory, root] {

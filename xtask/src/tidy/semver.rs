@@ -7,7 +7,7 @@ use super::tree::{Tree, numbered};
 const LISTING: &str = "docs/api/broker-ports.txt";
 
 /// The page that lists exhaustive types with reasons: their users must handle an addition.
-const EXHAUSTIVE: &str = "docs/decisions/0007-what-may-grow.md";
+const EXHAUSTIVE: &str = "docs/decisions/0007-compatible-growth-of-the-ports.md";
 
 /// A public struct with public fields, and a public enum, is either `#[non_exhaustive]` or on the list.
 pub(super) fn types_can_grow(tree: &Tree) -> Vec<Finding> {

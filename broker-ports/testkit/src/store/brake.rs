@@ -163,11 +163,11 @@ async fn acceptance_ends_when_the_composite_exists_again(world: &World) -> Outco
     let LeasedResource { stored, lease } = LeasedResource::store(world, 1).await?;
     let loss = Loss { resource: stored.id(), lost: lost(1) };
     let accepted = async || schedule.accepted_losses(&cluster(1)).await.map(|all| all.len());
-    let stands = PassOutcome::SucceededArmed { due_in: None };
+    let armed = PassOutcome::SucceededArmed { due_in: None };
     schedule.release_brake(&release(vec![loss])).await?;
-    world.release_lease(&lease, stored.version(), &stands).await?;
+    world.release_lease(&lease, stored.version(), &armed).await?;
     require_equal("the losses accepted since the claim", &accepted().await?, &1)?;
-    for (outcome, left) in [(successful_pass(), 1), (failed_pass(), 1), (stands, 0)] {
+    for (outcome, left) in [(successful_pass(), 1), (failed_pass(), 1), (armed, 0)] {
         let lease = world.take_lease("b", stored.id()).await?;
         world.release_lease(&lease, stored.version(), &outcome).await?;
         require_equal("the number of accepted losses", &accepted().await?, &left)?;
