@@ -63,7 +63,7 @@ pub enum EventDetail {
     /// A declaration was accepted.
     #[non_exhaustive]
     Requested {
-        /// The tenancy Resource that the substrate will back.
+        /// The platform's Resource that the Node will represent.
         resource_id: ResourceId,
         /// The blueprint version that the resource is rendered from.
         blueprint_version_id: BlueprintVersionId,

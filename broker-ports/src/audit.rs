@@ -1,4 +1,4 @@
-//! The audit. It is mandatory and records actions and actors, never supplied values.
+//! The audit. It is mandatory and records actions and actors, never values that a caller supplied.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ pub trait AuditSink: Send + Sync {
     async fn record(&self, entry: &AuditEntry) -> Result<(), PortError>;
 }
 
-/// One line of the audit: ids, words of closed sets and phases. The only free text is `event_data`, which can be
+/// One line of the audit: ids, phases and names from closed sets. The only free text is `event_data`, which can be
 /// scrubbed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -133,7 +133,7 @@ audit_actions! {
     DeletionRequested = "deletion_requested",
     /// The id of an issued token was stored.
     TokenRecorded = "token_recorded",
-    /// The issuer's confirmation that no token is left was stored.
+    /// The issuer confirmed that no token is left, and the confirmation was stored.
     TokensClosedRecorded = "tokens_closed_recorded",
     /// Objects on the cluster were added to a resource's substrate, or were proven gone and removed.
     SubstrateRecorded = "substrate_recorded",
@@ -143,7 +143,7 @@ audit_actions! {
     Paused = "paused",
     /// A resource was resumed.
     Resumed = "resumed",
-    /// A pass was requested at once.
+    /// An immediate pass was requested.
     ReconcileRequested = "reconcile_requested",
     /// The brake was set.
     BrakeSet = "brake_set",

@@ -1,4 +1,4 @@
-//! Resolves the references of a resource for rendering, at the declaration and in every pass that applies.
+//! Resolves the references of a resource for rendering, at the declaration and in every pass that applies the substrate.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(crate) struct Views {
     tags: CloudTags,
 }
 
-/// Queries to the platform's other contexts.
+/// Queries to the platform: catalog, assignments, credentials, clouds and labels.
 impl TimedPorts {
     pub(crate) async fn blueprint(
         &self,

@@ -81,8 +81,8 @@ fn push_diagram(content: &mut String) {
 fn push_edges(content: &mut String) {
     content
         .push_str("A write along another edge is rejected as `illegal_transition`. A legal edge may still be rejected as \
-         `invalid_input`: a node without a token into `Ready`, or a resource with open tokens or recorded objects \
-         into `Deleted`.\n\n| from |");
+         `invalid_input`: `Ready` for a resource whose Node needs a token that was never issued, or `Deleted` \
+         while tokens are open or objects are on record.\n\n| from |");
     push_phases(content, |to| to.as_str().to_owned());
     content.push_str("\n|---|");
     push_phases(content, |_| "---".to_owned());

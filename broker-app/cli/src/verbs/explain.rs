@@ -29,7 +29,7 @@ pub(crate) async fn explain(
     }
 }
 
-/// One line per resource: id, phase, actor and verdict.
+/// One line per resource: id, verdict, who has to act and, if it is blocked, the remedy.
 fn line(explained: &Explanation) -> String {
     let Explanation { resource, verdict, party, action, .. } = explained;
     let next_step = if verdict.is_blocked() { action.to_string() } else { String::new() };

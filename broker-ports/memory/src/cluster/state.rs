@@ -1,4 +1,4 @@
-//! Observe and act: the store of the simulated API server, with kinds, namespaces, objects and permissions.
+//! The state of the simulated API server: kinds, namespaces, objects and permissions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -88,7 +88,7 @@ pub(super) struct State {
     pub(super) namespaces: BTreeMap<String, Namespace>,
     pub(super) objects: BTreeMap<ObjectReference, Object>,
     pub(super) deletion_vetoes: BTreeMap<ObjectReference, String>,
-    /// Kinds whose applies an admission webhook denies, with its message.
+    /// The message of the admission webhook, for each kind that it refuses to apply.
     pub(super) apply_denials: BTreeMap<String, String>,
     pub(super) events: Vec<(ObjectReference, ClusterEvent)>,
     pub(super) forbidden: BTreeSet<(Verb, String)>,
@@ -122,7 +122,7 @@ impl State {
             page_size: 500,
             watch: Watch::default(),
             crossplane: Crossplane::default(),
-            // No object has version 1: an apply with it requires a free name.
+            // Versions start above 1, so an apply that requires version 1 succeeds only on a free name.
             resource_version: 100,
             versions: None,
             minted_numbers: 0,
