@@ -216,8 +216,8 @@ async fn start_on_a_cluster_without_its_resources_is_refused() {
     let broker_kubeconfig = world.kubeconfig();
     let environment = Environment::new(&world.database().url(), &broker_kubeconfig);
     let line = format!(
-        "cluster_rejected]: the cluster failed: this is cluster {this_cluster}, and the resources of the store \
-         stand on elsewhere"
+        "cluster_rejected]: the cluster failed: this is cluster {this_cluster}, but the resources of the store \
+         are on elsewhere"
     );
     assert_refused("another cluster", &environment, &line).await;
 }
