@@ -64,8 +64,7 @@ impl World {
         let started = OffsetDateTime::UNIX_EPOCH + START;
         let adapters = MemoryAdapters::new(seed, started, ClusterId::new("demo")?);
         let parts = Broker::configured(config()?).ports(adapters.ports()).parts();
-        let MemoryAdapters { clock, store, cluster, mesh, neighbours: platform, ids, .. } =
-            adapters;
+        let MemoryAdapters { clock, store, cluster, mesh, platform, ids, .. } = adapters;
         let store = store.with_seed(seed.into());
         let Parts { service, reconciler, sweeper, .. } =
             parts.map_err(|error| DomainError::invalid(error.field, error.allowed))?;
@@ -122,7 +121,7 @@ impl World {
         self.platform.place(project, NamespaceObservation::new(name, ready));
     }
 
-    pub(super) fn create_late_namespace(&self) {
+    pub(super) fn create_delayed_namespace(&self) {
         self.set_namespace(self.sample_ids.borealis, Namespace::Ready);
     }
 

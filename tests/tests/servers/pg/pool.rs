@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use broker_pg::resilient;
+use broker_pg::test_idle_connections;
 use broker_tests::{PgProxy, TestPostgres};
 use futures::future::{join_all, try_join_all};
 use sqlx::postgres::PgPoolOptions;
@@ -12,9 +12,10 @@ use tokio::time::timeout;
 const CONNECTIONS: u32 = 20;
 
 fn pool_through(proxy: &PgProxy) -> PgPool {
-    // Longer than the timeout of the liveness test, which frees the slots of dead connections.
     let options = PgPoolOptions::new().max_connections(CONNECTIONS);
-    resilient(options.acquire_timeout(Duration::from_secs(20))).connect_lazy_with(proxy.options())
+    // Exceeds the timeout of the liveness test, after which dead connections free their slots.
+    let options = options.acquire_timeout(Duration::from_secs(20));
+    test_idle_connections(options).connect_lazy_with(proxy.options())
 }
 
 async fn assert_all_connections_work(pool: &PgPool) {
@@ -31,7 +32,7 @@ async fn pool_recovers_from_unanswered_cancelled_statements() {
     let pool = pool_through(&proxy);
     let held = proxy.script().each(|request| request.target == "SELECT 2").before_forward().hold();
     let statements = (0..CONNECTIONS).map(|_| pool.execute("SELECT 2"));
-    // A cut connection, or a statement that passes, would end the join before its deadline.
+    // All statements must still wait at the deadline; a closed connection would fail earlier.
     timeout(Duration::from_secs(3), join_all(statements)).await.unwrap_err();
     assert_eq!(proxy.script().requests().len(), CONNECTIONS as usize);
 
