@@ -138,7 +138,7 @@ pub(crate) fn without_row(resource: ProvisionedResourceId, because: &str) -> Exp
 }
 
 fn next_attempt(facts: &ExplainInput) -> NextAttempt {
-    if facts.resource.is_settled() {
+    if facts.resource.is_terminal() {
         return NextAttempt::Never;
     }
     match &facts.schedule {

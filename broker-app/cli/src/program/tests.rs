@@ -25,7 +25,7 @@ fn resource_is_declared_shown_listed_and_deleted() {
     world.settle(id);
 
     let got = world.run_command(&["get", &text, "--output=json"]).json();
-    assert_eq!((&got["phase"], &got["settled"]), (&json!("Ready"), &json!(false)));
+    assert_eq!((&got["phase"], &got["terminal"]), (&json!("Ready"), &json!(false)));
     assert_eq!(got["parameters"], json!({"size": "small"}));
     assert_eq!(got["cluster_id"], json!("cluster-1"));
 
