@@ -127,8 +127,8 @@ pub(crate) fn is_listed(object: &ObjectReference, blueprint: &BlueprintVersionVi
     })
 }
 
-/// Reads only the composite resource. `None` if the row does not exist or its composite resource was never applied.
-pub(crate) async fn read_applied(
+/// Reads the row and only its composite resource. `None` if the row does not exist or no composite resource was applied.
+pub(crate) async fn read_xr_if_applied(
     ports: &TimedPorts,
     id: ProvisionedResourceId,
 ) -> Result<Option<(ProvisionedResource, XrReading)>, Error> {

@@ -163,7 +163,7 @@ impl ProvisionedResource {
     /// Builds a resource from a stored row, with the checks of [`new`](Self::new).
     ///
     /// ```
-    #[doc = include_str!("provisioned_resource/example.md")]
+    #[doc = include_str!("provisioned_resource/doctest_setup.md")]
     /// let row: Snapshot = pending.snapshot();
     /// assert_eq!(ProvisionedResource::hydrate(row.clone())?, pending);
     ///
@@ -300,7 +300,7 @@ impl ProvisionedResource {
     /// Whether it is terminal: Deleted, or Failed and retained. No pass changes a terminal resource.
     ///
     /// ```
-    #[doc = include_str!("provisioned_resource/example.md")]
+    #[doc = include_str!("provisioned_resource/doctest_setup.md")]
     /// assert!(!pending.is_terminal());
     /// let failed = pending.fail(FailureReason::from_message("quota"), stamp)?.unwrap();
     /// assert!(failed.resource().is_terminal(), "a retained failure is terminal");

@@ -23,8 +23,8 @@ pub type Wakeups = Pin<Box<dyn Stream<Item = ProvisionedResourceId> + Send>>;
 
 /// Leases, due times, pauses, brakes and permits.
 ///
-/// Only the store's clock counts due times and leases; the clocks of replicas may differ. Many replicas call this
-/// concurrently, without a leader.
+/// The store's clock alone decides when a resource is due and when a lease ends; the clocks of replicas may differ. Many
+/// replicas call this concurrently, without a leader.
 ///
 /// # Errors
 ///
@@ -34,14 +34,17 @@ pub type Wakeups = Pin<Box<dyn Stream<Item = ProvisionedResourceId> + Send>>;
 pub trait Schedule: Send + Sync {
     /// Claims leases on free resources. A worker cannot claim a resource that it already holds.
     ///
-    /// **Guarantees**: one worker holds a resource at a time. Every claim raises its epoch by one, so that writes of an
-    /// earlier holder fail from then on. Only [`ClaimTarget::EvenPaused`] claims a paused resource; a settled one is
-    /// never claimed. A worker that names its cluster gets no resource of another cluster. A target of one resource
-    /// ignores the due time.
+    /// **Guarantees**:
     ///
-    /// [`ClaimTarget::Due`] returns only due resources of its lane. Within a lane, Projects with due work take
-    /// turns, least recently served first. So a Project with 10,000 due resources does not delay a Project with
-    /// one, even with small claims. Within a Project, the resource that has been due longest comes first.
+    /// - One worker holds a resource at a time. Every claim raises the resource's epoch by one, so that later writes of
+    ///   an earlier holder fail.
+    /// - Only [`ClaimTarget::EvenPaused`] claims a paused resource. No target claims a terminal resource.
+    /// - A worker that names its cluster gets no resource of another cluster.
+    /// - [`ClaimTarget::Due`] claims only resources that are due and in its [`Lane`], the queue of converging resources
+    ///   or of teardowns. The other targets ignore due time and lane.
+    /// - Within a lane, Projects with due resources take turns, least recently served first. So a Project with 10,000
+    ///   due resources does not delay a Project with one, even with small claims. Within a Project, the resource that
+    ///   has been due longest comes first.
     ///
     /// **Caller**: counts the lease from before it sent the claim, and stops acting before the lease ends.
     ///
@@ -56,10 +59,11 @@ pub trait Schedule: Send + Sync {
     /// the outcome's [`Backoff`] says: exponentially, with full jitter and a bound. A lease releases only once, and
     /// only until another worker claims the resource.
     ///
-    /// If the row's version is no longer `seen`, another writer changed the row: the due time is never moved later, and
-    /// a failure is not counted, because it concerns the old row. If the resource was scheduled or resumed after the
-    /// claim, the due time is not moved later either, because the pass may have read the old state. A failure then
-    /// counts.
+    /// In two cases the due time is never moved later, because the pass may have read the old state:
+    ///
+    /// - The row's version is no longer `seen`: another writer changed the row. A failure is not counted, because it
+    ///   concerns the old row.
+    /// - The resource was scheduled or resumed after the claim. A failure is counted.
     ///
     /// A requested back-off is capped at [`Backoff::longest`].
     ///
@@ -129,9 +133,9 @@ pub trait Schedule: Send + Sync {
 
     /// Releases a brake and accepts losses, in one transaction. Returns whether the brake was set.
     ///
-    /// **Guarantees**: an accepted loss counts as permitted whatever the budget, and its resource is due at once with
-    /// zero attempts. Writes an audit line `brake_released` if the brake was set. Accepts the losses in any case,
-    /// because another operator may have released the brake first.
+    /// **Guarantees**: an accepted loss counts as permitted and does not count against the budget. Its resource is due at
+    /// once with zero attempts. The losses are accepted even if the brake is not set, because another operator may have
+    /// released it first. An audit line `brake_released` is written only if the brake was set.
     ///
     /// # Errors
     ///
@@ -140,11 +144,14 @@ pub trait Schedule: Send + Sync {
 
     /// Requests a permit for one loss of one resource.
     ///
-    /// **Guarantees**: all replicas together get at most [`Allowance::permits`] permits per cluster within
-    /// [`Allowance::within`], of the resources that were applied there. A loss that is already permitted or accepted is
-    /// granted again without a charge. A brake that holds the resource denies every permit, including a granted one. A
-    /// new permit writes an audit line `permit_taken`. The checks run in this order: missing row, epoch, version,
-    /// brake, loss, budget.
+    /// **Guarantees**:
+    ///
+    /// - Per cluster, all replicas together get at most as many permits within [`Allowance::within`] as
+    ///   [`Allowance::permits`] returns for the fleet: the converging and Ready resources that were applied there.
+    /// - A loss that was permitted within the window, or accepted by an operator, is granted again without a charge.
+    /// - A brake that holds the resource denies every permit, including one that was granted before.
+    /// - A new permit writes an audit line `permit_taken`.
+    /// - The checks run in this order: missing row, epoch, version, brake, loss, budget.
     ///
     /// **Caller**: requests it before the first effect of the pass, and acts only if it is granted.
     ///
@@ -178,11 +185,11 @@ pub trait Schedule: Send + Sync {
 pub struct ClaimRequest {
     /// The worker.
     pub worker: WorkerId,
-    /// The resources.
+    /// The resources to claim.
     pub target: ClaimTarget,
     /// The lease's duration.
     pub lease_for: Duration,
-    /// The worker's cluster: resources of other clusters are excluded. `None` claims resources of every cluster.
+    /// The worker's cluster: resources that are bound to another cluster are excluded. `None` excludes no cluster.
     pub cluster: Option<ClusterId>,
 }
 
@@ -192,7 +199,7 @@ impl ClaimRequest {
         Self { worker, target, lease_for, cluster: None }
     }
 
-    /// Only resources of this cluster, or of none.
+    /// Only resources that are bound to this cluster, or to no cluster yet.
     #[must_use]
     pub fn on_cluster(mut self, cluster: ClusterId) -> Self {
         self.cluster = Some(cluster);
@@ -232,7 +239,7 @@ pub enum PassOutcome {
     },
     /// It failed. The next pass follows after a back-off, or after `retry_after` if that is longer.
     Failed {
-        /// The reason, of a closed set.
+        /// The reason, one of a closed set.
         reason: String,
         /// A message for people: scrubbed, one line.
         message: String,
@@ -244,7 +251,7 @@ pub enum PassOutcome {
     /// It ended early: the resource changed concurrently, or the pass has to wait. The next pass follows after a
     /// back-off.
     Ended {
-        /// The reason, of a closed set.
+        /// The reason, one of a closed set.
         reason: String,
         /// A message for people: one line.
         message: String,

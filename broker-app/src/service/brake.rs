@@ -12,7 +12,7 @@ use super::Service;
 use super::operations::require_all_scope;
 use crate::decide::Mode;
 use crate::error::{Error, error_message};
-use crate::observe::read_applied;
+use crate::observe::read_xr_if_applied;
 use crate::sweep::is_expected;
 use crate::telemetry::traceparent;
 
@@ -28,13 +28,13 @@ pub struct BrakeStatus {
     pub losses: BrakeLosses,
 }
 
-/// The losses that a brake covers, confirmed by direct reads.
+/// The losses within the reach of a brake, confirmed by direct reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BrakeLosses {
-    /// Composite resources that should exist and are absent by a direct read. A release accepts these losses.
+    /// Composite resources that should exist, but that a direct read did not find. A release accepts these losses.
     pub absent: Vec<Absence>,
-    /// Resources that could not be read, so a loss is unknown. A release accepts none of them.
+    /// Resources that could not be read and may be lost. A release does not accept them as losses.
     pub unread: Vec<UnreadResource>,
 }
 
@@ -63,11 +63,12 @@ pub struct Absence {
 }
 
 impl Service {
-    /// The brakes of the cluster, and every composite resource that is lost there by a direct read.
+    /// The brakes of the cluster, and every composite resource there that should exist, but that a direct read did not
+    /// find.
     ///
     /// # Errors
     ///
-    /// `invalid_input` unless the scope is all; an error of a port.
+    /// `invalid_input` unless the scope is all Projects. The error of a port.
     #[tracing::instrument(name = "broker.brake_status", skip_all, fields(traceparent = traceparent(context)))]
     pub async fn brake_status(&self, context: &RequestContext) -> Result<BrakeStatus, Error> {
         require_all_scope(context)?;
@@ -77,14 +78,13 @@ impl Service {
         Ok(BrakeStatus { cluster, brakes, losses })
     }
 
-    /// Sets the brake of the cluster, or of one Project on it. Until its release, the broker re-creates, issues,
-    /// rolls back and fails nothing there, and deregisters no Node on its own.
+    /// Sets the brake of the cluster, or of one Project on it. [`Brake`] describes its effect.
     ///
-    /// Works in dry-run mode too: it destroys nothing, and live replicas obey it.
+    /// This works in dry-run mode too, because a brake destroys nothing. Live replicas obey it.
     ///
     /// # Errors
     ///
-    /// `invalid_input` unless the scope is all; an error of a port.
+    /// `invalid_input` unless the scope is all Projects. The error of a port.
     #[tracing::instrument(name = "broker.set_brake", skip_all, fields(traceparent = traceparent(context)))]
     pub async fn set_brake(
         &self,
@@ -102,15 +102,18 @@ impl Service {
         Ok(cluster)
     }
 
-    /// Releases a brake and accepts the losses that it covers, each confirmed by a direct read. Those resources are
-    /// due at once and need no permit; a later loss counts again.
+    /// Releases a brake and accepts the losses within its reach, each confirmed by a direct read. Those resources are
+    /// due at once and need no permit. A later loss of the same resource counts again.
     ///
-    /// Returns the accepted losses and the resources that could not be read. An unread loss is not accepted: it needs a
-    /// permit and counts in the next sweep.
+    /// Returns the accepted losses and the resources that could not be read. A resource that could not be read still needs
+    /// a permit if it is lost, and the next sweep counts its loss.
     ///
     /// # Errors
     ///
-    /// `invalid_input` unless the scope is all, or when `cluster` is not the broker's own; an error of a port.
+    /// - `invalid_input` unless the scope is all Projects.
+    /// - `invalid_input` when `cluster` is not the broker's own.
+    /// - `invalid_input` in dry-run mode.
+    /// - The error of a port.
     #[tracing::instrument(name = "broker.release_brake", skip_all, fields(traceparent = traceparent(context)))]
     pub async fn release_brake(
         &self,
@@ -155,7 +158,7 @@ impl Service {
             let page = self.ports.repository.read(|it| it.sweep_page(&query)).await?;
             let here = page.rows.iter().filter(|row| row.cluster.as_ref() == Some(cluster));
             for row in here.filter(|row| is_expected(row)) {
-                match read_applied(&self.ports, row.id).await {
+                match read_xr_if_applied(&self.ports, row.id).await {
                     Ok(read) => losses.absent.extend(read.and_then(Absence::from_reading)),
                     Err(error) if concerns_one_resource(&error) => {
                         losses.unread.push(unread(row.id, &error));

@@ -19,7 +19,7 @@ use crate::config::BrokerConfig;
 use crate::deadline::TimedPorts;
 use crate::decide::Mode;
 use crate::error::Error;
-use crate::observe::read_applied;
+use crate::observe::read_xr_if_applied;
 
 pub(super) struct SweepRun<'a> {
     ports: &'a TimedPorts,
@@ -148,7 +148,7 @@ impl<'a> SweepRun<'a> {
     async fn drop_explained_losses(&mut self) -> Result<(), Error> {
         for (blueprint, id) in self.losses.samples() {
             // If the read fails, the loss counts.
-            let read = read_applied(self.ports, id).await;
+            let read = read_xr_if_applied(self.ports, id).await;
             if let Ok(Some((_, XrReading::KindAbsent))) = read {
                 self.losses.forget_blueprint(blueprint);
             }

@@ -201,7 +201,7 @@ impl ProvisionedResource {
     /// The resource as a stored row.
     ///
     /// ```
-    #[doc = include_str!("example.md")]
+    #[doc = include_str!("doctest_setup.md")]
     /// let row = pending.snapshot();
     /// assert_eq!(row.phase, "Pending");
     /// # Ok::<(), Error>(())

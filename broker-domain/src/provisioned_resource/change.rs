@@ -18,7 +18,7 @@ use crate::version::Version;
 /// still has the expected version.
 ///
 /// ```
-#[doc = include_str!("example.md")]
+#[doc = include_str!("doctest_setup.md")]
 /// let deletion: Change = pending.request_deletion(stamp).unwrap();
 /// assert_eq!(deletion.previous_phase(), Some(Phase::Pending));
 /// assert_eq!(deletion.expected_version(), pending.version());
@@ -49,7 +49,7 @@ impl Change {
     /// which keeps its cluster.
     ///
     /// ```
-    #[doc = include_str!("example.md")]
+    #[doc = include_str!("doctest_setup.md")]
     /// let cluster = ClusterId::new("uid-1")?;
     /// let parameters = Parameters::default();
     /// let declared = ProvisionedResource::new(id, &declaration, MeshRole::Node, parameters, stamp)?;

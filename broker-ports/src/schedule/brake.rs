@@ -14,8 +14,10 @@ use time::OffsetDateTime;
 use crate::context::Attribution;
 use crate::lease::Lease;
 
-/// Stops automatic destruction on a cluster or in one Project: while it is set, the broker re-creates, issues,
-/// deregisters, rolls back and fails nothing.
+/// Stops automatic destruction on a cluster or in one Project.
+///
+/// While it is set, the broker re-creates no composite resource, issues no token, deregisters no Node outside of a
+/// teardown, and neither rolls back a resource nor stores it as Failed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Brake {
@@ -23,9 +25,9 @@ pub struct Brake {
     pub project: Option<ProjectId>,
     /// How many composite resources were absent; zero if an operator set the brake.
     pub absent: u64,
-    /// How many were expected to exist.
+    /// How many composite resources were expected to exist; zero if an operator set the brake.
     pub expected: u64,
-    /// When they were counted, by the clock of that replica.
+    /// When the brake was set, by the clock of the replica that set it.
     pub since: OffsetDateTime,
 }
 
@@ -42,9 +44,10 @@ impl Brake {
         self
     }
 
-    /// Whether the brake holds a resource of this Project. A Project's brake does not hold a resource that
-    /// was never applied, because it has nothing to lose. The cluster's brake does, because no observation of that
-    /// cluster is reliable.
+    /// Whether the brake holds a resource of this Project.
+    ///
+    /// A Project's brake does not hold a resource that was never applied, because that resource has nothing to lose.
+    /// The cluster's brake does, because no observation of that cluster is reliable.
     pub fn holds(&self, project: ProjectId, was_applied: bool) -> bool {
         match self.project {
             None => true,
@@ -53,8 +56,8 @@ impl Brake {
     }
 }
 
-/// The object that was lost. A permit belongs to one loss: retries and other replicas reuse it, and the next loss of
-/// the same resource needs another permit.
+/// The lost object, which identifies the loss. A permit is for one loss: retries and other replicas reuse it within its
+/// window, and the next loss of the same resource needs another permit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LostObject {
     /// The composite resource of this uid: it is gone, or it failed terminally.
@@ -133,7 +136,7 @@ impl Allowance {
 pub struct PermitRequest {
     /// The worker's lease on the resource.
     pub lease: Lease,
-    /// The row version on which the worker decided.
+    /// The version of the row from which the worker decided.
     pub seen: Version,
     /// The cluster whose budget is charged.
     pub cluster: ClusterId,
@@ -163,11 +166,11 @@ impl PermitRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use = "without a permit nothing may be done"]
 pub enum Permit {
-    /// The worker may proceed. The permit is on record and covers retries.
+    /// The worker may proceed. The permit is on record and covers retries within its window.
     Granted,
     /// A brake holds the resource.
     Braked,
-    /// The budget is spent. Older permits leave the window over time.
+    /// The budget is spent. A permit becomes free when the oldest one leaves the window.
     OverBudget,
     /// The row changed or is gone.
     Stale,

@@ -14,7 +14,7 @@ impl ProvisionedResource {
     /// Entering Ready or Deleted emits an event; no other phase does.
     ///
     /// ```
-    #[doc = include_str!("../example.md")]
+    #[doc = include_str!("../doctest_setup.md")]
     /// let provisioning = pending.advance(Phase::Provisioning, stamp)?.unwrap();
     /// assert_eq!(provisioning.event(), None);
     /// assert_eq!(pending.advance(Phase::Pending, stamp)?, None);
@@ -66,7 +66,7 @@ impl ProvisionedResource {
     /// Fails terminally in the current phase. `None` (a no-op) if the resource has already failed.
     ///
     /// ```
-    #[doc = include_str!("../example.md")]
+    #[doc = include_str!("../doctest_setup.md")]
     /// let failed = pending.fail(FailureReason::from_message("quota exceeded"), stamp)?.unwrap();
     /// assert_eq!(failed.resource().phase(), Phase::Failed);
     /// assert_eq!(failed.resource().failure().unwrap().step(), Phase::Pending);
@@ -96,7 +96,7 @@ impl ProvisionedResource {
     /// no-op) once the teardown has begun.
     ///
     /// ```
-    #[doc = include_str!("../example.md")]
+    #[doc = include_str!("../doctest_setup.md")]
     /// let deletion = pending.request_deletion(stamp).unwrap();
     /// assert_eq!(deletion.event().unwrap().event_type(), EventType::Deleting);
     /// assert_eq!(deletion.resource().request_deletion(stamp), None);
@@ -118,7 +118,7 @@ impl ProvisionedResource {
     /// facts. Emits no event of its own; Ready or Failed follows.
     ///
     /// ```
-    #[doc = include_str!("../example.md")]
+    #[doc = include_str!("../doctest_setup.md")]
     /// let failed = pending.fail(FailureReason::from_message("out of quota"), stamp)?.unwrap();
     /// let retried = failed.resource().retry(stamp)?;
     /// assert_eq!(retried.resource().phase(), Phase::Pending);
@@ -143,7 +143,7 @@ impl ProvisionedResource {
     /// Abandons a teardown: enters Deleted without proof that everything is gone. The event records it.
     ///
     /// ```
-    #[doc = include_str!("../example.md")]
+    #[doc = include_str!("../doctest_setup.md")]
     /// let deletion = pending.request_deletion(stamp).unwrap().into_resource();
     /// let closed = deletion.record_closed(at)?.unwrap().into_resource();
     /// let abandoned = closed.abandon(stamp)?;

@@ -14,7 +14,7 @@ impl ProvisionedResource {
     /// Records an issued token, before any object contains it.
     ///
     /// ```
-    #[doc = include_str!("../example.md")]
+    #[doc = include_str!("../doctest_setup.md")]
     /// let token = BootstrapTokenId::new(Uuid::from_u128(6))?;
     /// let recorded = pending.record_token(token, TokenOrdinal::FIRST, at)?;
     /// assert_eq!(recorded.resource().bootstrap_token_id(), Some(token));
@@ -77,7 +77,7 @@ impl ProvisionedResource {
     /// another. `None` if already recorded.
     ///
     /// ```
-    #[doc = include_str!("../example.md")]
+    #[doc = include_str!("../doctest_setup.md")]
     /// let deleting = pending.request_deletion(stamp).unwrap().into_resource();
     /// let closed = deleting.record_closed(at)?.unwrap();
     /// assert!(closed.resource().token_closed());
@@ -98,7 +98,7 @@ impl ProvisionedResource {
     /// observed objects, remove those that a direct read found gone. `None` if nothing changes.
     ///
     /// ```
-    #[doc = include_str!("../example.md")]
+    #[doc = include_str!("../doctest_setup.md")]
     /// let vm = ObjectReference::new("nop.crossplane.io/v1", "NopResource", "vm", Some("team-a"))?;
     /// let cluster = ClusterId::new("kube-system-uid")?;
     /// let observed = pending.substrate().clone().on_cluster(cluster);
