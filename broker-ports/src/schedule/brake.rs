@@ -16,8 +16,8 @@ use crate::lease::Lease;
 
 /// Stops automatic destruction on a cluster or in one Project.
 ///
-/// While it is set, the broker re-creates no composite resource, issues no token, deregisters no Node outside of a
-/// teardown, and neither rolls back a resource nor stores it as Failed.
+/// While it is set, a pass of a resource that it [holds](Self::holds) applies no object, issues no token and deregisters
+/// no Node, except in a teardown. The pass neither rolls the resource back nor stores it as Failed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Brake {
