@@ -17,7 +17,7 @@ next phase. This page lists its results.
 
 While a resource converges, the facts alone determine the phase. During teardown the Node is checked before the
 substrate, so no substrate is deleted under a live Node. No observation leads out of `Failed` or `Deleted`. A deletion
-request leads out of every converging phase and out of `Failed`.
+request leads out of every converging phase and out of `Failed`. A retry leads from `Failed` to `Pending`.
 ";
 
 pub(super) fn page() -> GeneratedFile {
@@ -31,7 +31,7 @@ pub(super) fn page() -> GeneratedFile {
     GeneratedFile { path: "docs/state-machine.md", content }
 }
 
-/// The actions that `next` returns on this edge, or the deletion request.
+/// The actions that `next` returns on this edge, or the request that causes it.
 fn reasons(from: Phase, to: Phase) -> BTreeSet<&'static str> {
     let mut reasons: BTreeSet<_> = ObservedXr::every()
         .map(|facts| next(&facts, from))
@@ -39,7 +39,7 @@ fn reasons(from: Phase, to: Phase) -> BTreeSet<&'static str> {
         .map(|(action, _)| action.as_str())
         .collect();
     if reasons.is_empty() && from.can_become(to) {
-        reasons.insert("deletion request");
+        reasons.insert(if to == Phase::Pending { "retry" } else { "deletion request" });
     }
     if to == Phase::Deleted {
         reasons.insert("or abandoned by an operator");

@@ -36,7 +36,7 @@ impl Run {
         while self.world.other_relay().deliver_batch().await.unwrap().was_busy() {}
     }
 
-    /// Another party deletes the composite resource, and the watch loses all others.
+    /// Another party deletes the composite resource, and those of the bystanders disappear from the watch cache.
     pub(super) fn lose_composites(&self) {
         let own = self.resource.as_ref().unwrap();
         self.world.cluster.delete_in_background(&self.world.xr(own));
