@@ -1,8 +1,11 @@
 //! The runner: runs passes, sweeps and the relay of one replica until it is stopped, and owns every task that it
 //! starts.
 //!
-//! Work has three sources. Claims return due work: declarations, deletions and retries. The store wakes the runner up
-//! when work becomes due. Hints report changes on the cluster. The sweep finds everything else.
+//! Work has three sources:
+//!
+//! - Claims return due work: declarations, deletions and retries. The store wakes the runner up when work becomes due.
+//! - Hints report changes on the cluster.
+//! - The sweep finds everything else.
 
 mod run_loop;
 mod check;

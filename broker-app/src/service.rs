@@ -3,8 +3,7 @@
 //! **The broker does not authorise.** The code that builds a [`RequestContext`] has authorised its actor. The service
 //! only checks the scope: for the caller, a resource outside of the scope does not exist.
 //!
-//! Every call returns at once with the current resource. The reconciler does the work; a declaration or deletion
-//! wakes it up.
+//! A declaration or deletion returns at once with the stored resource, and wakes up the reconciler, which does the work.
 
 mod brake;
 mod events;

@@ -94,8 +94,8 @@ columns! {
     }
 }
 
-/// Requires the ledger lock. The count orders the insert after the update: the index that allows one open token per
-/// resource is checked immediately.
+/// Requires the ledger lock. The count makes the insert run after the update, because the index that allows one open
+/// token per resource is checked for each row at once.
 pub(crate) const ISSUE_TOKEN: Statement<IssueTokenValues, IssuedRow> = Statement::new(
     "token_issuer.issue",
     "WITH consumed AS (

@@ -152,8 +152,8 @@ pub trait Cluster: Send + Sync {
     ///
     /// **Implementer**: reads a cache or paged lists. It may omit only objects of resources that the query
     /// excepts. A cache may lag behind the cluster, but the lag must be bounded even if its watch fails.
-    /// Every listed object existed under the listed uid. **Caller**: deletes by uid and reads directly whatever a
-    /// deletion depends on. A missing object appears in a later listing.
+    /// Every listed object existed under the listed uid. **Caller**: deletes by uid, and reads directly every fact
+    /// on which a deletion depends. An object that one listing misses appears in a later one.
     ///
     /// # Errors
     ///

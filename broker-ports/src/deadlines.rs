@@ -1,4 +1,4 @@
-//! Deadlines for port calls. A hung collaborator costs one pass, not the broker.
+//! Deadlines for port calls. A port that hangs delays one pass, not the whole broker.
 
 use std::time::Duration;
 

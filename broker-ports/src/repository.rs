@@ -26,28 +26,28 @@ use crate::error::PortError;
 /// One adapter implements this, [`Schedule`](crate::Schedule), [`Outbox`](crate::Outbox) and
 /// [`AuditSink`](crate::AuditSink) over one store, because every write commits to all of them together.
 ///
-/// **Every write** is one transaction of the row, the event if there is one, one audit line, and the schedule. It
-/// commits only if the stored version is the one that the change started from and the stored epoch is the one that the
-/// write carries. Otherwise it changes nothing and returns [`Written::Stale`] or [`Written::LeaseLost`]; a lost race is
-/// not an error. The checks run in this order: a missing row is `Stale`, another epoch is `LeaseLost`, another version
-/// is `Stale`, and last the change itself. Only the epoch decides about a lease: a write under an expired lease
-/// succeeds until another worker claims the resource.
+/// **Transaction**: every write is one transaction of the row, its event if there is one, one audit line, and the
+/// schedule. The audit line is that of [`WriteKind::audit`].
+///
+/// **Version and epoch**: a write commits only if the stored version is the one that the change started from and the
+/// stored epoch is the one that the write carries. Otherwise it changes nothing and returns [`Written::Stale`] or
+/// [`Written::LeaseLost`]; a lost race is not an error. The checks run in this order: a missing row is `Stale`, another
+/// epoch is `LeaseLost`, another version is `Stale`, and last the change itself. Only the epoch decides about a lease: a
+/// write under an expired lease succeeds until another worker claims the resource.
 ///
 /// **Retries**: a repeated write is `Stale`, so it never happens twice. After `Unknown` the caller reads the row to
 /// learn the outcome.
 ///
-/// **Every write** along an edge that the state machine does not have is `Rejected` with
+/// **Legal changes**: a write along an edge that the state machine does not have is `Rejected` with
 /// [`IllegalTransition`](broker_domain::Error::IllegalTransition). The stored phase counts, not the phase that the
 /// caller saw. A change of the wrong kind (such as a phase change under [`WriteKind::Token`]) is `Rejected` with
 /// `invalid_input`. [`WriteKind::check`] implements both rules.
 ///
-/// **Every write** leaves exactly the audit line of [`WriteKind::audit`].
+/// **Schedule**: a phase change makes the resource due at once and clears failed attempts and the last error. Other
+/// writes do not change the schedule, unless their [`WriteKind`] says so.
 ///
-/// **Every phase change** makes the resource due at once and clears failed attempts and the last error. Other writes do
-/// not change the schedule.
-///
-/// **`updated_at`** is the commit time by the store's own clock, never before `created_at`. All other values read back
-/// as written, times to the microsecond.
+/// **`updated_at`** is the time of the write by the store's own clock, never before `created_at`. All other values read
+/// back as written, times to the microsecond.
 ///
 /// # Errors
 ///
@@ -116,7 +116,7 @@ pub trait Repository: Send + Sync {
     ///
     /// **Guarantees**: a page ends only when it reaches [`ListQuery::limit`] rows or [`ListQuery::bytes`] of
     /// parameters, or when no row is left. Following [`ListPage::next`] visits every resource that matches during the
-    /// whole listing exactly once, as itself or as an [`UnreadableRow`]. The watermark is complete: a later call with
+    /// whole listing exactly once, as a resource or as an [`UnreadableRow`]. The watermark is complete: a later call with
     /// `updated_since` set to it misses no row, including those of transactions that are still open. **Caller**: as a
     /// backstop, passes the watermark of the first page as `updated_since` next time. It may then see a row twice, but
     /// misses none.
@@ -126,10 +126,10 @@ pub trait Repository: Send + Sync {
     /// See the trait.
     async fn list(&self, query: &ListQuery) -> Result<ListPage, PortError>;
 
-    /// A page of all unsettled resources, ordered by id, as compact rows.
+    /// A page of all resources that are not terminal, ordered by id, as compact rows.
     ///
-    /// **Guarantees**: as [`list`](Self::list). A row whose damage lies in columns that a sweep does not read may
-    /// appear as a normal row. **Implementer**: runs no query per row, because a sweep reads 100,000 rows. It does not
+    /// **Guarantees**: as [`list`](Self::list). If only columns that a sweep does not read are invalid, the row may
+    /// appear as a normal one. **Implementer**: runs no query per row, because a sweep reads 100,000 rows. It does not
     /// fetch rows beyond the page's bytes, because they would use memory.
     ///
     /// # Errors
@@ -184,8 +184,8 @@ pub trait Repository: Send + Sync {
     ///
     /// **Guarantees**: removes only resources whose events were all acknowledged or skipped; a dead-lettered event
     /// keeps its resource. Each removal has its own audit line, attributed to the broker, and frees the request id. The
-    /// age is counted by the store's clock. **Caller**: chooses a retention longer than a request to the cluster can be
-    /// in flight. Safe to repeat.
+    /// store's clock decides the age. Safe to repeat. **Caller**: chooses a retention that is longer than any request to
+    /// the cluster can be in flight.
     ///
     /// # Errors
     ///

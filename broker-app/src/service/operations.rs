@@ -81,7 +81,7 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// `invalid_input` unless the scope is all; `repository_…`.
+    /// `invalid_input` unless the scope is all Projects; `repository_…`.
     #[tracing::instrument(name = "broker.scrub_audit", skip_all, fields(resource = %id, traceparent = traceparent(context)))]
     pub async fn scrub_audit(
         &self,
@@ -100,7 +100,7 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// `invalid_input` unless the scope is all, and in a dry run; `provisioned_resource_not_found`;
+    /// `invalid_input` unless the scope is all Projects, and in a dry run; `provisioned_resource_not_found`;
     /// `illegal_transition` unless a teardown is in progress; `stale_write` while a pass holds the resource; an error
     /// of a port. After an error the resource can be claimed at once.
     #[tracing::instrument(name = "broker.abandon", skip_all, fields(resource = %id, traceparent = traceparent(context)))]

@@ -143,8 +143,9 @@ impl<'a> SweepRun<'a> {
         Ok(())
     }
 
-    /// Drops losses of removed kinds and losses that an operator accepted. It reads accepted losses last, so that a
-    /// release during the earlier reads counts. `set_brake` overwrites a later release, which the operator repeats.
+    /// Drops losses of removed kinds and losses that an operator accepted. It reads the accepted losses last, so that it
+    /// includes a release during the earlier reads. After a still later release, `set_brake` sets the brake again, and the
+    /// operator has to repeat the release.
     async fn drop_explained_losses(&mut self) -> Result<(), Error> {
         for (blueprint, id) in self.losses.samples() {
             // If the read fails, the loss counts.

@@ -79,10 +79,10 @@ fn misses_config(input: &TriageInput<'_>) -> bool {
 fn converging_needs_a_pass(input: &TriageInput<'_>) -> bool {
     let TriageInput { row, cached, node, desired, namespace_ready, .. } = input;
     let CachedXr::Present { version, status, armed, owned, references, .. } = cached else {
-        // Possibly absent. A Pending row waits until its namespace is ready.
+        // The composite resource may be absent. A Pending row waits until its namespace is ready.
         return row.phase != Phase::Pending || *namespace_ready;
     };
-    // The cache does not show composed objects, and only a teardown depends on them.
+    // Unknown: the cache does not show composed objects. `next` uses residue in a teardown only.
     let residue = true;
     let (action, phase) = next(&facts(Some(status), row.phase, *node, residue), row.phase);
     let references_recorded = row.references_digest == Some(*references);

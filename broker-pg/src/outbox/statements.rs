@@ -127,8 +127,8 @@ columns! {
     }
 }
 
-/// Invariant: events arrive in order. An event is claimed only if every earlier event of its resource is settled, and
-/// a settled event never returns.
+/// Invariant: events arrive in order. An event is claimed only if every earlier event of its resource is settled:
+/// acknowledged or skipped. A settled event is never claimed again.
 ///
 /// Passes the picked ids as an array, as the purges do. In a join the planner would ignore the limit, expect many rows,
 /// and read the whole table.
@@ -159,7 +159,7 @@ SELECT event_id, provisioned_resource_id, sequence, event_type, occurred_at, pay
 FROM claimed ORDER BY position",
 );
 
-/// An expired claim still counts while it is the last one.
+/// An expired claim is valid until the event is claimed again.
 pub(crate) const ACKNOWLEDGE_EVENT: Statement<AcknowledgeValues<'_>, DoneRow> = Statement::new(
     "outbox.acknowledge_event",
     "UPDATE plexsphere.provisioning_outbox

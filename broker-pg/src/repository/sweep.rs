@@ -92,8 +92,8 @@ WHERE held_before <= $3 ORDER BY id"
     };
 }
 
-/// Bounds both tables by the start id: a merge join would otherwise start at the first row of the second table for
-/// every page.
+/// Bounds both tables by the start id. Otherwise a merge join would read the second table from its first row for every
+/// page.
 pub(crate) const SWEEP_PAGE: Statement<SweepValues, SweepRow> =
     Statement::new("repository.sweep_page", sweep_rows!(""));
 

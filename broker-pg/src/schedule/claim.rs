@@ -40,11 +40,11 @@ columns! {
     }
 }
 
-/// Reads indexes only, and only as far as needed. `soonest` holds the longest-due entries of all Projects. If no
-/// more entries are due, its Projects are the candidates, and a claim without due work is cheap. If more is due,
-/// `walked` jumps from one Project with work in the lane to the next; otherwise a Project with thousands of due
-/// resources would hide the others. Only then does the cost grow with the number of Projects: three index lookups for
-/// each.
+/// Reads indexes only, and only as far as needed. `soonest` holds the entries of all Projects that have been
+/// due longest. If no more entries are due, its Projects are the candidates, and a claim without due work is cheap. If
+/// more are due, `walked` jumps from one Project with work in the lane to the next. Otherwise a Project with thousands
+/// of due resources would hide the others. Only then does the cost grow with the number of Projects: three index lookups
+/// for each.
 ///
 /// `heads` selects the Projects with due work whose turn is next. `queue` takes the first entry of each, and further
 /// entries in rounds only if these do not fill the claim. Both read more entries than requested, so that concurrent
@@ -53,8 +53,8 @@ columns! {
 /// Every part skips rows that are bound to another cluster; `soonest` finds the cluster in its index.
 ///
 /// `picked` locks the rows in that order, skips locked ones, and re-checks rows that changed since the statement
-/// started. This claim skips a turn that a concurrent claim has locked and will record. It only waits for
-/// the first turn of a Project.
+/// started. The claim does not record the turn of a Project whose turn a concurrent claim has locked, because that claim
+/// records it. It waits only while another claim inserts the first turn of a Project.
 pub(crate) const CLAIM_DUE: Statement<ClaimDueValues<'_>, LeaseRow> = Statement::new(
     "schedule.claim.due",
     "WITH RECURSIVE soonest AS MATERIALIZED (

@@ -62,8 +62,8 @@ pub(crate) const LOCK_BUDGET: Statement<BudgetValues<'_>, LockedRow> = Statement
     "SELECT pg_advisory_xact_lock(hashtextextended('provisioning permits ' || $1, 0)) IS NOT NULL AS locked",
 );
 
-/// Locks the resource row before its schedule row, as every write does. A permit that is unused for a whole window is
-/// charged again: otherwise permits accumulate, and many could be used at the same time. Also deletes permits whose
+/// Locks the resource row before its schedule row, as every write does. A permit that is older than its window
+/// is charged again. Otherwise unused permits would accumulate, and all could be used at the same time. Also deletes permits whose
 /// window has passed: those for earlier losses of the resource, and those of purged resources.
 pub(crate) const TAKE_PERMIT: Statement<PermitValues<'_>, PermitRow> = Statement::new(
     "schedule.permit",

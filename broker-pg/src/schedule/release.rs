@@ -32,7 +32,7 @@ columns! {
 
 /// Locks the resource row before its schedule row, as every write does, and compares the version of the locked row.
 /// Version 0 means that the worker could not read the row. `least` ignores NULL, which means never due. If an operator
-/// accepts a loss after the claim, `wished` is set and the release keeps the accepted permit.
+/// accepts a loss after the claim, `wished` is set, and the release does not end the acceptance.
 pub(crate) const RELEASE_LEASE: Statement<ReleaseValues<'_>, ReleaseRow> = Statement::new(
     "schedule.release",
     "WITH stored AS MATERIALIZED (

@@ -195,11 +195,11 @@ impl ListPage {
     }
 }
 
-/// Filters and limits of a sweep's page of unsettled resources.
+/// Filters and limits of a sweep's page of resources that are not terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SweepQuery {
-    /// Only this Project's resources; `next` then also belongs to it.
+    /// Only this Project's resources; the page's `next` is then one of them too.
     pub project: Option<ProjectId>,
     /// Only resources after this id.
     pub after: Option<ProvisionedResourceId>,
@@ -210,7 +210,7 @@ pub struct SweepQuery {
 }
 
 impl SweepQuery {
-    /// All unsettled resources, from the first page.
+    /// All resources that are not terminal, from the first page.
     pub const fn new(limit: PageSize) -> Self {
         Self { project: None, after: None, limit, bytes: PageBytes::MAX }
     }

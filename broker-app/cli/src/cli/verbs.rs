@@ -167,7 +167,7 @@ pub(crate) struct ExplainArguments {
     /// The resource.
     #[arg(value_name = "ID", required_unless_present = "all", value_parser = values::id::<ProvisionedResourceId>)]
     pub(crate) id: Option<ProvisionedResourceId>,
-    /// All unsettled resources, one line each; with `--output json`, one object per line.
+    /// All resources that are not terminal, one line each; with `--output json`, one object per line.
     #[arg(long, conflicts_with = "id")]
     pub(crate) all: bool,
     #[command(flatten)]
