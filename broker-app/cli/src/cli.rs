@@ -24,7 +24,7 @@ use crate::failure::Failure;
 /// The Provisioning Broker: provisions infrastructure through Crossplane and tears it down again.
 ///
 /// Exit codes: 0 success, 1 an error, 2 an invalid command line, 3 `--wait` timed out, 4 the awaited phase can no
-/// longer be reached. Every code except 0 prints one line on standard error: `error[REASON]: MESSAGE`.
+/// longer be reached. A failure prints `error[REASON]: MESSAGE` on standard error.
 #[derive(Debug, Parser)]
 #[command(name = "provisioning-broker", version, arg_required_else_help = true)]
 pub(crate) struct Cli {

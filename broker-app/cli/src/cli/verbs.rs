@@ -53,7 +53,8 @@ pub(crate) enum Verb {
     Abandon(AbandonArguments),
     /// Show, set or release the brake on automatic destruction.
     ///
-    /// Under a brake, the broker does not automatically re-create, issue, deregister, roll back or fail anything.
+    /// Except in teardowns, the broker then applies no object, issues no token and deregisters no Node. It rolls nothing
+    /// back and stores no resource as Failed.
     #[command(subcommand)]
     Brake(BrakeCommand),
     /// Retry a failed resource after its cause is fixed.
@@ -128,7 +129,7 @@ fn cluster_id(text: &str) -> Result<ClusterId, broker_domain::Error> {
 /// Whether to wait, and the timeout.
 #[derive(Args, Debug, Clone, Copy)]
 pub(crate) struct Wait {
-    /// Follows the resource until it settles; prints one line per observed phase.
+    /// Follows the resource to the awaited phase; prints one line per observed phase.
     #[arg(long)]
     pub(crate) wait: bool,
     /// The timeout of `--wait`.
@@ -167,7 +168,7 @@ pub(crate) struct ExplainArguments {
     /// The resource.
     #[arg(value_name = "ID", required_unless_present = "all", value_parser = values::id::<ProvisionedResourceId>)]
     pub(crate) id: Option<ProvisionedResourceId>,
-    /// All resources that are not terminal, one line each; with `--output json`, one object per line.
+    /// All non-terminal resources, one line each; with `--output json`, one object per line.
     #[arg(long, conflicts_with = "id")]
     pub(crate) all: bool,
     #[command(flatten)]
