@@ -34,7 +34,7 @@ async fn unreachable_or_refusing_server_is_explained() {
     let explain_with = async |config: kube::Config| {
         let client = Client::try_from(config).unwrap();
         let ports = wire(world.pool(), client, TIMEOUT).0.ports;
-        let service = world.service_with(|mine| *mine = ports, |_| {});
+        let service = world.service_with(|default_ports| *default_ports = ports, |_| {});
         service.explain(&operator(), ready.id()).await.unwrap()
     };
     let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
@@ -99,7 +99,7 @@ async fn refusing_policy_is_explained_in_convergence_and_teardown() {
     let declared = world.declare(&world.declaration(NODE)).await.unwrap();
     let id = declared.id();
     let name = create_policy(&world, "machines", "CREATE", "no machines on Fridays").await;
-    // The API server enforces a policy a moment after it was stored; a dry run changes nothing.
+    // A stored policy takes effect with a delay. `plan` detects the effect with a dry run, which changes nothing.
     wait_until("the policy to be enforced", async || {
         let plan = world.service.plan(&operator(), id).await.unwrap();
         plan.refusal().is_some_and(|(_, words)| words.contains("no machines on Fridays"))
@@ -115,12 +115,14 @@ async fn refusing_policy_is_explained_in_convergence_and_teardown() {
     .await;
     world.until(id, Phase::Ready).await;
 
+    // The message with which Crossplane's webhook protects an object in use.
     let name = create_policy(&world, "machines", "DELETE", "in-use by 1 usage(s)").await;
     let (api, object) = world.object(&world.xr(&world.get(id).await));
     let dry = DeleteParams { dry_run: true, ..DeleteParams::default() };
     wait_until("the policy to be enforced", async || api.delete(&object, &dry).await.is_err())
         .await;
     world.service.deprovision(&operator(), id).await.unwrap();
+    // Enough passes to reach the deletion, whose refusal is the error of its pass.
     for _ in 0..3 {
         drop(world.round(id).await);
     }
@@ -205,7 +207,7 @@ async fn terminating_namespace_is_explained() {
     assert_explained(&absent, Verdict::NamespaceAbsent, Party::Platform, "create_namespace");
     let again = serde_json::from_value(json!({"metadata": {"name": home}})).unwrap();
     namespaces.create(&PostParams::default(), &again).await.unwrap();
-    // The writer's binding was deleted with the namespace.
+    // The broker's RoleBinding was deleted with the namespace.
     world.broker.admit_to(&home).await;
     world.until(id, Phase::Ready).await;
     namespaces.delete(&home, &DeleteParams::default()).await.unwrap();
