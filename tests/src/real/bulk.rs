@@ -100,7 +100,7 @@ impl RealWorld {
                 .bind(Uuid::from_u128(4))
                 .bind(cluster.as_str())
                 .bind(&digests);
-            ready.execute(self.pool()).await.or_fail("rows cannot be furnished");
+            ready.execute(self.pool()).await.or_fail("rows cannot be inserted");
         }
         self.settle().await;
         machines

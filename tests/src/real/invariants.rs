@@ -1,4 +1,4 @@
-//! The invariants of every resource, checked afterwards from database, cluster and their logs.
+//! The guarantees of `docs/guarantees.md` for every resource, checked afterwards from database, cluster and their logs.
 //!
 //! | guarantee | checked in |
 //! |---|---|

@@ -96,6 +96,7 @@ async fn golden_xrs_are_accepted_and_stored_as_sent() {
     assert!(count > 100, "only {count} composite resources");
 }
 
+/// A schema and a `spec`, with the field that both checks have to refuse; `None` if both have to accept the `spec`.
 struct Pair {
     name: String,
     xrd: Value,

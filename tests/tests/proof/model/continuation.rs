@@ -1,5 +1,5 @@
 //! L1 and L2: from every state, without further faults, everything is settled after a few passes.
-//! S12: without changes of the environment, passes soon are no-ops.
+//! S12: without changes of the environment, passes become no-ops.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -43,7 +43,7 @@ impl Continuations {
         memoised.values().copied().flatten().max()
     }
 
-    /// Whether passes soon have no effect if the environment does not change.
+    /// Whether passes become no-ops while the environment does not change.
     pub(super) fn passes_become_noops(&self, rules: Rules<'_>, world: &World) -> bool {
         let mut start = without_history(*world, rules);
         let key = (start.world, rules.gate_open);

@@ -83,6 +83,7 @@ fn count(proxy: &HttpProxy, filter: RequestFilter) -> usize {
     proxy.script().requests().iter().filter(|request| filter(request)).count()
 }
 
+/// Starts a cache whose requests pass a proxy with this rule.
 async fn start_disturbed(add_rule: impl FnOnce(&HttpProxy), cache: CacheOptions) -> Disturbed {
     let fixture = Fixture::alone(&TestCluster::shared().await).await;
     let (proxy, client) = fixture.broker.proxied().await;
@@ -93,6 +94,7 @@ async fn start_disturbed(add_rule: impl FnOnce(&HttpProxy), cache: CacheOptions)
     Disturbed { fixture, proxy, cluster, cache, _running: running }
 }
 
+/// A running cache behind a proxy that disturbs its requests.
 struct Disturbed {
     fixture: Fixture,
     proxy: HttpProxy,

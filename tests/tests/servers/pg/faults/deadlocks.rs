@@ -174,7 +174,7 @@ async fn deadlock_is_transient_and_changes_nothing() {
             assert_eq!(world.store.history(id).await.unwrap().len(), 1);
             assert_eq!(store.write(WriteKind::Phase, &write).await.unwrap(), Written::Committed);
         }
-        // On a slow machine, the store may have checked before the other session came.
+        // On a slow machine, the store may have looked for a deadlock before the other session closed the cycle.
         (Ok(written), Err(_)) => assert_eq!(written, Written::Committed),
         other => panic!("exactly one of the two fails: {other:?}"),
     }
