@@ -160,7 +160,12 @@ impl Kinds {
 
     /// The broker's identity on a cluster, with the roles for these kinds, admitted to the
     /// namespace of one Project.
-    pub async fn broker(&self, cluster: &TestCluster, user: &str, home: &str) -> BrokerIdentity {
+    pub async fn broker(
+        &self,
+        cluster: &TestCluster,
+        user: &str,
+        namespace: &str,
+    ) -> BrokerIdentity {
         let part = self.part();
         let blueprints: Vec<_> = Self::composites()
             .map(|(kind, plural)| {
@@ -175,7 +180,7 @@ impl Kinds {
         let broker = BrokerIdentity::new(cluster, user).await;
         let roles = broker_kube::rbac(&blueprints, &ProviderProfiles::default());
         broker.grant(&roles, &format!("broker-{}", self.provider)).await;
-        broker.admit_to(home).await;
+        broker.admit_to(namespace).await;
         broker
     }
 

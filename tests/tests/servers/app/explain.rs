@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use broker_app::explain::{Explanation, Party, Verdict};
 use broker_domain::Phase;
-use broker_render::namespace;
 use broker_tests::TestCluster;
 use broker_tests::real::{RealWorld, TIMEOUT, wire};
 use broker_tests::until;
@@ -37,8 +36,9 @@ async fn unreachable_or_refusing_server_is_explained() {
         let service = world.service_with(|default_ports| *default_ports = ports, |_| {});
         service.explain(&operator(), ready.id()).await.unwrap()
     };
-    let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-    let unreachable = explain_with(nowhere).await;
+    // A port without a listener.
+    let closed = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    let unreachable = explain_with(closed).await;
     assert_explained(&unreachable, Verdict::ClusterUnreachable, Party::Platform, "reach_cluster");
 
     let kubeconfig = world.cluster.kubeconfig("stranger");
@@ -47,19 +47,20 @@ async fn unreachable_or_refusing_server_is_explained() {
     let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
     config.auth_info = kube::config::AuthInfo::default();
     config.auth_info.token = Some("an.unknown.token".to_owned().into());
-    let stranger = explain_with(config).await;
+    let unauthenticated = explain_with(config).await;
     let verdict = Verdict::ClusterUnauthenticated;
-    assert_explained(&stranger, verdict, Party::Platform, "renew_credentials");
+    assert_explained(&unauthenticated, verdict, Party::Platform, "renew_credentials");
     let explained = world.explain(ready.id()).await;
     assert!(!explained.verdict.is_blocked(), "{explained}");
 }
 
-/// A policy that the API server evaluates, for objects of one kind in one namespace.
+/// Creates a policy with which the API server refuses an operation on objects of one kind in the Project's namespace.
+/// Returns its name.
 async fn create_policy(world: &RealWorld, plural: &str, operation: &str, message: &str) -> String {
     let name = format!("deny-{operation}-{}", world.project).to_lowercase();
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(world.admin.clone());
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(world.admin.clone());
-    let home = namespace(world.project).as_str().to_owned();
+    let namespace = world.namespace();
     let rules = json!([{
         "apiGroups": [world.kinds.group()], "apiVersions": ["v1"],
         "operations": [operation], "resources": [plural],
@@ -70,7 +71,7 @@ async fn create_policy(world: &RealWorld, plural: &str, operation: &str, message
         "spec": {
             "failurePolicy": "Fail",
             "matchConstraints": {"resourceRules": rules, "namespaceSelector": {
-                "matchLabels": {"kubernetes.io/metadata.name": home},
+                "matchLabels": {"kubernetes.io/metadata.name": namespace},
             }},
             "validations": [{"expression": "false", "message": message}],
         },
@@ -186,29 +187,31 @@ async fn terminating_namespace_is_explained() {
     let world = RealWorld::new().await;
     let declared = world.declare(&world.declaration(NODE)).await.unwrap();
     let id = declared.id();
-    let home = namespace(world.project).as_str().to_owned();
+    let namespace = world.namespace();
     let maps: Api<k8s_openapi::api::core::v1::ConfigMap> =
-        Api::namespaced(world.admin.clone(), &home);
-    let keeper = json!({"metadata": {"name": "keeper", "finalizers": ["example.org/keeper"]}});
-    let keeper = serde_json::from_value(keeper).unwrap();
-    maps.create(&PostParams::default(), &keeper).await.unwrap();
+        Api::namespaced(world.admin.clone(), &namespace);
+    // The finalizer keeps the namespace terminating until the test removes it.
+    let blocker = json!({"metadata": {"name": "blocker", "finalizers": ["example.org/blocker"]}});
+    let blocker = serde_json::from_value(blocker).unwrap();
+    maps.create(&PostParams::default(), &blocker).await.unwrap();
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(world.admin.clone());
-    namespaces.delete(&home, &DeleteParams::default()).await.unwrap();
-    let ending = world.explain(id).await;
-    assert_explained(&ending, Verdict::NamespaceTerminating, Party::Platform, "replace_namespace");
+    namespaces.delete(&namespace, &DeleteParams::default()).await.unwrap();
+    let terminating = world.explain(id).await;
+    let verdict = Verdict::NamespaceTerminating;
+    assert_explained(&terminating, verdict, Party::Platform, "replace_namespace");
 
     let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    maps.patch("keeper", &PatchParams::default(), &release).await.unwrap();
+    maps.patch("blocker", &PatchParams::default(), &release).await.unwrap();
     wait_until("the namespace to be deleted", async || {
-        namespaces.get_opt(&home).await.unwrap().is_none()
+        namespaces.get_opt(&namespace).await.unwrap().is_none()
     })
     .await;
     let absent = world.explain(id).await;
     assert_explained(&absent, Verdict::NamespaceAbsent, Party::Platform, "create_namespace");
-    let again = serde_json::from_value(json!({"metadata": {"name": home}})).unwrap();
-    namespaces.create(&PostParams::default(), &again).await.unwrap();
+    let recreated = serde_json::from_value(json!({"metadata": {"name": namespace}})).unwrap();
+    namespaces.create(&PostParams::default(), &recreated).await.unwrap();
     // The broker's RoleBinding was deleted with the namespace.
-    world.broker.admit_to(&home).await;
+    world.broker.admit_to(&namespace).await;
     world.until(id, Phase::Ready).await;
-    namespaces.delete(&home, &DeleteParams::default()).await.unwrap();
+    namespaces.delete(&namespace, &DeleteParams::default()).await.unwrap();
 }

@@ -197,7 +197,7 @@ async fn unanswered_statement_before_commit_is_transient() {
             assert_eq!(error.class(), Transient, "{name}, statement {lost}: {error:?}");
             lost += 1;
         }
-        assert!(lost > 0, "{name} has no statement");
+        assert!(lost > 0, "{name} has no statement within its transaction");
     }
 }
 
