@@ -1,6 +1,6 @@
 //! Claim throughput: 1, 4 and 16 workers concurrently claim and release due resources, one at a time. The
-//! baseline is the simplest `SKIP LOCKED` statement, without fair turns of Projects. The naive way waits for row locks and uses
-//! one transaction per write.
+//! baseline is the simplest `SKIP LOCKED` statement, without fair turns of Projects. The naive way waits for row locks
+//! and uses one transaction per write.
 
 use std::sync::Arc;
 
