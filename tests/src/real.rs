@@ -1,5 +1,5 @@
 //! The whole product on real servers: Postgres behind every storage port, an API server behind the
-//! cluster port. The harness plays the rest: Crossplane, the providers, the garbage collector, and
+//! cluster port. The harness simulates the rest: Crossplane, the providers, the garbage collector, and
 //! agents that boot.
 //!
 //! The interface resembles the [in-memory world](crate::world): [`RealWorld::round`] is one pass,
@@ -93,7 +93,7 @@ pub struct RealWorld {
     namespace: TestNamespace,
 }
 
-/// The plaintexts that agents found, for leak checks; `true` if agents need not try them again.
+/// The plaintexts that agents found, for leak checks; `true` if the mesh has given its final answer to one.
 type Tokens = BTreeMap<String, bool>;
 
 impl RealWorld {
@@ -299,8 +299,8 @@ impl RealWorld {
     async fn boot(&self, documents: Vec<SecretString>) {
         for token in documents {
             let plaintext = token.expose_secret().to_owned();
-            let spent = *self.tokens().entry(plaintext.clone()).or_default();
-            if spent {
+            let is_answered = *self.tokens().entry(plaintext.clone()).or_default();
+            if is_answered {
                 continue;
             }
             match self.mesh.enrol(&token).await {
