@@ -188,7 +188,7 @@ impl EarlyExit {
         }
     }
 
-    /// The message for the schedule.
+    /// The message that the schedule keeps for operators.
     pub const fn message(self) -> &'static str {
         match self {
             Self::LostRace => "another writer changed the row or an object first",

@@ -79,8 +79,8 @@ impl<E: Into<Error>> From<E> for Abort {
 // These delays are not settings: they follow from the reaction times of Crossplane and Kubernetes. A watch event or a
 // sweep may trigger the next pass earlier, and no result depends on them.
 
-/// Delay after a failure that may be rolled back, and after a row that was purged. Also the first back-off of a pass that
-/// ended early: the other writer needs time to finish.
+/// The delay of the next pass after a failure that may be rolled back, and after a purge of the claimed row. Also the
+/// first back-off of a pass that ended early: the other writer needs time to finish.
 const SHORT_DELAY: Duration = Duration::from_millis(200);
 
 /// First poll of a draining Node: most Nodes leave at once.
@@ -224,8 +224,12 @@ impl Reconciler {
 /// Usually `None`: re-deciding unchanged facts is a no-op, and changes arrive as hints (queued while a pass runs) or
 /// through the sweep. This includes a decided phase that a brake or a dry run did not store.
 ///
-/// Two cases have no hint. First, no watch reports that a Node has left, so passes poll: each wait is as long as the
-/// phase has lasted. Clock skew between replicas only shifts these polls. Second, a new failure may need a rollback.
+/// Three cases need a due time, because no hint is certain:
+///
+/// - A draining Node: no watch reports that it has left, so passes poll. Each wait is as long as the phase has lasted.
+///   Clock skew between replicas only shifts these polls.
+/// - A first deletion of the substrate: no watch may report the remaining objects.
+/// - A new failure, which may need a rollback.
 fn due_in(action: Action, from: Phase, to: Phase, in_phase: Duration) -> Option<Duration> {
     match action {
         Action::DeregisterNode => Some(in_phase.clamp(FIRST_DRAIN_POLL, LONGEST_DRAIN_POLL)),

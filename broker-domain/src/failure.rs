@@ -106,7 +106,7 @@ impl TryFrom<String> for FailureReason {
         let problem = if text.trim().is_empty() {
             "is blank".to_owned()
         } else if text.len() > Self::MAX_BYTES {
-            format!("is {} bytes long; use at limit {}", text.len(), Self::MAX_BYTES)
+            format!("is {} bytes long; use at most {}", text.len(), Self::MAX_BYTES)
         } else if let Some(control) = text.chars().find(|c| c.is_control()) {
             format!("holds {control:?}; use one line of text")
         } else {
@@ -151,7 +151,7 @@ mod tests {
         for (text, problem) in [
             (String::new(), "is blank"),
             ("  ".to_owned(), "is blank"),
-            ("x".repeat(limit + 1), "is 1025 bytes long; use at limit 1024"),
+            ("x".repeat(limit + 1), "is 1025 bytes long; use at most 1024"),
             ("a\nb".to_owned(), "holds '\\n'; use one line of text"),
         ] {
             let error = FailureReason::try_from(text).unwrap_err();

@@ -55,8 +55,7 @@ impl NodeObservation {
     /// Every observation.
     pub const ALL: [Self; 3] = [Self::NotExpected, Self::Unregistered, Self::Registered];
 
-    /// Converts whether the token's Node is registered; `None` if the resource has no token, and hence no
-    /// Node.
+    /// The observation of a resource. `registered` is whether the token's Node is registered; `None` without a token.
     ///
     /// ```
     /// use broker_domain::{MeshRole, NodeObservation};

@@ -9,7 +9,7 @@
 //! - *ours*: the broker;
 //! - *naive*: sequential, one GET per resource, two applies per converging tick, one transaction per write.
 //!
-//! An absolute time depends on the machine. `cargo xtask bench` keeps only the ratios within a round.
+//! An absolute time depends on the machine, so `cargo xtask bench` only uses the ratios within a round.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark without its setup cannot measure")]
 

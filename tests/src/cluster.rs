@@ -1,6 +1,6 @@
 //! A Kubernetes API for tests: one shared control plane, a namespace per test, and any number of
 //! identities. There are no nodes and, unless a test [requests it](crate::crossplane), no Crossplane; the
-//! test plays the controllers.
+//! test simulates the controllers.
 
 mod audit;
 mod crd;

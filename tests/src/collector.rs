@@ -1,8 +1,8 @@
 //! Waits for the garbage collector of a real control plane.
 //!
 //! The collector builds a graph of owners from one watch per kind, and discovers new kinds every half
-//! minute. If an owner is deleted in the foreground before its dependents are in the graph, the API server
-//! removes the owner at once, and the dependents stay until the collector discovers them.
+//! minute. A foreground deletion of an owner waits only for dependents in the graph. Without them, the API server removes
+//! the owner at once, and its dependents stay until the collector discovers them.
 
 use broker_test_servers::servers::crd;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;

@@ -46,8 +46,7 @@ mod failure;
 mod shared;
 mod wait;
 
-/// The most passes until everything is settled after the last fault: the one constant of all liveness
-/// checks.
+/// The maximum number of passes after the last fault until everything is settled. All liveness checks use it.
 pub const K: u8 = 12;
 
 /// Whether the nightly counts are requested: `cargo xtask test --nightly`.

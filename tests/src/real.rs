@@ -1,5 +1,5 @@
 //! The whole product on real servers: Postgres behind every storage port, an API server behind the
-//! cluster port. The harness plays the rest: Crossplane, the providers, the garbage collector, and
+//! cluster port. The harness simulates the rest: Crossplane, the providers, the garbage collector, and
 //! agents that boot.
 //!
 //! The interface resembles the [in-memory world](crate::world): [`RealWorld::round`] is one pass,
@@ -93,7 +93,7 @@ pub struct RealWorld {
     namespace: TestNamespace,
 }
 
-/// The plaintexts that agents found, for leak checks; `true` if agents need not try them again.
+/// The plaintexts that agents found, for leak checks; `true` if the mesh has given its final answer to one.
 type Tokens = BTreeMap<String, bool>;
 
 impl RealWorld {
@@ -112,10 +112,10 @@ impl RealWorld {
         let project: ProjectId = new_project_id();
         kinds.install(cluster).await;
         kinds.publish(database.pool(), project).await;
-        let home = cluster.namespace_named(namespace(project).as_str()).await;
+        let namespace = cluster.namespace_named(namespace(project).as_str()).await;
         let admin = cluster.admin().await;
         let user = format!("broker-{project}");
-        let broker = kinds.broker(cluster, &user, home.name()).await;
+        let broker = kinds.broker(cluster, &user, namespace.name()).await;
         let pool = database.pool_like_binary();
         let (parts, cache) = adapters::parts(&pool, broker.client.clone(), config("replica-1"));
         Self {
@@ -124,7 +124,7 @@ impl RealWorld {
             sweeper: parts.sweeper,
             ports: parts.ports,
             cache,
-            crossplane: Arc::new(Crossplane::new(&admin, home.name(), &kinds)),
+            crossplane: Arc::new(Crossplane::new(&admin, namespace.name(), &kinds)),
             mesh: PgMesh::new(pool.clone()),
             tokens: Mutex::default(),
             audit_position: Mutex::new(cluster.audit_log().mark()),
@@ -137,7 +137,7 @@ impl RealWorld {
             project,
             pool,
             database,
-            namespace: home,
+            namespace,
         }
     }
 
@@ -161,7 +161,7 @@ impl RealWorld {
 
     /// The Project's namespace.
     #[must_use]
-    pub fn home(&self) -> String {
+    pub fn namespace(&self) -> String {
         self.namespace.name().to_owned()
     }
 
@@ -208,14 +208,14 @@ impl RealWorld {
     #[must_use]
     pub fn keep_simulating(self: &Arc<Self>) -> JoinSet<()> {
         let world = Arc::clone(self);
-        let mut turning = JoinSet::new();
-        turning.spawn(async move {
+        let mut simulation = JoinSet::new();
+        simulation.spawn(async move {
             loop {
                 world.turn().await;
                 tokio::time::sleep(TURN_INTERVAL).await;
             }
         });
-        turning
+        simulation
     }
 
     /// Rounds until the resource is in a phase.
@@ -299,8 +299,8 @@ impl RealWorld {
     async fn boot(&self, documents: Vec<SecretString>) {
         for token in documents {
             let plaintext = token.expose_secret().to_owned();
-            let spent = *self.tokens().entry(plaintext.clone()).or_default();
-            if spent {
+            let is_answered = *self.tokens().entry(plaintext.clone()).or_default();
+            if is_answered {
                 continue;
             }
             match self.mesh.enrol(&token).await {

@@ -2,7 +2,7 @@
 //! comments say.
 //!
 //! Every adapter that acts as the broker uses such an identity. The test's own actions, such as
-//! playing Crossplane, use the admin identity.
+//! simulating Crossplane, use the admin identity.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -170,11 +170,11 @@ impl World {
 
     /// Adds a Project with a Resource, the world's credential and a ready namespace.
     pub fn add_project(&self, project: ProjectId, resource: ResourceId) {
-        let home = namespace(project).as_str().to_owned();
+        let namespace = namespace(project).as_str().to_owned();
         self.platform.assign(project, id(4));
         self.platform.add_resource(project, resource);
-        self.cluster.create_namespace(&home);
-        self.platform.place(project, NamespaceObservation::new(home, true));
+        self.cluster.create_namespace(&namespace);
+        self.platform.place(project, NamespaceObservation::new(namespace, true));
     }
 
     /// Publishes the world's three blueprints.
@@ -435,12 +435,12 @@ impl World {
             SIZED => "Cluster",
             _ => "Machine",
         };
-        let home = namespace(project());
+        let namespace = namespace(project());
         ObjectReference::new(
             "example.org/v1",
             kind,
             resource.xr_name().as_str(),
-            Some(home.as_str()),
+            Some(namespace.as_str()),
         )
         .expect("a complete name")
     }

@@ -25,11 +25,11 @@ use crate::workspace::{Workspace, run as run_command};
 use plan::Plan;
 pub(crate) use suite::{Outcome, Suite, run_tests};
 
-/// Tells tests to use their nightly counts.
+/// The environment variable that makes tests use their nightly counts.
 pub(crate) const NIGHTLY: &str = "BROKER_NIGHTLY";
 
-/// Builds the static binary for the image test.
-const STATIC: &str = ".ci/static";
+/// The script that builds the static binary, which the image test copies.
+const STATIC_BUILD: &str = ".ci/static";
 
 pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
     let TestArguments { filters, tier, nightly, quick } = arguments;
@@ -57,16 +57,17 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
     if tools.is_some() && filters.is_empty() {
         report_progress("building the static binary");
         // Before the tests, because builds that tests start would wait for it. The image test reports a failure.
-        let _ =
-            run_command(workspace.command(&workspace.root().join(STATIC)).stdout(Stdio::null()));
+        let _ = run_command(
+            workspace.command(&workspace.root().join(STATIC_BUILD)).stdout(Stdio::null()),
+        );
     }
 
-    let (waiting, busy): (Vec<_>, Vec<_>) =
+    let (crossplane, others): (Vec<_>, Vec<_>) =
         listed.iter().partition(|(suite, _)| suite.tier.needs_crossplane);
-    let busy = Lane::new(busy, tools.as_ref(), *nightly)?;
-    let waiting = Lane::new(waiting, tools.as_ref(), *nightly)?;
-    let rows = perform(&busy, &waiting, filters)?;
-    drop((busy, waiting));
+    let others = Lane::new(others, tools.as_ref(), *nightly)?;
+    let crossplane = Lane::new(crossplane, tools.as_ref(), *nightly)?;
+    let rows = run_lanes(&others, &crossplane, filters)?;
+    drop((others, crossplane));
 
     println!();
     let sum =
@@ -138,26 +139,30 @@ type Row<'a> = (&'a Suite, Outcome, usize);
 
 /// Runs both lanes completely, even after a failure.
 ///
-/// Crossplane tests mostly wait for Crossplane. Their lane therefore runs concurrently, and its output is printed at
-/// the end.
-fn perform<'a>(busy: &Lane<'a>, waiting: &Lane<'a>, filters: &[String]) -> Result<Vec<Row<'a>>> {
-    if busy.suites.is_empty() {
-        return in_turn(waiting, filters, &mut io::stdout());
+/// Crossplane tests mostly wait for Crossplane. Their lane therefore runs concurrently with the others, and its output
+/// is printed at the end.
+fn run_lanes<'a>(
+    others: &Lane<'a>,
+    crossplane: &Lane<'a>,
+    filters: &[String],
+) -> Result<Vec<Row<'a>>> {
+    if others.suites.is_empty() {
+        return run_lane(crossplane, filters, &mut io::stdout());
     }
-    let mut waiting_output = Vec::new();
-    let (rows, waiting_rows) = thread::scope(|scope| {
-        let background = scope.spawn(|| in_turn(waiting, filters, &mut waiting_output));
-        let rows = in_turn(busy, filters, &mut io::stdout());
+    let mut crossplane_output = Vec::new();
+    let (rows, crossplane_rows) = thread::scope(|scope| {
+        let background = scope.spawn(|| run_lane(crossplane, filters, &mut crossplane_output));
+        let rows = run_lane(others, filters, &mut io::stdout());
         (rows, background.join().unwrap_or_else(|panic| resume_unwind(panic)))
     });
-    io::stdout().write_all(&waiting_output)?;
+    io::stdout().write_all(&crossplane_output)?;
     let mut rows = rows?;
-    rows.extend(waiting_rows?);
+    rows.extend(crossplane_rows?);
     Ok(rows)
 }
 
 /// Runs the suites of a lane in order and shows their output.
-fn in_turn<'a>(
+fn run_lane<'a>(
     lane: &Lane<'a>,
     filters: &[String],
     screen: &mut impl Write,
@@ -166,7 +171,7 @@ fn in_turn<'a>(
     for (suite, listed) in &lane.suites {
         writeln!(screen, "\n{}: {} ({listed} tests)", suite.tier.name, suite.title)?;
         let mut environment = lane.environment.clone();
-        // `prove --nightly` runs the big counts of this tier, optimised.
+        // The nightly counts of the proof tier need an optimised build: `cargo xtask prove --nightly` runs them.
         environment.retain(|(name, _)| name != NIGHTLY || !suite.tier.is_proof());
         rows.push((suite, suite.run(filters, &environment, screen)?, *listed));
     }

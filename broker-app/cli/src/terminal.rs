@@ -42,7 +42,7 @@ impl Terminal {
     pub(crate) fn from_stdout() -> Option<Self> {
         let has_cursor_movement = is_set("TERM") && !has_value("TERM", "dumb");
         let usable = stdout().is_terminal() && has_cursor_movement && Size::now().fits_table();
-        // See https://no-color.org: any value except an empty one.
+        // Any non-empty value of NO_COLOR disables colour: see https://no-color.org.
         usable.then(|| Self { colour: !is_set("NO_COLOR") })
     }
 }

@@ -26,8 +26,8 @@ pub struct Observation {
     pub misses_config: bool,
     /// A composed object exists, found by its recorded name or by label.
     pub composed_left: bool,
-    /// Recorded Secrets and ConfigMaps that the composite resource refers to, without a proof that they are deleted
-    /// first.
+    /// Recorded Secrets and ConfigMaps to which the composite resource refers. No reading has proven yet that they are
+    /// deleted before it.
     pub plain_data: BTreeSet<ObjectReference>,
     /// The substrate to record: every observed object, and none that is proven absent.
     pub substrate: Substrate,

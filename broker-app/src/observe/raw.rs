@@ -63,8 +63,8 @@ impl RawXr {
 
     /// Whether plain data is proven to be deleted before its composite resource.
     ///
-    /// It is if an earlier reading had the same references and showed the foreground deletion. That reading dropped the
-    /// plain data from the record.
+    /// The proof is an earlier reading with the same references and a foreground deletion. After that reading, the row
+    /// no longer records the plain data.
     fn is_deleted_before_xr(
         &self,
         reference: &ObjectReference,

@@ -88,7 +88,7 @@ impl ProvisionedResource {
         if self.phase == Phase::Deleted && !self.abandoned && !self.substrate.is_clear() {
             return Err(Error::invalid(
                 "substrate",
-                "names composed objects in Deleted; they are proven gone before, or the resource is abandoned",
+                "names composed objects in Deleted; prove each absent first, or abandon the resource",
             ));
         }
         Ok(())

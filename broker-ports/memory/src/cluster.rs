@@ -60,14 +60,16 @@ use state::{Caller, State};
 #[derive(Clone)]
 pub struct MemoryCluster {
     state: Arc<Mutex<State>>,
+    /// Whose rights this handle has; `None` has all rights.
     caller: Caller,
+    /// Runs at every [`BACKGROUND_INTERVAL`] while the cluster is watched; `None` leaves the ticks to the test.
     background: Option<Background>,
 }
 
-/// Background work while the cluster is watched.
+/// A turn of the simulated platform: [`MemoryCluster::tick`] and the agents.
 type Background = Arc<dyn Fn() + Send + Sync>;
 
-/// The interval of the background work.
+/// The pause before each turn of the background work.
 const BACKGROUND_INTERVAL: Duration = Duration::from_millis(20);
 
 impl MemoryCluster {
@@ -89,7 +91,7 @@ impl MemoryCluster {
         Self { state: Arc::clone(&self.state), caller, background: None }
     }
 
-    /// A handle on the same cluster that runs background work every 20 ms while it is watched.
+    /// A handle on the same cluster that calls `work` every 20 ms while it is watched.
     pub(crate) fn with_background(&self, work: impl Fn() + Send + Sync + 'static) -> Self {
         Self { background: Some(Arc::new(work)), ..self.clone() }
     }

@@ -1,5 +1,5 @@
-//! Rejects a JSON Schema before compilation if it refers to another document, renames itself, expands too far
-//! through references, or marks a secret where the mark has no effect.
+//! Checks of a JSON Schema before its compilation. They reject a schema that refers to another document, renames itself
+//! or expands too far through references. They also reject a secret mark without effect.
 
 use std::collections::BTreeMap;
 

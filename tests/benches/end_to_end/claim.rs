@@ -1,6 +1,6 @@
 //! Claim throughput: 1, 4 and 16 workers concurrently claim and release due resources, one at a time. The
-//! baseline is the simplest `SKIP LOCKED` statement without turns. The naive way waits for row locks and uses
-//! one transaction per write.
+//! baseline is the simplest `SKIP LOCKED` statement, without fair turns of Projects. The naive way waits for row locks
+//! and uses one transaction per write.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use super::harness::{BenchOptions, Way};
 /// More connections than workers, so that no worker waits for one.
 const CONNECTIONS: u32 = 20;
 
-/// The version of the furnished rows.
-const FURNISHED_VERSION: u64 = 6;
+/// The version of the rows that `RealWorld::create_machine_rows` inserts.
+const INSERTED_VERSION: u64 = 6;
 
 const CLAIM: &str = "UPDATE plexsphere.provisioned_resource_schedule
 SET lease_owner = 'bare', lease_epoch = lease_epoch + 1, lease_until = clock_timestamp() + interval '1 minute'
@@ -90,7 +90,7 @@ async fn ours(pool: PgPool, number: usize) {
     let target = ClaimTarget::Due { lane: Lane::Converge, limit: rows(1) };
     let request = ClaimRequest::new(worker(&format!("worker-{number}")), target, lease);
     let (version, outcome) =
-        (Version::new(FURNISHED_VERSION).unwrap(), PassOutcome::Succeeded { due_in: None });
+        (Version::new(INSERTED_VERSION).unwrap(), PassOutcome::Succeeded { due_in: None });
     loop {
         let claimed = store.claim(&request).await.unwrap();
         let Some(lease) = claimed.first() else { break };

@@ -220,6 +220,6 @@ fn armed(rendered: &Xr<'_>, token: Uuid) -> Vec<u8> {
 
 fn path(reference: &ObjectReference, plural: &str) -> String {
     let (api_version, name) = (reference.api_version(), reference.name());
-    let home = reference.namespace().unwrap();
-    format!("/apis/{api_version}/namespaces/{home}/{plural}/{name}")
+    let namespace = reference.namespace().unwrap();
+    format!("/apis/{api_version}/namespaces/{namespace}/{plural}/{name}")
 }

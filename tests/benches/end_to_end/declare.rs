@@ -52,7 +52,7 @@ const LOOKUPS: [&str; 5] = [
 const BY_REQUEST_ID: &str =
     "SELECT * FROM plexsphere.provisioned_resources WHERE project_id = $1 AND request_id = $2";
 
-/// The same rows as above, one statement each.
+/// The rows of [`STORE`], one statement each.
 const RESOURCE: &str = "INSERT INTO plexsphere.provisioned_resources
     (id, resource_id, project_id, blueprint_version_id, cloud_credential_id, status, xr_name, parameters,
      mesh_role, phase_entered_at, request_id, request_hash)

@@ -30,7 +30,7 @@ struct FakeApiServer {
     provider_group: String,
     cluster: ClusterId,
     machines: Vec<Machine>,
-    /// The first machine's objects. Those of others differ only in their ids.
+    /// The objects of the first machine, as templates: the objects of other machines differ only in their ids.
     composite: String,
     config: String,
     /// Requests so far, without watches.

@@ -13,7 +13,7 @@ use super::{
     claim, cold, converge, declare, drain, lifecycle, million_rows, sweep, teardown, watch,
 };
 
-/// The minimum for a median and a spread.
+/// The number of measured rounds: the minimum for a median and a spread.
 const ROUNDS: usize = 5;
 
 type Workload = fn(BenchOptions) -> Pin<Box<dyn Future<Output = ()>>>;
@@ -50,6 +50,7 @@ pub(super) struct BenchOptions {
     quick: bool,
 }
 
+/// The way in which a workload is done; see the crate's documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Way {
@@ -92,8 +93,8 @@ impl Case<'_> {
 }
 
 impl Round<'_> {
-    /// Runs the workload in one way and reports duration, API server requests and writes. A slow workload
-    /// skips the warm-up.
+    /// Runs the workload in one way and reports duration, API server requests and writes. The naive way skips the
+    /// warm-up, because it is slow.
     pub(super) async fn measure(self, way: Way, run: impl Future<Output = ()>) {
         self.measure_counted(way, run, |counts| counts).await;
     }

@@ -16,7 +16,7 @@ use super::harness::{BenchOptions, Way};
 
 const CONCURRENCY: usize = 8;
 
-/// No request for this long means settled.
+/// Without requests and writes for this time, the broker is settled.
 const QUIET_PERIOD: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(options: BenchOptions) {

@@ -87,7 +87,8 @@ fn follow_deletions(fixture: &Fixture) -> (DeletedPaths, [JoinSet<()>; 2]) {
     let kinds = &fixture.world.kinds;
     let config = GroupVersionKind::gvk(&kinds.provider_group(), "v1beta1", "ProviderConfig");
     let config = ApiResource::from_gvk_with_plural(&config, "providerconfigs");
-    let configs = Api::namespaced_with(fixture.bare_client.clone(), &fixture.world.home(), &config);
+    let configs =
+        Api::namespaced_with(fixture.bare_client.clone(), &fixture.world.namespace(), &config);
     let watched = [composites(fixture), configs].into_iter().zip(paths(fixture));
     let following = watched.map(|(objects, kind)| {
         let sender = sender.clone();
@@ -154,10 +155,10 @@ async fn one_by_one(fixture: &Fixture, machines: Vec<Machine>) {
 }
 
 fn paths(fixture: &Fixture) -> [String; 2] {
-    let (kinds, home) = (&fixture.world.kinds, fixture.world.home());
+    let (kinds, namespace) = (&fixture.world.kinds, fixture.world.namespace());
     [
-        format!("/apis/{}/v1/namespaces/{home}/machines", kinds.group()),
-        format!("/apis/{}/v1beta1/namespaces/{home}/providerconfigs", kinds.provider_group()),
+        format!("/apis/{}/v1/namespaces/{namespace}/machines", kinds.group()),
+        format!("/apis/{}/v1beta1/namespaces/{namespace}/providerconfigs", kinds.provider_group()),
     ]
 }
 

@@ -39,7 +39,7 @@ SELECT id, 'phase_changed', 'bare', 'bare', clock_timestamp() FROM changed";
 
 pub(super) async fn run(options: BenchOptions) {
     let count = options.size(100);
-    // Separate worlds: the broker would follow the baseline's changes too.
+    // Separate worlds: otherwise the broker would follow the baseline's changes too.
     let (bare, ours) = (Fixture::new().await, Fixture::new().await);
     let bare = LatencyRuns::new(options, Way::Baseline, &bare, count);
     let ours = LatencyRuns::new(options, Way::Ours, &ours, count);
@@ -56,6 +56,7 @@ pub(super) async fn run(options: BenchOptions) {
     }
 }
 
+/// The measurements of one way.
 struct LatencyRuns<'a> {
     way: Way,
     fixture: &'a Fixture,
@@ -139,7 +140,7 @@ async fn waiting(world: &Arc<RealWorld>, count: usize) -> Vec<ProvisionedResourc
         world.crossplane.behave_for(id, Behaviour::NeverReady);
         ids.push(id);
     }
-    // Apply; composition; the stale condition clears; the references are recorded.
+    // One round each for: the apply, the composition, the update of the stale condition, and the record of the references.
     for _ in 0..4 {
         let passes = stream::iter(&ids);
         passes

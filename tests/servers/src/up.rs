@@ -31,7 +31,7 @@ use crate::servers::{ControlPlaneAccess, Description, MASTERS, Run};
 use crate::tools::{CrossplaneTools, Tools};
 
 use keeper::Keeper;
-use record::{RunningServers, UpRecord};
+use record::{RecordDirectory, RunningServers};
 
 /// The URL at which agents would enrol. It has no listener, because simulated agents do not call it.
 const API_URL: &str = "http://127.0.0.1:8080";
@@ -59,7 +59,7 @@ pub struct Checkout<'a> {
 ///
 /// A tool is missing, a server does not start, or it rejects the platform's objects. No process is left then.
 pub fn up(checkout: &Checkout<'_>, crossplane: bool) -> Result<()> {
-    let record = UpRecord::in_target(checkout.target);
+    let record = RecordDirectory::in_target(checkout.target);
     let _lock = record.lock()?;
     if let Some(servers) = record.running()? {
         let directory = servers.directory.display();
@@ -148,7 +148,7 @@ fn install(
 /// Installs the catalog on running servers and adds its blueprints to their record.
 fn reinstall(
     checkout: &Checkout<'_>,
-    record: &UpRecord,
+    record: &RecordDirectory,
     mut servers: RunningServers,
 ) -> Result<RunningServers> {
     (checkout.build)()?;
@@ -175,7 +175,7 @@ fn shell_exports(exports: &[(String, String)]) -> String {
 ///
 /// The keeper cannot be signalled, or the record cannot be read.
 pub fn down(target: &Path) -> Result<()> {
-    let record = UpRecord::in_target(target);
+    let record = RecordDirectory::in_target(target);
     let _lock = record.lock()?;
     let Some(servers) = record.running()? else {
         println!("no servers are running");

@@ -74,7 +74,8 @@ impl Lifetime {
         directory.join(format!("{slug}.json"))
     }
 
-    /// Runs one lifetime. `poll` advances the cluster and returns all versions so far.
+    /// Runs one lifetime, with a deletion after the composite resource became ready `ready_times` times. `poll` advances
+    /// the cluster and returns all versions so far.
     pub async fn run(
         cluster: &dyn Cluster,
         requests: &Requests,

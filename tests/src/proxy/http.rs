@@ -113,10 +113,10 @@ async fn handle(
 
 async fn decide(
     script: &Script<HttpResponse>,
-    moment: InterceptPoint,
+    point: InterceptPoint,
     request: &Request,
 ) -> Result<Option<HttpResponse>, BoxError> {
-    match script.perform(moment, request).await {
+    match script.perform(point, request).await {
         Decision::Continue => Ok(None),
         Decision::Cut => Err("cut by the script".into()),
         Decision::Respond(response) => Ok(Some(response)),

@@ -44,7 +44,7 @@ struct State<A> {
 }
 
 struct Rule<A> {
-    moment: InterceptPoint,
+    point: InterceptPoint,
     matches: Arc<dyn Fn(&Request) -> bool + Send + Sync>,
     uses: Uses,
     action: Action<A>,
@@ -57,6 +57,7 @@ enum Uses {
     Spent,
 }
 
+/// When the proxy applies a rule to a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum InterceptPoint {
     /// The server has not received the request.
@@ -148,14 +149,14 @@ impl<A: Clone + Send> Script<A> {
         request
     }
 
-    /// Whether any rule applies to the request at that moment.
-    pub(super) fn has_rule_for(&self, moment: InterceptPoint, request: &Request) -> bool {
-        self.lock().rules.iter().any(|rule| rule.applies(moment, request))
+    /// Whether any rule applies to the request at that intercept point.
+    pub(super) fn has_rule_for(&self, point: InterceptPoint, request: &Request) -> bool {
+        self.lock().rules.iter().any(|rule| rule.applies(point, request))
     }
 
     /// Applies the matching rules in order until one of them ends the request.
-    pub(super) async fn perform(&self, moment: InterceptPoint, request: &Request) -> Decision<A> {
-        for action in self.take_actions(moment, request) {
+    pub(super) async fn perform(&self, point: InterceptPoint, request: &Request) -> Decision<A> {
+        for action in self.take_actions(point, request) {
             match action {
                 Action::Cut => return Decision::Cut,
                 Action::Hold { reached, mut released } => {
@@ -174,9 +175,9 @@ impl<A: Clone + Send> Script<A> {
         Decision::Continue
     }
 
-    fn take_actions(&self, moment: InterceptPoint, request: &Request) -> Vec<Action<A>> {
+    fn take_actions(&self, point: InterceptPoint, request: &Request) -> Vec<Action<A>> {
         let mut state = self.lock();
-        let rules = state.rules.iter_mut().filter(|rule| rule.applies(moment, request));
+        let rules = state.rules.iter_mut().filter(|rule| rule.applies(point, request));
         rules
             .map(|rule| {
                 if rule.uses == Uses::Once {
@@ -195,8 +196,8 @@ impl<A> Script<A> {
 }
 
 impl<A> Rule<A> {
-    fn applies(&self, moment: InterceptPoint, request: &Request) -> bool {
-        self.moment == moment && self.uses != Uses::Spent && (self.matches)(request)
+    fn applies(&self, point: InterceptPoint, request: &Request) -> bool {
+        self.point == point && self.uses != Uses::Spent && (self.matches)(request)
     }
 }
 
@@ -210,19 +211,19 @@ pub struct RuleBuilder<'a, A> {
 impl<'a, A> RuleBuilder<'a, A> {
     /// Before the server receives the request.
     pub fn before_forward(self) -> TimedRuleBuilder<'a, A> {
-        TimedRuleBuilder { when: self, moment: InterceptPoint::BeforeForward }
+        TimedRuleBuilder { when: self, point: InterceptPoint::BeforeForward }
     }
 
     /// After the server has executed the request, before the client gets the response.
     pub fn before_response(self) -> TimedRuleBuilder<'a, A> {
-        TimedRuleBuilder { when: self, moment: InterceptPoint::BeforeResponse }
+        TimedRuleBuilder { when: self, point: InterceptPoint::BeforeResponse }
     }
 }
 
-/// A rule whose requests and moment are selected.
+/// A rule whose requests and intercept point are selected.
 pub struct TimedRuleBuilder<'a, A> {
     when: RuleBuilder<'a, A>,
-    moment: InterceptPoint,
+    point: InterceptPoint,
 }
 
 impl<A> TimedRuleBuilder<'_, A> {
@@ -260,8 +261,8 @@ impl<A> TimedRuleBuilder<'_, A> {
     }
 
     fn add(self, action: Action<A>) {
-        let Self { when: RuleBuilder { script, uses, matches }, moment } = self;
-        script.lock().rules.push(Rule { moment, matches, uses, action });
+        let Self { when: RuleBuilder { script, uses, matches }, point } = self;
+        script.lock().rules.push(Rule { point, matches, uses, action });
     }
 }
 

@@ -1,4 +1,4 @@
-//! The shipped adapters over Postgres and Kubernetes, as the front door wires them.
+//! The shipped adapters over Postgres and Kubernetes, as `broker-embed` wires them.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -100,7 +100,7 @@ impl RealWorld {
                 .bind(Uuid::from_u128(4))
                 .bind(cluster.as_str())
                 .bind(&digests);
-            ready.execute(self.pool()).await.or_fail("rows cannot be furnished");
+            ready.execute(self.pool()).await.or_fail("rows cannot be inserted");
         }
         self.settle().await;
         machines
@@ -157,7 +157,7 @@ impl RealWorld {
     pub fn composites_of(&self, client: &Client, xrd: &Xrd) -> Api<DynamicObject> {
         let kind = GroupVersionKind::gvk(xrd.group(), xrd.version(), xrd.kind());
         let kind = ApiResource::from_gvk_with_plural(&kind, xrd.plural());
-        Api::namespaced_with(client.clone(), &self.home(), &kind)
+        Api::namespaced_with(client.clone(), &self.namespace(), &kind)
     }
 
     /// The ProviderConfigs, without the broker.
@@ -166,7 +166,7 @@ impl RealWorld {
         let group = self.kinds.provider_group();
         let kind = GroupVersionKind::gvk(&group, "v1beta1", "ProviderConfig");
         let kind = ApiResource::from_gvk_with_plural(&kind, "providerconfigs");
-        Api::namespaced_with(client.clone(), &self.home(), &kind)
+        Api::namespaced_with(client.clone(), &self.namespace(), &kind)
     }
 
     /// A machine's composite resource with its composed object, without a status.

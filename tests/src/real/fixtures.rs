@@ -89,14 +89,14 @@ const INSERT_BLUEPRINT: &str = "INSERT INTO plexsphere.blueprint_versions
 VALUES ($1, $2, 'v1', '', '', '{}', $3, $4, $5::text::json, $6, '', $7, $8)";
 
 impl Kinds {
-    /// The kinds that worlds share which do not count requests.
+    /// The kinds that all worlds share, except worlds that count requests.
     pub(super) fn shared() -> Self {
-        Self { provider: "played".to_owned() }
+        Self { provider: "simulated".to_owned() }
     }
 
     /// Kinds for one world.
     pub(super) fn fresh() -> Self {
-        Self { provider: format!("played-{:012x}", RandomState::new().hash_one(0) >> 16) }
+        Self { provider: format!("simulated-{:012x}", RandomState::new().hash_one(0) >> 16) }
     }
 
     /// The group of the composite resources.
@@ -160,7 +160,12 @@ impl Kinds {
 
     /// The broker's identity on a cluster, with the roles for these kinds, admitted to the
     /// namespace of one Project.
-    pub async fn broker(&self, cluster: &TestCluster, user: &str, home: &str) -> BrokerIdentity {
+    pub async fn broker(
+        &self,
+        cluster: &TestCluster,
+        user: &str,
+        namespace: &str,
+    ) -> BrokerIdentity {
         let part = self.part();
         let blueprints: Vec<_> = Self::composites()
             .map(|(kind, plural)| {
@@ -175,7 +180,7 @@ impl Kinds {
         let broker = BrokerIdentity::new(cluster, user).await;
         let roles = broker_kube::rbac(&blueprints, &ProviderProfiles::default());
         broker.grant(&roles, &format!("broker-{}", self.provider)).await;
-        broker.admit_to(home).await;
+        broker.admit_to(namespace).await;
         broker
     }
 

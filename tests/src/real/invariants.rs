@@ -1,4 +1,4 @@
-//! The invariants of every resource, checked afterwards from database, cluster and their logs.
+//! The guarantees of `docs/guarantees.md` for every resource, checked afterwards from database, cluster and their logs.
 //!
 //! | guarantee | checked in |
 //! |---|---|
@@ -68,7 +68,7 @@ impl RealWorld {
     async fn request_violations(&self, ids: &[ProvisionedResourceId]) -> Vec<String> {
         let position = *self.audit_position();
         let requests = self.cluster.audit_log().since(position, &self.user).await;
-        let mut violations = requests::foreign_writes(&requests, &self.home());
+        let mut violations = requests::foreign_writes(&requests, &self.namespace());
         violations.extend(requests::writes_without_read(&requests));
         for id in ids {
             violations.extend(requests::deletions_without_proof(&requests, &self.get(*id).await));

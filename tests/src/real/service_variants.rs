@@ -53,9 +53,14 @@ impl RealWorld {
     #[must_use]
     pub fn xr(&self, resource: &ProvisionedResource) -> ObjectReference {
         let (kind, _) = self.kinds.of(resource.blueprint_version_id().as_uuid().as_u128());
-        let home = broker_render::namespace(self.project);
+        let namespace = broker_render::namespace(self.project);
         let api_version = format!("{}/v1", self.kinds.group());
-        ObjectReference::new(api_version, kind, resource.xr_name().as_str(), Some(home.as_str()))
-            .or_fail("a complete name")
+        ObjectReference::new(
+            api_version,
+            kind,
+            resource.xr_name().as_str(),
+            Some(namespace.as_str()),
+        )
+        .or_fail("a complete name")
     }
 }

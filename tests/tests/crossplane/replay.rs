@@ -30,14 +30,14 @@ async fn every_recorded_lifetime_matches_its_history() {
     wait_until_collector_knows_kinds(&crossplane.admin, crossplane.namespace().await.name()).await;
     let resources = Lifetime::recorded().into_iter().map(async |(blueprint, parameters)| {
         let project = Uuid::now_v7().try_into().unwrap();
-        let home = crossplane.namespace_named(namespace(project).as_str()).await;
-        let port = cluster_port(&crossplane.broker_for_namespace(home.name()).await);
+        let namespace = crossplane.namespace_named(namespace(project).as_str()).await;
+        let port = cluster_port(&crossplane.broker_for_namespace(namespace.name()).await);
         let requests = Requests::new(&blueprint, project, parameters);
         let admin = &crossplane.admin;
         let kinds = vec![
-            blueprint.composites(admin, home.name()),
-            blueprint.composed(admin, home.name()),
-            provider_configs(admin, home.name()),
+            blueprint.composites(admin, namespace.name()),
+            blueprint.composed(admin, namespace.name()),
+            provider_configs(admin, namespace.name()),
         ];
         let recording = Recording::start(kinds).await;
         let name = requests.xr().name().to_owned();

@@ -14,16 +14,16 @@ use uuid::Uuid;
 async fn shell_composes_nothing_and_can_be_deleted() {
     let crossplane = TestCluster::with_crossplane().await;
     let project: ProjectId = Uuid::now_v7().try_into().unwrap();
-    let home = crossplane.namespace_named(namespace(project).as_str()).await;
-    let port = cluster_port(&crossplane.broker_for_namespace(home.name()).await);
+    let namespace = crossplane.namespace_named(namespace(project).as_str()).await;
+    let port = cluster_port(&crossplane.broker_for_namespace(namespace.name()).await);
     let blueprint = Blueprint::named("sample-machine");
     let requests = Requests::new(&blueprint, project, r#"{"diskGib":20,"size":"small"}"#);
     let xr = async || {
-        let composites = blueprint.composites(&crossplane.admin, home.name());
+        let composites = blueprint.composites(&crossplane.admin, namespace.name());
         composites.get_opt(requests.xr().name()).await.unwrap()
     };
     let composed = async || {
-        let composed = blueprint.composed(&crossplane.admin, home.name());
+        let composed = blueprint.composed(&crossplane.admin, namespace.name());
         composed.list(&ListParams::default()).await.unwrap().items.len()
     };
 

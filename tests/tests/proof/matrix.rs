@@ -24,12 +24,13 @@ use broker_tests::is_nightly;
 use fault_kind::FaultKind;
 use workflow::{Call, NumberedCall, Workflow};
 
-/// The normal run injects faults only into the first calls of a method; the nightly run into all.
+/// The number of calls per cell of the table into which the normal run injects a fault. The nightly run uses all calls.
 const FIRST_CALLS: u64 = 3;
 
 /// How often each fault fired, by call and workflow.
 type Cells = BTreeMap<(Call, FaultKind, Workflow), usize>;
 
+/// One world: the `nth` call of a method in a workflow gets a fault.
 #[derive(Debug, Clone)]
 struct Cell {
     workflow: Workflow,

@@ -1,9 +1,9 @@
 //! The model check: every order of events, over the real `next`, the real aggregate and the real
 //! `step`.
 //!
-//! Two workers whose leases end, callers who delete at any time, Crossplane, agents, issuer and
-//! mesh, and every fault of each. The product's own decisions are checked. The contracts of its
-//! ports are modelled here, each once.
+//! The state space has two workers whose leases end, callers who delete at any time, Crossplane, agents, issuer and
+//! mesh, and every fault of each. The product itself makes every decision; the model only implements the contracts of
+//! the ports, each once.
 //!
 //! ```text
 //! vocabulary ─ rows, commands and replies; row, raw_observation ─ how rows and readings reach the product

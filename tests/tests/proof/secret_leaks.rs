@@ -1,11 +1,10 @@
 //! Secret-leak tests: random secrets through every path of the application, searched for in
 //! everything that is logged or stored.
 //!
-//! Each run of the simulation issues new tokens. Afterwards providers and webhooks repeat them in
-//! messages, callers send literals where only a reference is accepted, a port panics with a token
-//! in its message, and operators request explanations and plans. Then log, spans, metrics, errors,
-//! panics, events, rows, audit and explanations are searched for each secret in every spelling. The
-//! cluster is not searched: a token belongs there.
+//! Each run of the simulation issues new tokens. Afterwards providers and webhooks repeat them in messages, and a port
+//! panics with one. Callers send literals where only a reference is accepted. Operators request explanations and plans.
+//! Then log, spans, metrics, errors, panics, events, rows, audit and explanations are searched for each secret in every
+//! spelling. The cluster is not searched: a token belongs there.
 
 mod misuse;
 

@@ -1,5 +1,5 @@
-//! The Kubernetes adapter on a real API server: its port contract, and one test per fact about
-//! Kubernetes and Crossplane that it depends on.
+//! The Kubernetes adapter on a real API server: its port contract, and one test for each fact about Kubernetes and
+//! Crossplane on which the adapter depends.
 
 pub(crate) mod fixture;
 mod roles;

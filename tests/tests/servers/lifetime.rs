@@ -37,7 +37,7 @@ impl RunDirectory {
     }
 
     async fn wait_until_nothing_is_left(&self) {
-        until("all servers to end and all directories to go", || async {
+        until("all servers and directories to be gone", || async {
             let left = fs::read_dir(&self.directory).unwrap().count();
             (left == 0 && processes_in(&self.directory).is_empty()).then_some(())
         })
@@ -95,7 +95,7 @@ async fn run_killed_during_its_start_leaves_nothing() {
     }
 }
 
-/// `up` is `cargo run`, which replaces itself by the task.
+/// `cargo xtask up` is an alias of `cargo run`, which replaces its process with the task: a signal to cargo reaches `up`.
 #[tokio::test]
 async fn up_ended_during_its_start_leaves_nothing() {
     for signal in [Signal::TERM, Signal::KILL] {

@@ -39,8 +39,8 @@ impl Log {
             .with_ansi(false)
             .with_writer(log.clone())
             .finish();
-        // With only one subscriber, a call site that another test reaches first is cached as
-        // disabled for all tests.
+        // tracing caches a call site as disabled for all tests if another test reaches it first and only one subscriber
+        // exists. A second subscriber prevents the cache.
         let second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
         (log, (tracing::subscriber::set_default(subscriber), second))
     }

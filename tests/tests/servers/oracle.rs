@@ -1,5 +1,4 @@
-//! The differential oracle: one random history through an in-memory adapter and through the real
-//! one.
+//! The differential oracle: an in-memory adapter and the real one execute the same random history.
 //!
 //! A seed determines a history of calls. Each adapter executes the history and records the results,
 //! without values that an adapter may choose: uids, object versions, the store's times. The two
@@ -17,6 +16,7 @@ use broker_ports::PortError;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+/// The seeds of a run.
 fn histories(normal: u64, many: u64) -> std::ops::Range<u64> {
     0..if broker_tests::is_nightly() { many } else { normal }
 }
@@ -32,8 +32,8 @@ impl Transcript {
         Self { random: StdRng::seed_from_u64(seed), step: 0, lines: Vec::new() }
     }
 
-    fn random_below(&mut self, sides: u32) -> u32 {
-        self.random.random_range(0..sides)
+    fn random_below(&mut self, bound: u32) -> u32 {
+        self.random.random_range(0..bound)
     }
 
     fn record<T: Debug>(&mut self, call: &str, result: Result<T, PortError>) {

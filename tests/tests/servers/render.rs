@@ -1,5 +1,5 @@
-//! The renderer's promises on a real API server: golden manifests are accepted, our schema check
-//! agrees with the API server's, and the digests of what was sent and of what is stored are equal.
+//! The renderer's promises on a real API server: the server accepts golden manifests, its schema check agrees with the
+//! renderer's, and the digests of sent and stored fields are equal.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -31,7 +31,7 @@ fn read_yaml(text: &str) -> Value {
 }
 
 fn objects(client: &Client, manifest: &Value, plural: &str) -> Api<DynamicObject> {
-    let text = |parse_json: &Value| parse_json.as_str().unwrap().to_owned();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
     let (group, version) = manifest["apiVersion"].as_str().unwrap().split_once('/').unwrap();
     let kind = GroupVersionKind::gvk(group, version, &text(&manifest["kind"]));
     let kind = ApiResource::from_gvk_with_plural(&kind, plural);
@@ -96,6 +96,7 @@ async fn golden_xrs_are_accepted_and_stored_as_sent() {
     assert!(count > 100, "only {count} composite resources");
 }
 
+/// A schema and a `spec`, with the field that both checks have to refuse; `None` if both have to accept the `spec`.
 struct Pair {
     name: String,
     xrd: Value,
@@ -277,7 +278,7 @@ fn assert_applied(live: &Value, desired: &Manifest, what: &str) {
     assert!(is_applied(live, desired), "{what}");
 }
 
-/// Creates a composite resource: a shell, a touch, and the token; each with a precondition.
+/// Creates a composite resource by a shell, a touch and an arm, each with a precondition.
 async fn arm(objects: &Api<DynamicObject>, rendered: &Xr<'_>) -> Value {
     let as_sent = |manifest: Manifest, precondition: &Precondition| {
         parse_json(&manifest.with_precondition(precondition).to_bytes())
@@ -316,10 +317,10 @@ async fn drift(objects: &Api<DynamicObject>, rendered: &Xr<'_>, armed: &Value) {
             "parameters": {"nested": {"defaulted": "other"}},
         },
     });
-    let grown = edit(objects, armed, added).await;
-    assert_applied(&grown, &desired, "grown");
+    let extended = edit(objects, armed, added).await;
+    assert_applied(&extended, &desired, "with additional fields");
 
-    let drifted = edit(objects, &grown, json!({"spec": {"parameters": {"size": "huge"}}})).await;
+    let drifted = edit(objects, &extended, json!({"spec": {"parameters": {"size": "huge"}}})).await;
     assert_ne!(owned_digest(&drifted), Some(desired.digest()));
     assert!(!is_applied(&drifted, &desired));
 
@@ -327,14 +328,14 @@ async fn drift(objects: &Api<DynamicObject>, rendered: &Xr<'_>, armed: &Value) {
         .unwrap()
         .with_precondition(&unchanged(&drifted))
         .expose_for_apply();
-    let mended = apply(objects, &parse_json(&again)).await.unwrap();
-    assert_applied(&mended, &desired, "mended");
-    assert_eq!(mended["spec"]["userData"], armed["spec"]["userData"]);
+    let repaired = apply(objects, &parse_json(&again)).await.unwrap();
+    assert_applied(&repaired, &desired, "repaired");
+    assert_eq!(repaired["spec"]["userData"], armed["spec"]["userData"]);
     for site in ["helmValues", "providerSecret"] {
-        assert_eq!(mended["spec"]["parameters"][site], armed["spec"]["parameters"][site]);
+        assert_eq!(repaired["spec"]["parameters"][site], armed["spec"]["parameters"][site]);
     }
-    assert_eq!(mended["metadata"]["labels"]["theirs"], "x", "foreign fields stay");
-    recompose(objects, rendered, &mended).await;
+    assert_eq!(repaired["metadata"]["labels"]["theirs"], "x", "foreign fields stay");
+    recompose(objects, rendered, &repaired).await;
 }
 
 /// A `compositionRef` that another party changed or removed is not drift, and a re-apply keeps it.

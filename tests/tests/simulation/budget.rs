@@ -19,6 +19,7 @@ use serde_json::json;
 /// The permits per ten minutes of a fleet with fewer than 600 resources.
 const ALLOWANCE: usize = 5;
 
+/// Ready resources of one declaration.
 async fn fleet(world: &World, size: usize, declaration: &Declaration) -> Vec<ProvisionedResource> {
     let ids = world.declare_many(size, declaration).await;
     for _ in 0..6 {
@@ -140,7 +141,7 @@ async fn running_replicas_stay_within_the_allowance_at_every_moment() {
         }
         let expected = losses.min(ALLOWANCE);
         assert_eq!(permits_taken(&world), expected, "{losses} were lost");
-        // A refused permit makes a replica count the losses, and a count above the limit brakes.
+        // A refused permit makes a replica count the losses: six are below the limit of a brake, twelve exceed it.
         let braked = !active_brakes(&world).await.is_empty();
         assert_eq!(braked, losses > ALLOWANCE * 2, "{losses} were lost");
         let ready = count_in_phase(&world, &resources, Phase::Ready).await;
@@ -152,7 +153,7 @@ async fn running_replicas_stay_within_the_allowance_at_every_moment() {
     }
 }
 
-/// The release accepts the losses; sweeps continue, and nothing else is required of the operator.
+/// The release accepts the losses. Sweeps then recreate them without another command of the operator.
 #[tokio::test(start_paused = true)]
 async fn accepted_losses_recover_and_a_second_loss_brakes_again() {
     let world = World::new();
@@ -252,7 +253,7 @@ fn set_conditions(
     }
 }
 
-/// A function that first withdraws Ready and then declares the failure.
+/// A Composition function first withdraws Ready and then declares the failure.
 #[tokio::test]
 async fn failures_after_leaving_ready_stay_within_the_allowance() {
     let world = World::new();

@@ -129,7 +129,7 @@ async fn late_shell_that_arrives_first_composes_nothing() {
 async fn late_arm_after_the_touch_is_stale() {
     let world = world_with_fault(PortName::Cluster, "apply", ARM, LATE);
     let resource = cut_off(&world).await;
-    // The next worker gets as far as its touch and is cut off too.
+    // The next worker touches the shell and is then cut off too.
     let plan = FaultPlan::none().on(PortName::TokenIssuer, "issue", 1, LATE);
     let faults = broker_testkit::faults::Faults::new(plan);
     let tokens = faults.wrap(world.ports.tokens.clone());
@@ -177,7 +177,7 @@ async fn failed_close_ends_the_pass_before_any_read() {
     let (before, existing) = (reads(&world), world.existing_objects());
     let error = world.reconciler.reconcile(resource.id()).await.unwrap_err();
     assert_eq!(error.reason(), "token_issuer_transient");
-    assert_eq!(reads(&world), before, "a late Node could invalidate no observation");
+    assert_eq!(reads(&world), before, "no observation precedes the closing of the tokens");
     assert_eq!(world.existing_objects(), existing);
 
     world.boot_agents();
@@ -222,7 +222,7 @@ async fn write_after_a_takeover_is_rejected() {
     for (method, nth) in [("record_substrate", 1), ("record_token", 1), ("update_phase", 1)] {
         let world = world_with_fault(PortName::Repository, method, nth, LATE);
         let resource = world.declare(&declaration(NODE)).await.unwrap();
-        // Passes until the delayed write is sent.
+        // Runs passes until one of them sends the delayed write.
         for _ in 0..6 {
             let pass = world.reconciler.reconcile(resource.id());
             if timeout(Duration::from_secs(1), pass).await.is_err() {

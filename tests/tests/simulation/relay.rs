@@ -175,8 +175,8 @@ async fn rejected_event_is_dead_letter_after_its_attempts() {
 
     fixture.receiver.record.refuse(first, None);
     let service = &fixture.world.service;
-    let resumed = service.redrive_all_events(&operator(), None, Redrive::Retry).await.unwrap();
-    assert_eq!(resumed.iter().map(|one| one.resource).collect::<Vec<_>>(), [first]);
+    let redriven = service.redrive_all_events(&operator(), None, Redrive::Retry).await.unwrap();
+    assert_eq!(redriven.iter().map(|event| event.resource).collect::<Vec<_>>(), [first]);
     fixture.let_time_pass(Duration::from_mins(2)).await;
     assert_eq!(
         (fixture.arrived()[&first].as_slice(), fixture.dead_letter().await),
@@ -184,7 +184,7 @@ async fn rejected_event_is_dead_letter_after_its_attempts() {
     );
 }
 
-/// Both replicas honour one event's `Retry-After`; the event's own back-off would begin with one
+/// Both replicas honour the `Retry-After` of one event, which is longer than the event's own first back-off of one
 /// second.
 #[tokio::test(start_paused = true)]
 async fn receiver_gets_no_request_before_its_retry_after() {

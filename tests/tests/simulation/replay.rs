@@ -61,8 +61,8 @@ async fn simulate(blueprint: &Blueprint, parameters: &str) -> Lifetime {
         let versions = cluster.versions().into_iter();
         versions.map(|one| (one.object, one.presence == Presence::Gone)).collect()
     };
-    let crossings = if blueprint.slug == "sample-spot" { 2 } else { 1 };
-    Lifetime::run(&cluster, &requests, crossings, tick_and_list).await
+    let ready_times = if blueprint.slug == "sample-spot" { 2 } else { 1 };
+    Lifetime::run(&cluster, &requests, ready_times, tick_and_list).await
 }
 
 /// A Composition's composed objects, their readiness, and its declared failure.

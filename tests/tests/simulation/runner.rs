@@ -105,7 +105,7 @@ async fn failing_pass_that_hints_at_itself_backs_off() {
     let id = world.declare(&declaration(NODE)).await.unwrap().id();
     let config = config_with(|config| config.sweep_interval = Duration::from_hours(1));
     background(world.runner_with(config), async {
-        // Not at once; after 1, 2, 4 … 256 seconds; then every five minutes.
+        // After the first attempt the waits are 1, 2, 4 … 256 seconds, then always five minutes.
         for (millis, attempts) in [(900, 1), (511_000, 10), (2_700_000, 19)] {
             tokio::time::sleep(Duration::from_millis(millis)).await;
             assert_eq!(world.faults.calls()[&issue], attempts, "after {millis} ms more");
@@ -117,8 +117,8 @@ async fn failing_pass_that_hints_at_itself_backs_off() {
     .await;
 }
 
-/// Resources are always due, and a claim takes longer than a pass: each claim finds finished
-/// passes.
+/// Eight busy resources are always due, and a claim takes longer than a pass, so each claim finds finished passes. A quiet
+/// resource needs a pass that only a sweep requests.
 #[tokio::test(start_paused = true)]
 async fn work_of_a_sweep_starts_during_constant_passes() {
     let step = Duration::from_millis(10);

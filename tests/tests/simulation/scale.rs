@@ -18,6 +18,7 @@ use broker_tests::world::{
 
 const FLEET_SIZE: usize = 1_000;
 
+/// Four blueprints, named after their faults.
 const UNREADABLE: u128 = 0xd1;
 const PANICKING: u128 = 0xd2;
 const HUNG: u128 = 0xd3;

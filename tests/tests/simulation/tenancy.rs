@@ -18,6 +18,7 @@ use broker_testkit::builders::id;
 use broker_tests::world::{NODE, STANDALONE, World, caller_of, declaration, operator, project};
 use time::OffsetDateTime;
 
+/// The ids of another Project and of its Resource, and an id that no entity has.
 const OTHER: u128 = 0x0b;
 const OTHERS_RESOURCE: u128 = 0x0b2;
 const NOWHERE: u128 = 0xdead;
@@ -141,12 +142,12 @@ async fn every_method_returns_not_found_to_a_foreign_caller() {
     let requested = world.declare(&requested).await.unwrap();
     let all = [leaving.id(), ready.id(), requested.id()];
 
-    let stranger = caller_of(id(OTHER));
+    let foreign_caller = caller_of(id(OTHER));
     let before = snapshot(&world, &all).await;
-    let nothing = responses(&world.service, &stranger, id(NOWHERE), id(NOWHERE + 1)).await;
+    let absent = responses(&world.service, &foreign_caller, id(NOWHERE), id(NOWHERE + 1)).await;
     for resource in all {
-        let found = responses(&world.service, &stranger, resource, project()).await;
-        assert_eq!(found, nothing, "{resource}");
+        let found = responses(&world.service, &foreign_caller, resource, project()).await;
+        assert_eq!(found, absent, "{resource}");
     }
     assert_eq!(snapshot(&world, &all).await, before, "nothing was changed, scheduled or recorded");
     for (method, reason) in [
@@ -162,10 +163,10 @@ async fn every_method_returns_not_found_to_a_foreign_caller() {
         ("set_brake", "invalid_input"),
         ("release_brake", "invalid_input"),
     ] {
-        assert!(nothing[method].starts_with(reason), "{method}: {}", nothing[method]);
+        assert!(absent[method].starts_with(reason), "{method}: {}", absent[method]);
     }
 
-    let covered: BTreeSet<_> = nothing.keys().map(|method| (*method).to_owned()).collect();
+    let covered: BTreeSet<_> = absent.keys().map(|method| (*method).to_owned()).collect();
     let missing: Vec<_> = public_methods().into_iter().filter(|it| !covered.contains(it)).collect();
     assert!(missing.is_empty(), "without a row: {missing:?}");
     assert!(public_methods().contains("plan_declaration"), "the source is read");
@@ -387,10 +388,10 @@ async fn unreadable_row_of_another_project_looks_absent() {
     let world = two_projects();
     let foreign = world.declare(&declaration(NODE)).await.unwrap();
     assert!(world.store.corrupt(foreign.id()));
-    let stranger = caller_of(id(OTHER));
-    let nothing = responses(&world.service, &stranger, id(NOWHERE), id(NOWHERE + 1)).await;
-    let found = responses(&world.service, &stranger, foreign.id(), project()).await;
-    for (method, response) in &nothing {
+    let foreign_caller = caller_of(id(OTHER));
+    let absent = responses(&world.service, &foreign_caller, id(NOWHERE), id(NOWHERE + 1)).await;
+    let found = responses(&world.service, &foreign_caller, foreign.id(), project()).await;
+    for (method, response) in &absent {
         assert_eq!(found.get(method), Some(response), "{method}");
     }
     let own = world.service.get(&caller_of(project()), foreign.id()).await.unwrap_err();

@@ -101,7 +101,7 @@ async fn one_pass_ends_at_its_deadline_and_names_the_port() {
             };
             assert!(error.reason().starts_with(expected), "{why}: {}", error.reason());
 
-            // With the collaborator back, everything proceeds.
+            // Once the collaborator responds, the resource proceeds.
             world.faults.heal();
             world.expire_leases();
             world.clock.advance(Duration::from_mins(10));

@@ -98,7 +98,7 @@ const DELETED_ROWS: &[(Corruption, &str)] = &[
     ),
     (
         |row| row.substrate = recorded_substrate(),
-        "substrate: names composed objects in Deleted; they are proven gone before, or the resource is abandoned",
+        "substrate: names composed objects in Deleted; prove each absent first, or abandon the resource",
     ),
 ];
 

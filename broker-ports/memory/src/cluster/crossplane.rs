@@ -19,9 +19,12 @@ use broker_ports::ClusterEvent;
 /// Crossplane's label on composed objects.
 pub(super) const COMPOSITE_LABEL: &str = "crossplane.io/composite";
 
+/// The annotation that names a composed object's slot: the name of its template in the Composition.
 const SLOT_ANNOTATION: &str = "crossplane.io/composition-resource-name";
 const FINALIZER: &str = "composite.apiextensions.crossplane.io";
+/// The manager of the references and of composed objects.
 const FIELD_OWNER: &str = "apiextensions.crossplane.io/composite";
+/// The manager of all other fields that Crossplane writes.
 const CONTROLLER: &str = "crossplane";
 const PAUSED_MESSAGE: &str =
     "Reconciliation (including deletion) is paused via the pause annotation";

@@ -42,7 +42,7 @@ impl fmt::Display for Verb {
 /// apiVersion and kind.
 pub(super) type KindName = (String, String);
 
-/// The caller: unrestricted, or with rights on some kinds only.
+/// The kinds on which a caller has rights; `None` for all kinds.
 pub(super) type Caller = Option<Arc<BTreeSet<KindName>>>;
 
 /// A kind that the API server serves.

@@ -249,7 +249,7 @@ impl fmt::Display for Fault {
                 write!(f, "delayed by {by:?}, never arrives")
             }
             Self::Delay { by, late: LateArrival::Completes } => {
-                write!(f, "delayed by {by:?}, lands late")
+                write!(f, "delayed by {by:?}, arrives late")
             }
             Self::Duplicate { response: DuplicateResponse::First } => {
                 f.write_str("twice, first answer")

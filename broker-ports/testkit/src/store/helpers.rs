@@ -42,7 +42,7 @@ pub(super) fn require_refused<T>(
     word: &str,
 ) -> Outcome {
     let Err(error) = result else {
-        return Err(Violation::new(format!("expected {reason}, but the call successful_pass")));
+        return Err(Violation::new(format!("expected {reason}, but the call succeeded")));
     };
     let class = error.class();
     let names_word = |domain: &Error| {

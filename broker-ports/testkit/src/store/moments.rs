@@ -51,7 +51,7 @@ async fn times_keep_their_microseconds(world: &World) -> Outcome {
     require_equal("the time of the deletion request", &requested_at, &Some(at))?;
     let brake = Brake::new(11, 100, time(345_678));
     world.schedule().set_brake(&cluster(1), &brake, &attribution()).await?;
-    require_equal("the brakes are", &world.schedule().brakes(&cluster(1)).await?, &vec![brake])
+    require_equal("the brakes", &world.schedule().brakes(&cluster(1)).await?, &vec![brake])
 }
 
 async fn a_change_is_never_older_than_its_resource(world: &World) -> Outcome {

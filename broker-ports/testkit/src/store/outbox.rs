@@ -193,7 +193,7 @@ async fn declare_in_trace(world: &World) -> Checked<ProvisionedResource> {
         by,
     )?;
     let created = world.repository().create(&admitted).await?;
-    require_equal("the result is", &created, &Created::Stored)?;
+    require_equal("the result of a creation", &created, &Created::Stored)?;
     world.get(builder.id()).await
 }
 

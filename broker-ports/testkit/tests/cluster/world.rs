@@ -22,6 +22,7 @@ pub(crate) fn empty_cluster() -> MemoryCluster {
     MemoryCluster::new(Arc::new(clock), ClusterId::new(CLUSTER_UID).unwrap())
 }
 
+/// The result of a hook of [`ClusterUnderTest`]; an error is a violation of the contract.
 type HookResult<T> = Result<T, PortError>;
 
 /// A cluster, and the number of the next id.
@@ -45,6 +46,7 @@ impl ClusterUnderTest for World {
         Arc::new(self.cluster.clone())
     }
 
+    /// The same cluster for an identity with rights on these kinds only.
     async fn limited_to(&self, kinds: &[PlainKind]) -> HookResult<Arc<dyn Cluster>> {
         let names: Vec<_> =
             kinds.iter().map(|kind| (kind.api_version.as_str(), kind.kind.as_str())).collect();

@@ -1,5 +1,5 @@
-//! The lifecycle of a run: a directory with everything that its servers write, a lock that marks the run as alive, and
-//! a reaper process that removes both when the run's owner is gone.
+//! The lifecycle of a run. Everything that its servers write is in one directory. A lock marks the run as alive. A reaper
+//! process stops the servers and removes the directory when the run's owner is gone.
 //!
 //! Guarantees:
 //!

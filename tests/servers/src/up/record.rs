@@ -11,28 +11,28 @@ use crate::cache::lock_file;
 use crate::failure::cannot;
 use crate::servers::Run;
 
-/// Selects another directory, for two sets of servers in one checkout.
+/// The environment variable that selects another directory, for a second set of servers in one checkout.
 const VARIABLE: &str = "BROKER_UP_DIR";
 
-/// The directory of the record.
-pub(super) struct UpRecord {
+/// The directory that holds the record and its lock.
+pub(super) struct RecordDirectory {
     directory: PathBuf,
 }
 
-/// The record of the running servers.
+/// The content of the record: one run of servers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RunningServers {
     /// The directory of their run.
     pub(super) directory: PathBuf,
-    /// The process id of the keeper.
+    /// The process id of the [keeper](super::keeper), which owns the run.
     pub(super) keeper: u32,
     /// Whether Crossplane runs with them.
     pub(super) crossplane: bool,
-    /// Environment variables for a shell.
+    /// Names and values of the environment variables that `up` prints.
     pub(super) exports: Vec<(String, String)>,
 }
 
-impl UpRecord {
+impl RecordDirectory {
     pub(super) fn in_target(target: &Path) -> Self {
         let configured = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
         let default = || target.join("up");
@@ -54,7 +54,7 @@ impl UpRecord {
             Err(missing) if missing.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error).with_context(cannot("read", &path)),
         };
-        // Fails if another version of this crate wrote the record.
+        // A record of another version of this crate may not parse.
         let servers: RunningServers =
             serde_json::from_str(&text).with_context(cannot("parse", &path))?;
         Ok(Some(servers).filter(|servers| Run::is_alive(&servers.directory)))
@@ -77,7 +77,8 @@ impl UpRecord {
 }
 
 impl RunningServers {
-    /// Whether the process id still belongs to the keeper: only keeper and reaper hold the run's lock open.
+    /// Whether the keeper's process id still belongs to the keeper, not to a later process. The keeper holds the run's
+    /// lock open; of all other processes, only the reaper does.
     pub(super) fn keeper_is_alive(&self) -> bool {
         let lock = Run::lock_file(&self.directory);
         let files = fs::read_dir(format!("/proc/{}/fd", self.keeper)).into_iter().flatten();

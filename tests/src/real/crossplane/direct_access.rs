@@ -31,7 +31,7 @@ impl Crossplane {
         self.all_objects().await.iter().filter_map(token_in).collect()
     }
 
-    /// Deletes the composite resource of a resource in the foreground, as another client.
+    /// Deletes the composite resource of a resource as another client, and finalizes it with its composed object.
     pub async fn delete_by_hand(&self, id: ProvisionedResourceId) {
         let name = XrName::of(id).to_string();
         for (api, _) in &self.composites {

@@ -19,11 +19,11 @@ enum LastRead {
 }
 
 /// S14: every written object is named after a resource and lies in the Project's namespace.
-pub(super) fn foreign_writes(requests: &[AuditedRequest], home: &str) -> Vec<String> {
+pub(super) fn foreign_writes(requests: &[AuditedRequest], namespace: &str) -> Vec<String> {
     let writes = requests.iter().filter(|request| request.is_write());
     let foreign = writes.filter(|request| {
         let own_name = request.name.as_deref().is_some_and(|name| XrName::id_of(name).is_some());
-        !own_name || request.namespace.as_deref() != Some(home)
+        !own_name || request.namespace.as_deref() != Some(namespace)
     });
     foreign.map(|request| format!("S14: {request:?}")).collect()
 }

@@ -10,7 +10,7 @@ const OPEN_TOKENS: &str = "SELECT count(*) FROM plexsphere.bootstrap_tokens
 
 /// Nodes that were alive when their substrate was first deleted. A Node that enrolled after the
 /// deletion of an older composite resource belongs to a newer one.
-const DELETED_ALIVE: &str = "SELECT count(*)
+const ALIVE_AT_DELETION: &str = "SELECT count(*)
     FROM plexsphere.bootstrap_tokens AS token
     JOIN plexsphere.nodes AS node ON node.id = token.consumed_by_node_id
     CROSS JOIN (
@@ -35,7 +35,7 @@ pub(super) async fn violations(pool: &PgPool, resource: &ProvisionedResource) ->
     if open > 1 || (open > 0 && resource.token_closed()) {
         violations.push(format!("S4: {open} live tokens; closed: {}", resource.token_closed()));
     }
-    let alive = count(pool, DELETED_ALIVE, resource.id()).await;
+    let alive = count(pool, ALIVE_AT_DELETION, resource.id()).await;
     if alive > 0 {
         violations.push(format!("S5: {alive} Nodes were alive when the substrate was deleted"));
     }

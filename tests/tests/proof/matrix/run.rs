@@ -23,7 +23,7 @@ use crate::simulation::{
     Declared, check_history, check_no_object_left, check_nodes_leave_first, check_settled,
 };
 
-/// The most rounds of a workflow with a fault: K passes and a few more.
+/// The maximum number of rounds of a workflow with a fault: K passes, and a few for recovery.
 const MAX_ROUNDS: u8 = K + 3;
 /// How often a caller sends a request without a response.
 const MAX_ATTEMPTS: u8 = 4;
@@ -45,13 +45,15 @@ pub(super) struct Run {
     worker: Reconciler,
     relay: Relay,
     resource: Option<ProvisionedResource>,
+    /// The resource that [`Workflow::Replace`] replaces.
     old: Option<ProvisionedResource>,
+    /// Ready resources that seem lost with the workflow's own one.
     bystanders: Vec<ProvisionedResource>,
     workflow: Workflow,
     pub(super) late_arrivals: usize,
     /// No worker holds a lease on the resource.
     is_free: bool,
-    /// The phase of cluster reads, each with the number of reads before it.
+    /// Each pass or sweep: the number of cluster reads before it, and the resource's phase or "by a sweep".
     read_phases: Vec<(u64, String)>,
 }
 
@@ -109,6 +111,7 @@ impl Run {
         &self.world.faults
     }
 
+    /// The phase of each cluster read.
     pub(super) fn labels_of_reads(&self) -> CallLabels {
         let last = self.reads_so_far();
         let ends = self.read_phases.iter().skip(1).map(|(from, _)| *from).chain([last]);
@@ -219,7 +222,7 @@ impl Run {
         Ok(())
     }
 
-    /// L3: an unleased resource can be claimed after its worker died.
+    /// Runs a pass. Checks L3: a resource can be claimed after the lease of a dead worker.
     async fn pass_over(
         &mut self,
         id: ProvisionedResourceId,
@@ -259,7 +262,7 @@ impl Run {
     async fn deliver(&mut self, fault_kind: FaultKind) {
         match timeout(timeout_under(fault_kind), self.relay.deliver_batch()).await {
             Ok(Ok(report)) if report.delivered > 0 => {}
-            // A relay can claim events again when the earlier claim has ended.
+            // Nothing was delivered: end the claims, so that a relay can claim the events again.
             Ok(Ok(_)) => self.world.expire_leases(),
             Ok(Err(_)) | Err(_) => self.recover(fault_kind, Actor::Relay).await,
         }
@@ -296,7 +299,7 @@ impl Run {
         }
     }
 
-    /// Repeated requests created one resource, in addition to the one that it replaces.
+    /// Checks that repeated requests created one resource, in addition to the one that it replaces.
     async fn check_no_duplicates(&self) -> Result<(), String> {
         let page = self.world.store.list(&ListQuery::new(rows(10))).await;
         let stored = page.map_err(|error| error.to_string())?.resources.len();

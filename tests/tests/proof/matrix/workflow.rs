@@ -30,6 +30,7 @@ pub(super) struct Call {
     pub(super) label: Option<String>,
 }
 
+/// One call of a run; `nth` counts the calls of its method from 1.
 #[derive(Debug, Clone)]
 pub(super) struct NumberedCall {
     pub(super) call: Call,
@@ -48,6 +49,7 @@ impl Workflow {
         Self::Replace,
     ];
 
+    /// The final phase of the workflow's resource.
     pub(super) const fn end(self) -> Phase {
         match self {
             Self::Create | Self::ReProvision | Self::TakeOver | Self::Replace => Phase::Ready,
@@ -55,7 +57,7 @@ impl Workflow {
         }
     }
 
-    /// The calls of the workflow once it has begun.
+    /// The calls of a run without faults, from the beginning of the workflow.
     pub(super) async fn calls(self) -> Vec<NumberedCall> {
         let mut run = Box::pin(Run::begin(self, self.plan().remembering())).await;
         let before = run.faults().calls();

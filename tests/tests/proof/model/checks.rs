@@ -1,5 +1,4 @@
-//! The checks: every setting exhaustively, and each rule by the violation that becomes reachable
-//! without it.
+//! The checks: each setting is explored exhaustively, and each disabled rule makes a violation reachable.
 
 use broker_domain::MeshRole::{Node, Standalone};
 use broker_domain::OnFailure::{Retain, Rollback};
@@ -14,17 +13,16 @@ const NO_INTERFERENCE: RemainingFaults =
     RemainingFaults { deletions: 0, failures: 0, drifts: 0, pauses: 0, configs: 0, retries: 0 };
 const ONE_DELETION: RemainingFaults = RemainingFaults { deletions: 1, ..NO_INTERFERENCE };
 
-/// How many distinct states a run must visit, over all settings.
+/// The minimum number of distinct states that a run visits, over all settings.
 const NORMAL_STATES: usize = 100_000;
 const NIGHTLY_STATES: usize = 1_000_000;
 
-/// A rule, the setting in which it is disabled, and the violations of which at least one must be
-/// found.
+/// A rule, the setting in which it is disabled, and violations. The checker must find at least one of them.
 type RuleCase = (Rule, fn() -> Setting, &'static [&'static str]);
 
 struct CheckResult {
     states: usize,
-    /// The most passes from any state until everything was settled.
+    /// The maximum number of passes from a visited state until everything was settled.
     longest: u8,
     /// The violations, each with its path.
     found: Vec<(&'static str, Vec<String>)>,
@@ -34,7 +32,7 @@ fn check(setting: Setting) -> CheckResult {
     check_until(setting, HasDiscoveries::AnyFailures, usize::MAX)
 }
 
-/// Stops after enough violations, or when every state within `steps` steps was visited.
+/// Explores every state within `steps` steps. Stops earlier after `enough` violations.
 fn check_until(setting: Setting, enough: HasDiscoveries, steps: usize) -> CheckResult {
     let checker = setting.check().checker().threads(2).target_max_depth(steps);
     let checker = checker.finish_when(enough).spawn_bfs().join();
@@ -168,8 +166,8 @@ fn node_and_standalone_in_one_namespace_keep_every_promise() {
     assert!(checked.states >= minimum, "{} states, not {minimum}", checked.states);
 }
 
-/// The test above checks the same settings with all rules, so each violation is reachable only
-/// without its rule.
+/// Each violation is reachable only without its rule: `every_order_of_events_keeps_every_promise` finds none in the
+/// same settings.
 #[test]
 fn every_disabled_rule_has_a_counterexample() {
     let twice = || Setting { twice: true, ..single_node() };

@@ -1,5 +1,5 @@
 //! L1 and L2: from every state, without further faults, everything is settled after a few passes.
-//! S12: without changes of the environment, passes soon are no-ops.
+//! S12: without changes of the environment, passes become no-ops.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -11,13 +11,13 @@ use super::pass::{Progress, Rules, Times};
 use super::rule::Violations;
 use super::world::{Budget, RemainingFaults, Resource, World};
 
-/// After more passes than this, the passes loop.
+/// The maximum number of passes; after more, the passes are considered to loop.
 const LOOP_LIMIT: u8 = 3 * K;
 
 /// The relative speed of Crossplane and the agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Pace {
-    /// All possible changes of the environment happen between any two effects of a pass.
+    /// After each effect of a pass, all possible changes of the environment happen.
     Quick,
     /// The environment does not change during a pass.
     Slow,
@@ -27,8 +27,8 @@ pub(super) enum Pace {
 #[derive(Default)]
 pub(super) struct Continuations {
     settled: RwLock<HashMap<(World, Pace), Option<u8>>>,
-    /// Whether passes alone terminate, by world and open gate.
-    quiet: RwLock<HashMap<(World, bool), bool>>,
+    /// Whether passes alone become no-ops, by world and open gate.
+    become_noops: RwLock<HashMap<(World, bool), bool>>,
 }
 
 impl Continuations {
@@ -43,11 +43,12 @@ impl Continuations {
         memoised.values().copied().flatten().max()
     }
 
-    /// Whether passes soon have no effect if the environment does not change.
+    /// Whether passes become no-ops while the environment does not change.
     pub(super) fn passes_become_noops(&self, rules: Rules<'_>, world: &World) -> bool {
         let mut start = without_history(*world, rules);
         let key = (start.world, rules.gate_open);
-        if let Some(memoised) = self.quiet.read().unwrap_or_else(PoisonError::into_inner).get(&key)
+        if let Some(memoised) =
+            self.become_noops.read().unwrap_or_else(PoisonError::into_inner).get(&key)
         {
             return *memoised;
         }
@@ -57,7 +58,10 @@ impl Continuations {
             start = after;
             done == 0
         });
-        self.quiet.write().unwrap_or_else(PoisonError::into_inner).insert(key, passes_become_noops);
+        self.become_noops
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(key, passes_become_noops);
         passes_become_noops
     }
 
@@ -103,19 +107,20 @@ fn without_history(world: World, rules: Rules<'_>) -> Resource {
     resource
 }
 
+/// Applies moves of the environment until none is enabled.
 fn settle(mut resource: Resource, rules: Rules<'_>) -> Resource {
     loop {
         let moves = Move::ORDINARY.into_iter().chain(Move::AFTER_TEARDOWN);
         // The checker reports this violation when it makes the same move itself.
         let mut ignored = Violations::default();
-        let mut quiet = true;
+        let mut unchanged = true;
         for next_move in moves {
             if let Some(changed) = resource.world.apply_move(next_move, rules.memo, &mut ignored) {
                 resource.mark_changed(changed, None);
-                quiet = false;
+                unchanged = false;
             }
         }
-        if quiet {
+        if unchanged {
             return resource;
         }
     }

@@ -21,7 +21,7 @@ pub(super) enum Move {
     Finalise(u8),
     /// Crossplane removes the composite resource, after everything that blocks its deletion.
     RemoveXr,
-    /// A sweep finds an object of a Deleted row.
+    /// A sweep finds and removes an object of a Deleted row.
     RemoveOrphan,
     Fail,
     DeleteForeground,
@@ -62,7 +62,7 @@ impl Move {
     ];
 }
 
-/// Which object changed, for readers that remember its version.
+/// The object that a move changed. Passes that read the object remember its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Changed {
     Xr,
@@ -175,7 +175,7 @@ impl World {
             }
             Move::ReferToMachine => {
                 (xr.armed.is_some() && xr.refers_to.is_none()).then_some(())?;
-                // The checker's bounds allow for every possible machine.
+                // MACHINES is large enough for every setting.
                 assert!(usize::from(*machines_named) < MACHINES, "more machines than the bound");
                 xr.refers_to = Some(*machines_named);
                 *machines_named += 1;

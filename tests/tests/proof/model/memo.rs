@@ -140,7 +140,7 @@ impl Memo {
         })
     }
 
-    /// After the act: begins to store the decision.
+    /// Begins the persist stage, after the act stage.
     pub(super) fn persist(
         &self,
         acted: CheckpointId,

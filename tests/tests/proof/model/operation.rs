@@ -48,7 +48,7 @@ impl Resource {
         }
     }
 
-    /// The store: guarded by version and epoch, atomic.
+    /// A write of the store: atomic, and guarded by version and epoch.
     fn commit(
         &mut self,
         rules: Rules<'_>,
@@ -72,13 +72,15 @@ impl Resource {
         if before.phase != after.phase && !before.phase.can_become(after.phase) {
             violations.add(Violation::IllegalEdge);
         }
-        let crossing = before.phase != after.phase;
-        if crossing && after.phase == Phase::Deleted && self.something_is_left(rules, index, after)
+        let changes_phase = before.phase != after.phase;
+        if changes_phase
+            && after.phase == Phase::Deleted
+            && self.something_is_left(rules, index, after)
         {
             violations.add(Violation::LeftBehind);
         }
         let decision_violation =
-            pass.decision_violation.filter(|_| crossing && after.phase == Phase::Ready);
+            pass.decision_violation.filter(|_| changes_phase && after.phase == Phase::Ready);
         for violation in violation.into_iter().chain(decision_violation) {
             violations.add(violation);
         }
@@ -87,8 +89,8 @@ impl Resource {
         Reply::Committed(to)
     }
 
-    /// An object that arrived after the last read is an orphan, which the sweep finds. The pass should
-    /// have read every other object.
+    /// Whether something is left that the pass should have read. An object that arrived after the last read does not
+    /// count: it is an orphan, which the sweep finds.
     fn something_is_left(&self, rules: Rules<'_>, index: usize, row: RowFacts) -> bool {
         let world = &self.world;
         // A recorded Secret may be left to the garbage collector if the row, and so the event,
@@ -137,7 +139,7 @@ impl Resource {
         }
     }
 
-    /// The store: guarded like a write, and one permit per loss.
+    /// A permit of the store: guarded like a write, and charged once per loss.
     fn take_permit(&mut self, rules: Rules<'_>, index: usize, loss: u8) -> Reply {
         let pass = self.passes[index];
         if !pass.row_fresh || pass.epoch != self.world.epoch {

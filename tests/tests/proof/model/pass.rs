@@ -31,15 +31,17 @@ pub(super) struct Pass {
     pub(super) config: Freshness,
     /// The violation that the decision of this pass causes.
     pub(super) decision_violation: Option<Violation>,
-    /// Another worker's late request arrived after this pass had read.
+    /// A late request of another worker arrived after this pass had read.
     pub(super) missed_late_request: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Progress {
+    /// The pass has read the composite resource, but nothing else yet.
     Reading {
         row: RowId,
         xr: Option<XrView>,
+        /// Whether it reads a list that is older than every object.
         blind: bool,
     },
     Executing {
@@ -58,10 +60,13 @@ pub(super) enum Stage {
     Persist(Phase),
 }
 
+/// The context of each move and operation.
 #[derive(Clone, Copy)]
 pub(super) struct Rules<'a> {
     pub(super) memo: &'a Memo,
+    /// The disabled rule.
     pub(super) without: Option<Rule>,
+    /// Whether the Project's namespace takes objects.
     pub(super) gate_open: bool,
     /// The number of permits, in settings that count them.
     pub(super) allowance: Option<u8>,
@@ -74,6 +79,7 @@ impl Rules<'_> {
 }
 
 impl Resource {
+    /// The pass that holds the lease.
     pub(super) fn holder(&self) -> Option<usize> {
         self.passes.iter().position(|pass| pass.holds_lease)
     }
@@ -170,7 +176,7 @@ impl Resource {
         pass.progress = Progress::Reading { row, xr: xr.map(|xr| xr.view()), blind };
     }
 
-    /// Executes the requested effect this many times and returns one of the results.
+    /// Executes the requested effect this many times, and continues the pass with one of the results.
     pub(super) fn perform(
         &mut self,
         rules: Rules<'_>,
@@ -229,7 +235,7 @@ impl Resource {
     }
 }
 
-/// How often a request is executed, and which result is returned.
+/// How often a request is executed, and which of the results the pass gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Times {
     Once,

@@ -15,9 +15,10 @@ use super::world::{RemainingFaults, Resource, World};
 #[derive(Clone)]
 pub(super) struct Setting {
     pub(super) resources: Vec<(MeshRole, OnFailure)>,
-    /// The most requests of one resource that can be in flight after their worker was cut off.
+    /// The maximum number of requests of one resource that are in flight after their worker was cut off.
     pub(super) pending: usize,
     pub(super) remaining_faults: RemainingFaults,
+    /// Whether the Project's namespace can start and stop taking objects.
     pub(super) gate_moves: bool,
     /// Every request may be executed twice.
     pub(super) twice: bool,
@@ -25,6 +26,7 @@ pub(super) struct Setting {
     pub(super) allowance: Option<u8>,
     /// The composed object is a Secret, which the broker may not read.
     pub(super) composes_secret: bool,
+    /// The disabled rule.
     pub(super) without: Option<Rule>,
 }
 
@@ -41,6 +43,7 @@ pub(super) struct State {
     violations: Violations,
 }
 
+/// One step of the system. The first number is the resource's index, the second one its pass's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Event {
     Delete(usize),
@@ -98,7 +101,7 @@ impl Protocol {
         state.resources.iter().map(passes).try_fold(0, |most, passes| Some(passes?.max(most)))
     }
 
-    /// The most passes from any visited state until everything was settled.
+    /// The maximum number of passes from a visited state until everything was settled.
     pub(super) fn longest_path(&self) -> u8 {
         self.continuations.longest().unwrap()
     }

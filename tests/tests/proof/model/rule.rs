@@ -1,6 +1,6 @@
 //! The rules of the protocol, each of which can be disabled, and the violations.
 //!
-//! A rule is disabled around the decisions, never inside them: the model executes something other
+//! The product's decisions are the same with and without a rule. To disable a rule, the model executes another operation
 //! than the step requested, or returns a false result.
 
 use std::fmt;
@@ -60,9 +60,9 @@ pub(super) enum Violation {
     DeletedUnderNode,
     /// S7: Deleted was written although something was left.
     LeftBehind,
-    /// S8: an object was deleted that was wanted.
+    /// S8: an object was deleted although its resource is not in teardown.
     UnwantedDeletion,
-    /// S8: the Node of a wanted machine was deregistered.
+    /// S8: the Node of an armed machine was deregistered although its resource is not in teardown.
     HealthyNodeLeft,
     /// S9: an object was composed, or a Node enrolled, after Deleted.
     ChangeAfterDeleted,

@@ -16,7 +16,7 @@ pub(super) struct ObservationId(pub(super) u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct CheckpointId(pub(super) u32);
 
-/// The properties of a row that the model needs.
+/// The properties of a row that the model needs; `token` is the number of the recorded token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct RowFacts {
     pub(super) phase: Phase,
@@ -48,9 +48,11 @@ pub(super) enum Operation {
     /// The aggregate refuses the change: the pass fails.
     Refused,
     Close,
+    /// `first`: only if the object does not exist. Otherwise only if it is unchanged since it was read.
     ApplyConfig {
         first: bool,
     },
+    /// As [`ApplyConfig`](Self::ApplyConfig).
     ApplyShell {
         first: bool,
     },
@@ -113,7 +115,7 @@ pub(super) struct Plan {
     pub(super) begin: CheckpointId,
 }
 
-/// The number of the first Node loss; the loss of a composite resource has its uid's number.
+/// The number of the first loss of a Node. The loss of a composite resource has the number of its uid.
 const FIRST_NODE_LOSS: u8 = 100;
 
 pub(super) fn loss_number(lost: &LostObject) -> u8 {

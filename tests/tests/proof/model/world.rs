@@ -9,9 +9,9 @@ use super::memo::Memo;
 use super::pass::Pass;
 use super::vocabulary::{RowId, XrView, token_id, token_number};
 
-/// The most machines of one resource: one per armed composite resource.
+/// The maximum number of machines of one resource: one per armed composite resource.
 pub(super) const MACHINES: usize = 3;
-/// The most tokens that one resource can consume.
+/// The maximum number of tokens that one resource can consume.
 const ORDINALS: usize = 3;
 
 /// The content with which a composite resource is armed.
@@ -69,7 +69,7 @@ pub(super) struct World {
     pub(super) xr: Option<Xr>,
     pub(super) config: bool,
     pub(super) machines: [Option<Machine>; MACHINES],
-    /// The number of machines that any XR referred to.
+    /// The number of machines to which any composite resource referred.
     pub(super) machines_named: u8,
     /// One bit per Secret that was ever recorded.
     pub(super) recorded: u8,
@@ -77,18 +77,20 @@ pub(super) struct World {
     pub(super) budget: Budget,
 }
 
-/// Automatic destruction, in settings that count it.
+/// The budget for automatic destruction, in settings that count it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Budget {
     /// The number of composite resources so far: the uid of the next one.
     pub(super) xrs_created: u8,
     /// The loss that the last permit is for.
     pub(super) permit: Option<u8>,
+    /// The number of charged permits.
     pub(super) spent: u8,
+    /// The number of armed composite resources.
     pub(super) armed: u8,
 }
 
-/// The faults that may still happen.
+/// How often each fault may still happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct RemainingFaults {
     /// Deletions of the composite resource by another party.
@@ -103,9 +105,12 @@ pub(super) struct RemainingFaults {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Issuer {
+    /// The highest epoch that requested a token.
     pub(super) seen: u8,
     pub(super) closed: bool,
+    /// The live token and its ordinal.
     pub(super) open: Option<(u8, u8)>,
+    /// By ordinal, the Node that consumed the token.
     pub(super) consumed: [Option<Node>; ORDINALS],
 }
 

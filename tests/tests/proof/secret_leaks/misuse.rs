@@ -92,7 +92,8 @@ impl SecretMisuse {
         for resource in declared {
             repeat_the_token(world, resource.id, detector).await;
             capture_explanations(world, resource.id, detector).await;
-            // One resource's token cannot be redacted from messages about another resource.
+            // The broker knows only a resource's own token, so it cannot redact this one from messages about another
+            // resource.
             world.cluster.stop_denying("Machine");
         }
         read_everything(world, detector).await;
@@ -148,8 +149,8 @@ async fn repeat_the_token(world: &World, id: ProvisionedResourceId, detector: &m
     world.cluster.deny("Machine", words.clone());
     world.cluster.tick();
     if row.phase() == Phase::Ready {
-        // The webhook refuses one pass with the token in its message. In two others, the mesh
-        // panics, once with the token.
+        // One pass is refused by the webhook, with the token in the message. In two others the mesh panics, once with the
+        // token.
         let mut replicas = vec![world.replica("careless")];
         for mesh in [PanickingMesh::ThroughHook, PanickingMesh::WithPayload(words)] {
             replicas.push(world.replica_with("careless", |ports| ports.nodes = Arc::new(mesh)));

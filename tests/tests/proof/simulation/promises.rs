@@ -19,7 +19,7 @@ pub(crate) async fn check_settled(world: &World, declared: &[Declared]) -> Resul
         let row = world.get(expected.id).await;
         let has_declared_phase = match (expected.deleted, expected.kind) {
             (true, _) | (false, Kind::RolledBack) => row.phase() == Phase::Deleted,
-            // A failure before the deletion is terminal.
+            // The failure came before any deletion request, and it is retained.
             (false, Kind::Failing) => row.phase() == Phase::Failed,
             (false, Kind::Node | Kind::Standalone) => row.phase() == Phase::Ready,
         };
@@ -119,14 +119,15 @@ pub(super) async fn snapshot(world: &World, declared: &[Declared]) -> String {
         let row = world.get(expected.id).await;
         let _ = write!(snapshot, "{} {} ", row.version(), row.phase());
     }
-    // An event may be delivered again if its acknowledgement was lost; a new event would mean a new
-    // version.
+    // Deliveries are not compared: an event whose acknowledgement was lost may be delivered again. A new event would show
+    // as a new version.
     let (applied, deleted) = (Verb::Patch, Verb::Delete);
     let [applied, deleted] = [applied, deleted].map(|verb| world.cluster.requests(verb));
     let _ = write!(snapshot, "{applied} applied {deleted} deleted");
     snapshot
 }
 
+/// S2, S3, S4, S5 and S16, from the audit, the delivered events and the mesh.
 pub(crate) async fn check_history(world: &World, declared: &[Declared]) -> Result<(), String> {
     for (number, expected) in declared.iter().enumerate() {
         let row = world.get(expected.id).await;

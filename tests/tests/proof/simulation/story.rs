@@ -8,8 +8,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 pub(super) const REPLICAS: usize = 3;
-/// The longest time to settle after the faults, in rounds of ten seconds: a lease, the longest
-/// back-off, and a few sweeps.
+/// The timeout for settling after the faults, in rounds of ten seconds: a lease, the longest back-off, and a few sweeps.
 const TIMEOUT: u32 = 90;
 
 /// The methods that may return the value before the last change: the same as in the fault matrix.
@@ -68,15 +67,15 @@ impl Story {
         Self { seed, steps, timeout: TIMEOUT }
     }
 
-    /// The faults. Hints and rows may be stale, because every write compares the version of its row.
+    /// The faults. Reads of rows and of the watch cache may be stale, because every write compares the version of its row.
     /// Direct reads of cluster and mesh must be fresh by contract.
     pub(crate) fn faults(&self) -> FaultPlan {
-        let odds = FaultRates {
+        let rates = FaultRates {
             stale_read: 0,
             ..FaultRates::evenly(u16::try_from(5 + self.seed % 4 * 10).unwrap())
         };
         let mut random = StdRng::seed_from_u64(self.seed ^ 0x0057_411e);
-        let mut plan = FaultPlan::seeded(self.seed, odds);
+        let mut plan = FaultPlan::seeded(self.seed, rates);
         for (port, method) in MAY_BE_STALE {
             for _ in 0..4 {
                 plan = plan.on(port, method, random.random_range(2..30), Fault::StaleRead);

@@ -110,7 +110,7 @@ struct StoryRun {
     replicas: JoinSet<()>,
     handles: Vec<AbortHandle>,
     trace: String,
-    /// The part of the fault log that is already in the trace.
+    /// The number of fault log entries that are already in the trace.
     traced: usize,
     elapsed: Duration,
 }
@@ -293,7 +293,7 @@ impl StoryRun {
     }
 }
 
-/// One release for losses during the faults, one for losses that no sweep had counted.
+/// The maximum number of releases: one for losses during the faults, one for losses that no sweep had counted.
 const MAX_RELEASES: usize = 2;
 
 fn config() -> BrokerConfig {

@@ -14,7 +14,7 @@ use broker_tests::{TestCluster, until};
 use serde_json::json;
 use tokio::sync::watch;
 
-/// More than the brake allows.
+/// The number of resources: losing them all sets a brake.
 const MANY: usize = 8;
 
 const BROKER: &str = "plexsphere-provisioning-broker";
@@ -44,7 +44,7 @@ async fn boot_and_reconcile(
     reconciler: &Reconciler,
     rows: &[ProvisionedResource],
 ) -> Vec<Brake> {
-    // A boot sweep may fail as a whole: then it set no brake.
+    // A failed boot sweep sets no brake.
     let brakes = runner.boot().await.map_or_else(|_| Vec::new(), |(_, report)| report.brakes);
     for row in rows {
         let _ = reconciler.reconcile(row.id()).await;
@@ -52,7 +52,7 @@ async fn boot_and_reconcile(
     brakes
 }
 
-/// A replica of this cluster does not claim a resource of another one.
+/// Asserts that a replica of another cluster does not claim the resource.
 async fn assert_not_claimed(reconciler: &Reconciler, row: &ProvisionedResource) {
     assert_eq!(reconciler.reconcile(row.id()).await.unwrap(), PassResult::NotClaimed);
 }
@@ -107,13 +107,13 @@ async fn client_of_another_cluster_creates_nothing_there() {
     let before = action_count(&world).await;
     let other = TestCluster::dedicated().await;
     world.kinds.install(&other).await;
-    let home = broker_render::namespace(world.project);
-    let _namespace = other.namespace_named(home.as_str()).await;
+    let namespace = world.namespace();
+    let _namespace = other.namespace_named(&namespace).await;
 
-    let client = world.kinds.broker(&other, &world.user, home.as_str()).await.client;
+    let client = world.kinds.broker(&other, &world.user, &namespace).await.client;
     let ports = wire(world.pool(), client, TIMEOUT).0.ports;
-    let misdirected = Reconciler::new(ports.clone(), config("astray"));
-    let runner = world.runner_with(&ports, config("astray"));
+    let misdirected = Reconciler::new(ports.clone(), config("replica-of-another-cluster"));
+    let runner = world.runner_with(&ports, config("replica-of-another-cluster"));
     let mark = other.audit_log().start();
     assert_eq!(
         boot_and_reconcile(&runner, &misdirected, &rows).await,
@@ -126,7 +126,7 @@ async fn client_of_another_cluster_creates_nothing_there() {
     assert_untouched(&world, &rows).await;
     assert_eq!(action_count(&world).await, before, "a request was sent");
 
-    // The right client finds everything unchanged.
+    // The client of the resources' own cluster finds everything unchanged.
     assert_works_without_release(&world, &rows).await;
 }
 
@@ -158,8 +158,8 @@ async fn emptied_api_server_store_recreates_nothing() {
     dedicated.empty_store().await;
     world.kinds.install(&dedicated).await;
     // With the platform's fixtures restored, the broker has all rights and still creates nothing.
-    let _namespace = dedicated.namespace_named(&world.home()).await;
-    world.kinds.broker(&dedicated, &world.user, &world.home()).await;
+    let _namespace = dedicated.namespace_named(&world.namespace()).await;
+    world.kinds.broker(&dedicated, &world.user, &world.namespace()).await;
     let mark = dedicated.audit_log().mark();
     boot_and_reconcile(&world.runner(), &world.reconciler, &rows).await;
     let requests = dedicated.audit_log().since(mark, &world.user).await;
@@ -175,6 +175,7 @@ async fn emptied_api_server_store_recreates_nothing() {
 /// Three shipped runners with hints from real watches, long before their next sweep.
 #[tokio::test]
 async fn lost_fleet_under_shipped_runners_stays_within_the_allowance() {
+    // The allowance is five permits. The sixth loss has to wait; the loss of all sets a brake.
     for lost in [1, 5, 6, 2 * MANY] {
         let world = Arc::new(RealWorld::with_exclusive_kinds(&TestCluster::shared().await).await);
         let mut rows = declare_many_ready(&world).await;
@@ -197,7 +198,7 @@ async fn lose_and_wait(world: &Arc<RealWorld>, lost: &[ProvisionedResource]) {
     for row in lost {
         world.crossplane.delete_by_hand(row.id()).await;
     }
-    let _turning = world.keep_simulating();
+    let _simulation = world.keep_simulating();
     until("the losses to be repaired or braked", || async {
         let recreated = recreated_count(world, lost).await;
         let permits = audit_line_count(world, "permit_taken").await;

@@ -24,7 +24,7 @@ use uuid::Uuid;
 use crate::servers::log::Log;
 use crate::servers::processes::KilledOnDrop;
 
-/// The axum example, serving.
+/// The running axum example: a shop whose orders are machines.
 struct Shop {
     address: SocketAddr,
     serving: JoinSet<std::io::Result<()>>,
@@ -49,7 +49,7 @@ impl Shop {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// Sends a request of `ann` with more headers, on a new connection. Returns status and body.
+    /// Sends a request of the customer `ann` with additional headers, on a new connection. Returns status and body.
     async fn send(&self, request_line: &str, headers: &str, body: &str) -> (u16, String) {
         let mut connection = self.connect().await;
         connection.write_all(head(request_line, headers, body).as_bytes()).await.unwrap();
@@ -65,7 +65,7 @@ impl Shop {
     }
 
     /// Waits until an order has a status.
-    async fn status(&self, order: &Value, status: &str) {
+    async fn wait_for_status(&self, order: &Value, status: &str) {
         let request_line = format!("GET /orders/{}", text(order, "id"));
         until(format_args!("{order} to be {status}"), || async {
             let (code, body) = self.send(&request_line, "", "").await;
@@ -129,8 +129,8 @@ fn machine(order: &Value) -> ProvisionedResourceId {
     text(order, "machine").parse().unwrap()
 }
 
-/// Orders, resources, events.
-async fn stored(world: &RealWorld) -> (i64, i64, i64) {
+/// The numbers of orders, resources and events.
+async fn stored_counts(world: &RealWorld) -> (i64, i64, i64) {
     sqlx::query_as(
         "SELECT (SELECT count(*) FROM public.orders),
             (SELECT count(*) FROM plexsphere.provisioned_resources),
@@ -145,13 +145,13 @@ async fn stored(world: &RealWorld) -> (i64, i64, i64) {
 async fn axum_example_takes_an_order_to_ready_and_to_deleted() {
     let world = Arc::new(RealWorld::new().await);
     let shop = Shop::open(&world).await;
-    let _playing = world.keep_simulating();
+    let _simulation = world.keep_simulating();
 
     let (status, refusal) = shop.send("POST /orders", "", &order(&world, 0xff)).await;
     let unknown = DomainError::BlueprintNotFound(Uuid::from_u128(0xff).try_into().unwrap());
     let message = broker_app::Error::from(unknown).public_message();
     assert_eq!((status, refusal), (422, message));
-    assert_eq!(stored(&world).await, (0, 0, 0));
+    assert_eq!(stored_counts(&world).await, (0, 0, 0));
 
     let headers = "x-request-id: order-1\r\ntraceparent: malformed\r\n";
     let (status, body) = shop.send("POST /orders", headers, &order(&world, NODE)).await;
@@ -160,10 +160,10 @@ async fn axum_example_takes_an_order_to_ready_and_to_deleted() {
     let (status, again) = shop.send("POST /orders", headers, &order(&world, NODE)).await;
     let again: Value = serde_json::from_str(&again).unwrap();
     assert_eq!((status, text(&again, "id")), (200, text(&placed, "id")));
-    let (orders, resources, _) = stored(&world).await;
+    let (orders, resources, _) = stored_counts(&world).await;
     assert_eq!((orders, resources), (1, 1));
 
-    shop.status(&placed, "Ready").await;
+    shop.wait_for_status(&placed, "Ready").await;
     assert_eq!(world.get(machine(&placed)).await.phase(), Phase::Ready);
     let request_line = format!("GET /orders/{}/machine", text(&placed, "id"));
     let (status, body) = shop.send(&request_line, "", "").await;
@@ -171,7 +171,7 @@ async fn axum_example_takes_an_order_to_ready_and_to_deleted() {
     assert_eq!((status, text(&known, "phase"), &known["hold_up"]), (200, "Ready", &Value::Null));
     let cancel = format!("DELETE /orders/{}", text(&placed, "id"));
     assert_eq!(shop.send(&cancel, "x-request-id: cancel-1\r\n", "").await.0, 202);
-    shop.status(&placed, "Deleted").await;
+    shop.wait_for_status(&placed, "Deleted").await;
     assert_eq!(world.get(machine(&placed)).await.phase(), Phase::Deleted);
 
     let audit = "SELECT correlation_id FROM plexsphere.provisioned_resource_audit
@@ -225,28 +225,29 @@ async fn axum_example_ignores_a_repeated_event() {
 async fn axum_example_serves_while_the_broker_cannot_start() {
     let (log, _guard) = Log::start();
     let world = Arc::new(RealWorld::new().await);
-    let rename = "ALTER TABLE plexsphere.provisioned_resources RENAME TO mislaid";
+    let rename = "ALTER TABLE plexsphere.provisioned_resources RENAME TO renamed";
     world.pool().execute(rename).await.unwrap();
     let shop = Shop::open(&world).await;
     until("the broker not to start", || async {
         log.text().contains("the broker does not run").then_some(())
     })
     .await;
-    let look = format!("GET /orders/{}", Uuid::from_u128(1));
-    assert_eq!(shop.send(&look, "", "").await, (404, "the order does not exist".to_owned()));
+    let request_line = format!("GET /orders/{}", Uuid::from_u128(1));
+    let response = shop.send(&request_line, "", "").await;
+    assert_eq!(response, (404, "the order does not exist".to_owned()));
 
-    let rename = "ALTER TABLE plexsphere.mislaid RENAME TO provisioned_resources";
+    let rename = "ALTER TABLE plexsphere.renamed RENAME TO provisioned_resources";
     world.pool().execute(rename).await.unwrap();
-    let _playing = world.keep_simulating();
+    let _simulation = world.keep_simulating();
     let placed = shop.place_order(&world, "order-1").await;
-    shop.status(&placed, "Ready").await;
+    shop.wait_for_status(&placed, "Ready").await;
 }
 
 #[tokio::test]
 async fn axum_example_stops_http_before_the_broker() {
     let world = Arc::new(RealWorld::new().await);
     let mut shop = Shop::open(&world).await;
-    let _playing = world.keep_simulating();
+    let _simulation = world.keep_simulating();
     let first = shop.place_order(&world, "order-1").await;
 
     // The server sends 100 Continue once the handler waits for the body.
@@ -294,7 +295,7 @@ async fn documented_program_takes_a_machine_to_ready_and_deleted() {
         .env("KUBECONFIG", &kubeconfig)
         .spawn();
     let mut program = KilledOnDrop(program.unwrap());
-    let _playing = world.keep_simulating();
+    let _simulation = world.keep_simulating();
 
     let machine = world.declare(&world.declaration(NODE)).await.unwrap().id();
     wait_for_phase(&world, machine, Phase::Ready).await;

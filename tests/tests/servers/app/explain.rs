@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use broker_app::explain::{Explanation, Party, Verdict};
 use broker_domain::Phase;
-use broker_render::namespace;
 use broker_tests::TestCluster;
 use broker_tests::real::{RealWorld, TIMEOUT, wire};
 use broker_tests::until;
@@ -34,11 +33,12 @@ async fn unreachable_or_refusing_server_is_explained() {
     let explain_with = async |config: kube::Config| {
         let client = Client::try_from(config).unwrap();
         let ports = wire(world.pool(), client, TIMEOUT).0.ports;
-        let service = world.service_with(|mine| *mine = ports, |_| {});
+        let service = world.service_with(|default_ports| *default_ports = ports, |_| {});
         service.explain(&operator(), ready.id()).await.unwrap()
     };
-    let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-    let unreachable = explain_with(nowhere).await;
+    // A port without a listener.
+    let closed = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    let unreachable = explain_with(closed).await;
     assert_explained(&unreachable, Verdict::ClusterUnreachable, Party::Platform, "reach_cluster");
 
     let kubeconfig = world.cluster.kubeconfig("stranger");
@@ -47,19 +47,20 @@ async fn unreachable_or_refusing_server_is_explained() {
     let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
     config.auth_info = kube::config::AuthInfo::default();
     config.auth_info.token = Some("an.unknown.token".to_owned().into());
-    let stranger = explain_with(config).await;
+    let unauthenticated = explain_with(config).await;
     let verdict = Verdict::ClusterUnauthenticated;
-    assert_explained(&stranger, verdict, Party::Platform, "renew_credentials");
+    assert_explained(&unauthenticated, verdict, Party::Platform, "renew_credentials");
     let explained = world.explain(ready.id()).await;
     assert!(!explained.verdict.is_blocked(), "{explained}");
 }
 
-/// A policy that the API server evaluates, for objects of one kind in one namespace.
+/// Creates a policy with which the API server refuses an operation on objects of one kind in the Project's namespace.
+/// Returns its name.
 async fn create_policy(world: &RealWorld, plural: &str, operation: &str, message: &str) -> String {
     let name = format!("deny-{operation}-{}", world.project).to_lowercase();
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(world.admin.clone());
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(world.admin.clone());
-    let home = namespace(world.project).as_str().to_owned();
+    let namespace = world.namespace();
     let rules = json!([{
         "apiGroups": [world.kinds.group()], "apiVersions": ["v1"],
         "operations": [operation], "resources": [plural],
@@ -70,7 +71,7 @@ async fn create_policy(world: &RealWorld, plural: &str, operation: &str, message
         "spec": {
             "failurePolicy": "Fail",
             "matchConstraints": {"resourceRules": rules, "namespaceSelector": {
-                "matchLabels": {"kubernetes.io/metadata.name": home},
+                "matchLabels": {"kubernetes.io/metadata.name": namespace},
             }},
             "validations": [{"expression": "false", "message": message}],
         },
@@ -99,7 +100,7 @@ async fn refusing_policy_is_explained_in_convergence_and_teardown() {
     let declared = world.declare(&world.declaration(NODE)).await.unwrap();
     let id = declared.id();
     let name = create_policy(&world, "machines", "CREATE", "no machines on Fridays").await;
-    // The API server enforces a policy a moment after it was stored; a dry run changes nothing.
+    // A stored policy takes effect with a delay. `plan` detects the effect with a dry run, which changes nothing.
     wait_until("the policy to be enforced", async || {
         let plan = world.service.plan(&operator(), id).await.unwrap();
         plan.refusal().is_some_and(|(_, words)| words.contains("no machines on Fridays"))
@@ -115,12 +116,14 @@ async fn refusing_policy_is_explained_in_convergence_and_teardown() {
     .await;
     world.until(id, Phase::Ready).await;
 
+    // The message with which Crossplane's webhook protects an object in use.
     let name = create_policy(&world, "machines", "DELETE", "in-use by 1 usage(s)").await;
     let (api, object) = world.object(&world.xr(&world.get(id).await));
     let dry = DeleteParams { dry_run: true, ..DeleteParams::default() };
     wait_until("the policy to be enforced", async || api.delete(&object, &dry).await.is_err())
         .await;
     world.service.deprovision(&operator(), id).await.unwrap();
+    // Enough passes to reach the deletion, whose refusal is the error of its pass.
     for _ in 0..3 {
         drop(world.round(id).await);
     }
@@ -184,29 +187,31 @@ async fn terminating_namespace_is_explained() {
     let world = RealWorld::new().await;
     let declared = world.declare(&world.declaration(NODE)).await.unwrap();
     let id = declared.id();
-    let home = namespace(world.project).as_str().to_owned();
+    let namespace = world.namespace();
     let maps: Api<k8s_openapi::api::core::v1::ConfigMap> =
-        Api::namespaced(world.admin.clone(), &home);
-    let keeper = json!({"metadata": {"name": "keeper", "finalizers": ["example.org/keeper"]}});
-    let keeper = serde_json::from_value(keeper).unwrap();
-    maps.create(&PostParams::default(), &keeper).await.unwrap();
+        Api::namespaced(world.admin.clone(), &namespace);
+    // The finalizer keeps the namespace terminating until the test removes it.
+    let blocker = json!({"metadata": {"name": "blocker", "finalizers": ["example.org/blocker"]}});
+    let blocker = serde_json::from_value(blocker).unwrap();
+    maps.create(&PostParams::default(), &blocker).await.unwrap();
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(world.admin.clone());
-    namespaces.delete(&home, &DeleteParams::default()).await.unwrap();
-    let ending = world.explain(id).await;
-    assert_explained(&ending, Verdict::NamespaceTerminating, Party::Platform, "replace_namespace");
+    namespaces.delete(&namespace, &DeleteParams::default()).await.unwrap();
+    let terminating = world.explain(id).await;
+    let verdict = Verdict::NamespaceTerminating;
+    assert_explained(&terminating, verdict, Party::Platform, "replace_namespace");
 
     let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    maps.patch("keeper", &PatchParams::default(), &release).await.unwrap();
+    maps.patch("blocker", &PatchParams::default(), &release).await.unwrap();
     wait_until("the namespace to be deleted", async || {
-        namespaces.get_opt(&home).await.unwrap().is_none()
+        namespaces.get_opt(&namespace).await.unwrap().is_none()
     })
     .await;
     let absent = world.explain(id).await;
     assert_explained(&absent, Verdict::NamespaceAbsent, Party::Platform, "create_namespace");
-    let again = serde_json::from_value(json!({"metadata": {"name": home}})).unwrap();
-    namespaces.create(&PostParams::default(), &again).await.unwrap();
-    // The writer's binding was deleted with the namespace.
-    world.broker.admit_to(&home).await;
+    let recreated = serde_json::from_value(json!({"metadata": {"name": namespace}})).unwrap();
+    namespaces.create(&PostParams::default(), &recreated).await.unwrap();
+    // The broker's RoleBinding was deleted with the namespace.
+    world.broker.admit_to(&namespace).await;
     world.until(id, Phase::Ready).await;
-    namespaces.delete(&home, &DeleteParams::default()).await.unwrap();
+    namespaces.delete(&namespace, &DeleteParams::default()).await.unwrap();
 }

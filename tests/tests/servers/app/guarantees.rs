@@ -13,7 +13,7 @@ use kube::core::GroupVersionKind;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Executor};
 
-/// A guarantee, the phase of the resource, and a violation of the guarantee.
+/// A guarantee of `docs/guarantees.md`, the phase of the resource, and a violation of the guarantee.
 type Case = (&'static str, Phase, Violation);
 
 enum Violation {
@@ -113,7 +113,7 @@ fn config_of(world: &RealWorld, name: &str) -> (Api<DynamicObject>, DynamicObjec
     let group = world.kinds.provider_group();
     let kind = GroupVersionKind::gvk(&group, "v1beta1", "ProviderConfig");
     let kind = ApiResource::from_gvk_with_plural(&kind, "providerconfigs");
-    let api = Api::namespaced_with(world.admin.clone(), &world.home(), &kind);
+    let api = Api::namespaced_with(world.admin.clone(), &world.namespace(), &kind);
     (api, DynamicObject::new(name, &kind))
 }
 
@@ -139,18 +139,18 @@ async fn violate(world: &RealWorld, id: ProvisionedResourceId, violation: &Viola
             let (kind, plural) = world.kinds.of(NODE);
             let kind = GroupVersionKind::gvk(&group, "v1", kind);
             let kind = ApiResource::from_gvk_with_plural(&kind, plural);
-            let api: Api<DynamicObject> = Api::namespaced_with(broker, &world.home(), &kind);
+            let api: Api<DynamicObject> = Api::namespaced_with(broker, &world.namespace(), &kind);
             world.forget_requests();
             api.delete(&name, &DeleteParams::default()).await.unwrap();
         }
         Violation::ForeignNamespace => {
-            // With the broker's user name, and with rights that its roles do not grant.
+            // The broker's user name with full rights: its own roles forbid this request.
             let broker =
                 world.cluster.identity_in(&world.user, broker_test_servers::servers::MASTERS).await;
             let metadata = ObjectMeta { name: Some(name), ..ObjectMeta::default() };
-            let lost = ConfigMap { metadata, ..ConfigMap::default() };
-            let elsewhere = Api::namespaced(broker, "default");
-            elsewhere.create(&PostParams::default(), &lost).await.unwrap();
+            let misplaced = ConfigMap { metadata, ..ConfigMap::default() };
+            let foreign_namespace = Api::namespaced(broker, "default");
+            foreign_namespace.create(&PostParams::default(), &misplaced).await.unwrap();
         }
         Violation::StoredToken => {
             let token = world.plaintexts().pop().unwrap();

@@ -1,5 +1,5 @@
 //! The runner's process is killed at every request that it makes: before the server receives it,
-//! and after the server has executed it, before the answer. Another replica takes over, the
+//! and after the server has executed it, before the response. Another replica takes over, the
 //! resource reaches the same phase, and every invariant holds.
 //!
 //! The nightly run kills at every request of each workflow, the normal run at the first and the last
@@ -36,7 +36,7 @@ async fn run_with_kill(
         Some(world) => world,
         None => ReusableWorld::new().await,
     };
-    // The panic was reported; the others continue.
+    // The test runner has printed the panic; the other kills continue.
     let result = AssertUnwindSafe(workflow.run_with_kill(&world, &kill_point)).catch_unwind().await;
     let result = match result {
         Ok(killed) => Ok((killed, world)),

@@ -107,7 +107,7 @@ async fn two_of_three_replicas_killed_repeatedly_still_converge() {
     let (dsn, kubeconfig) = (world.database().url(), world.kubeconfig());
     let (sweep, poll) = (Duration::from_secs(1), Duration::from_millis(100));
     let config = HostConfig { dsn: &dsn, kubeconfig: &kubeconfig, lease: LEASE, sweep, poll };
-    let turning = world.keep_simulating();
+    let simulation = world.keep_simulating();
 
     let mut replicas = Replicas::start(config);
     run_until_all(&world, &mut replicas, many, Phase::Ready).await;
@@ -124,7 +124,7 @@ async fn two_of_three_replicas_killed_repeatedly_still_converge() {
     );
     assert!(*kills >= 4, "only {kills} replicas were killed");
     replicas.stop().await;
-    drop(turning);
+    drop(simulation);
     world.assert_all_invariants(&ids).await;
     world.assert_no_work(&ids).await;
     assert_eq!(world.crossplane.existing_objects().await, Vec::<String>::new());

@@ -40,7 +40,7 @@ impl ServerProxies {
     }
 
     pub(crate) async fn reconciler(&self, timeout: Duration) -> Reconciler {
-        let mut config = config("in-between");
+        let mut config = config("behind-proxies");
         config.deadlines = Deadlines::each(timeout);
         let options = PgPoolOptions::new().max_connections(8).test_before_acquire(false);
         let pool = options.connect_lazy_with(self.postgres.options());

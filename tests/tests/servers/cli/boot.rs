@@ -12,13 +12,14 @@ use tokio::net::TcpListener;
 
 use super::process::{DSN, Environment, KUBECONFIG, TOKEN_TTL};
 
-/// Runs a replica and asserts that it exits with this error line.
+/// Runs a replica and asserts that it exits with this error line, which begins after `error[`.
 async fn assert_refused(why: &str, environment: &Environment, line: &str) {
     let output = environment.run(&["run"]).await;
     let result = (output.code, output.err.as_str());
     assert_eq!(result, (Some(1), format!("error[{line}\n").as_str()), "{why}");
 }
 
+/// The error line of a Postgres that cannot be used.
 fn postgres(why: &str) -> String {
     format!("setup_failed]: cannot use Postgres: {why}")
 }
@@ -137,13 +138,13 @@ async fn start_without_the_schema_of_this_release_is_refused() {
     migrate::down(pool, before).await.unwrap();
     let older =
         format!("the schema has version {before} and this release needs {last}: migrate up");
-    assert_refused("of the release before", &environment, &postgres(&older)).await;
+    assert_refused("the schema of the previous release", &environment, &postgres(&older)).await;
     migrate::up(pool).await.unwrap();
     record_later(pool, last + 1).await;
-    let beyond = format!(
+    let newer = format!(
         "the schema has version 9999 and this release knows up to {last}: run a later release"
     );
-    assert_refused("of a later release", &environment, &postgres(&beyond)).await;
+    assert_refused("the schema of a later release", &environment, &postgres(&newer)).await;
 }
 
 #[tokio::test]
@@ -154,7 +155,7 @@ async fn start_without_a_usable_cluster_is_refused() {
     let broker_kubeconfig = world.kubeconfig();
     let closed = HttpProxy::start(world.broker.client.clone()).await;
     closed.close_port().await;
-    let stranger = format!("stranger-{}", world.project);
+    let without_rights = format!("without-rights-{}", world.project);
     let config: serde_json::Value = serde_json::from_str(&broker_kubeconfig).unwrap();
     let server = config["clusters"][0]["cluster"]["server"].as_str().unwrap();
     let identity_read = "the cluster failed: get Namespace kube-system (v1)";
@@ -164,7 +165,7 @@ async fn start_without_a_usable_cluster_is_refused() {
         )
     };
     let forbidden = format!(
-        "cluster_rejected]: {identity_read}: namespaces \"kube-system\" is forbidden: User \"{stranger}\" \
+        "cluster_rejected]: {identity_read}: namespaces \"kube-system\" is forbidden: User \"{without_rights}\" \
          cannot get resource \"namespaces\" in API group \"\" in the namespace \"kube-system\": forbidden"
     );
     let kubernetes = |why: &str| format!("setup_failed]: cannot use Kubernetes: {why}");
@@ -178,7 +179,7 @@ async fn start_without_a_usable_cluster_is_refused() {
             at(&closed.kubeconfig()),
             not_connected("tcp connect error: Connection refused (os error 111)"),
         ),
-        ("a stranger", at(&world.cluster.kubeconfig(&stranger)), forbidden),
+        ("a user without rights", at(&world.cluster.kubeconfig(&without_rights)), forbidden),
         (
             "a certificate of an unknown authority",
             at(&kubeconfig(server, None, None)),
@@ -189,7 +190,7 @@ async fn start_without_a_usable_cluster_is_refused() {
             at("apiVersion: v1\nusers: [{user: {token: hush"),
             kubernetes("the kubeconfig is invalid from line 2 on"),
         ),
-        ("nothing in it", at(""), kubernetes("failed to determine current context")),
+        ("an empty kubeconfig", at(""), kubernetes("failed to determine current context")),
         (
             "no such file",
             at(&broker_kubeconfig).with(KUBECONFIG, "/nowhere/kubeconfig"),

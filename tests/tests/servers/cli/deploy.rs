@@ -1,5 +1,5 @@
-//! The manifests in deploy/: a real API server accepts its own kinds, foreign kinds fit a schema,
-//! and a running replica exposes every metric that they name.
+//! The manifests in deploy/: a real API server accepts the kinds that it serves, the others match a schema, and a running
+//! replica exposes every metric that they name.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::process::Environment;
 
-/// An API group that no API server has built in.
+/// The group of the kinds that no API server has built in.
 const FOREIGN: &str = "monitoring.coreos.com/v1";
 
 /// The replicas' namespace in all manifests.
@@ -46,8 +46,8 @@ fn documents() -> Vec<(String, Value)> {
     documents
 }
 
-/// Checks a foreign kind as far as it is used here: no undeclared field, every required one. The
-/// schemas follow the documentation of the Prometheus operator and of Grafana.
+/// Checks an object of a kind that is not built in: no undeclared field, every required one. The schemas follow the
+/// documentation of the Prometheus operator and of Grafana, for the fields that deploy/ uses.
 fn assert_matches_schema(file: &str, kind: &str, document: &Value) {
     let schemas: Value = serde_json::from_str(include_str!("deploy/schemas.json")).unwrap();
     let schema = json!({"$ref": format!("#/$defs/{kind}"), "$defs": schemas});
@@ -96,8 +96,9 @@ async fn api_server_accepts_every_manifest() {
         .filter_map(|(_, document)| document["metadata"]["namespace"].as_str())
         .collect();
     for name in namespaces {
-        let home = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        apply(&client, &discovery, "the namespace", &home).await;
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        apply(&client, &discovery, "the namespace", &namespace).await;
     }
     let mut kinds = BTreeSet::new();
     for (file, document) in &documents {
@@ -171,6 +172,7 @@ fn manifests_agree_with_each_other() {
     }
 }
 
+/// The expressions of all alerts and dashboard panels, each with its place.
 fn expressions() -> Vec<(String, String)> {
     let mut expressions = Vec::new();
     for (file, document) in documents() {
@@ -195,12 +197,13 @@ fn expressions() -> Vec<(String, String)> {
     expressions
 }
 
-/// The names in an expression that have our prefix.
+/// The metrics of the broker in an expression.
 fn metrics_in(expression: &str) -> BTreeSet<String> {
     let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| word.starts_with("provisioning_broker_")).map(str::to_owned).collect()
 }
 
+/// The labels and values of an expression's selectors, one pair per alternative of a value.
 fn label_values(expression: &str) -> Vec<(String, String)> {
     let selectors = expression.split('{').skip(1).filter_map(|rest| rest.split('}').next());
     let matchers = selectors.flat_map(|selector| selector.split(','));
@@ -247,7 +250,7 @@ async fn every_referenced_metric_is_exposed_by_a_replica() {
     let mut used = BTreeSet::new();
     for (place, expression) in expressions() {
         let metrics = metrics_in(&expression);
-        assert!(!metrics.is_empty(), "{place} has no metric of ours: {expression}");
+        assert!(!metrics.is_empty(), "{place} has no metric of the broker: {expression}");
         let count = |bracket: char| expression.matches(bracket).count();
         assert_eq!((count('('), count('{')), (count(')'), count('}')), "{place}: {expression}");
         for metric in metrics {

@@ -1,5 +1,5 @@
-//! The image of the Dockerfile without a container daemon: its program runs as its user, in a root directory
-//! with only its files.
+//! The image of the Dockerfile, without a container daemon: the program runs as the image's user, in a root directory
+//! that contains only the image's files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ async fn image_runs_as_its_user_with_nothing_but_its_files() {
             }
             ("USER", ids) => user = ids.split_once(':'),
             ("ENTRYPOINT", json) => program = serde_json::from_str::<[PathBuf; 1]>(json).ok(),
-            _ => panic!("this test does not know what {line} does"),
+            _ => panic!("this test does not support {line}"),
         }
     }
     let (user, [program]) = (user.unwrap(), program.unwrap());
@@ -69,8 +69,8 @@ async fn image_runs_as_its_user_with_nothing_but_its_files() {
     assert!(err.starts_with("error[setup_failed]: cannot use Postgres: "), "{err}");
 }
 
-/// Runs the program in the root. Only root can change the user; any user can be mapped in a
-/// namespace.
+/// Runs the program in the root directory as the image's user. As root, `chroot` changes the user; otherwise `unshare`
+/// maps it in a user namespace.
 fn run(root: &Path, (uid, gid): (&str, &str), program: &Path, arguments: &[&str]) -> CommandOutput {
     let mut command = if geteuid().is_root() {
         let mut chroot = Command::new("chroot");

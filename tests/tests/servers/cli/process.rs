@@ -106,7 +106,7 @@ pub(crate) struct Replica {
     process: KilledOnDrop,
     log: LineReader,
     errors: LineReader,
-    /// Keeps the files until no replica needs them.
+    /// Dropping the last handle removes the files, so every replica keeps one.
     _files: Arc<TempDir>,
 }
 
@@ -163,12 +163,13 @@ impl Replica {
     }
 
     pub(crate) async fn get(&self, path: &str) -> (u16, String) {
-        let answer = self.answer(path).await;
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let response = self.raw_response(path).await;
+        let (head, body) = response.split_once("\r\n\r\n").unwrap();
         (head.split_whitespace().nth(1).unwrap().parse().unwrap(), body.to_owned())
     }
 
-    pub(crate) async fn answer(&self, path: &str) -> String {
+    /// The raw HTTP response, with its head.
+    pub(crate) async fn raw_response(&self, path: &str) -> String {
         let serving = self.logged("serving /livez, /readyz and /metrics").await;
         exchange(serving["address"].as_str().unwrap(), path).await.unwrap_or_else(|error| {
             panic!("{path}: {error}; {:?}; {:?}", self.errors.lines(), self.log.lines().last())
@@ -223,7 +224,7 @@ async fn exchange(address: &str, path: &str) -> std::io::Result<String> {
     let mut connection = TcpStream::connect(address).await?;
     let request = format!("GET {path} HTTP/1.1\r\nhost: broker\r\nconnection: close\r\n\r\n");
     connection.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    connection.read_to_string(&mut answer).await?;
-    Ok(answer)
+    let mut response = String::new();
+    connection.read_to_string(&mut response).await?;
+    Ok(response)
 }

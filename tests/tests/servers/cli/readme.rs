@@ -3,7 +3,7 @@
 
 use broker_tests::pages::{Home, ScriptOutput, Step, steps};
 
-/// The command that would run this test again.
+/// The command that would run this test again, and is therefore skipped.
 const TEST_COMMAND: &str = "cargo xtask test\n";
 
 /// One resource on servers without Crossplane, from declaration to Deleted.

@@ -20,8 +20,8 @@ use broker_tests::{is_nightly, until};
 use super::process::Replica;
 use fixture::{Fixture, ROWS};
 
-/// Worlds, and machines per world. Every second machine fails after it was Ready, and the brake
-/// permits five of those in ten minutes: a world has at most ten machines.
+/// The numbers of worlds, and of machines per world. Every second machine fails after it was Ready. The allowance is five
+/// such failures in ten minutes, so a world has at most ten machines.
 const NORMAL: (u64, usize) = (1, 8);
 const NIGHTLY: (u64, usize) = (15, 10);
 
@@ -78,7 +78,7 @@ fn assert_every_place_captured(detector: &LeakDetector) {
     let tables =
         detector.places_without_text().into_iter().filter_map(|place| place.strip_prefix(ROWS));
     let empty: Vec<_> = tables.filter(|table| !UNUSED.contains(table)).collect();
-    assert_eq!(empty, [""; 0], "no secret was placed");
+    assert_eq!(empty, [""; 0], "tables without rows prove nothing");
 }
 
 async fn run_and_capture(seed: u64, machines: usize) -> LeakDetector {
@@ -123,6 +123,6 @@ async fn await_events(fixture: &Fixture) {
 }
 
 async fn capture_response(fixture: &mut Fixture, replica: &Replica, path: &str) {
-    let response = replica.answer(path).await;
+    let response = replica.raw_response(path).await;
     fixture.detector.record(format!("the response of {path}"), response);
 }

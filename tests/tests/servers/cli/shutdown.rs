@@ -8,9 +8,9 @@ use rustix::process::Signal;
 use super::process::Environment;
 
 async fn lease_count(world: &RealWorld) -> i64 {
-    let lease_count = "SELECT count(*) FROM plexsphere.provisioned_resource_schedule
+    let leases = "SELECT count(*) FROM plexsphere.provisioned_resource_schedule
         WHERE lease_owner IS NOT NULL";
-    sqlx::query_scalar(lease_count).fetch_one(world.pool()).await.unwrap()
+    sqlx::query_scalar(leases).fetch_one(world.pool()).await.unwrap()
 }
 
 #[tokio::test]

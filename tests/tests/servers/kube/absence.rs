@@ -76,7 +76,7 @@ async fn cluster_is_identified_by_its_kube_system_uid() {
         |request: &broker_tests::proxy::Request| request.target.contains("kube-system");
     proxy.script().each(is_identity).before_forward().respond(HttpResponse::ok(other));
     let there = fixture.port.read(&subject.target()).await.unwrap().cluster;
-    assert_eq!(there.as_str(), "7d2c52b8-another", "the identity was cached");
+    assert_eq!(there.as_str(), "7d2c52b8-another", "a read does not use a cached identity");
     proxy.script().clear();
     let nothing = HttpResponse::failure(StatusCode::NOT_FOUND, "NotFound", "no such namespace");
     proxy.script().each(is_identity).before_forward().respond(nothing);
@@ -98,12 +98,12 @@ async fn failed_discovery_of_a_kind_is_not_absence() {
         ("discovery is down", HttpResponse::status(StatusCode::SERVICE_UNAVAILABLE)),
         ("discovery is malformed", HttpResponse::ok("{}")),
     ];
-    for (what, answer) in rows {
+    for (what, response) in rows {
         proxy
             .script()
             .each(|request| request.target.starts_with("/apis/silent.plexsphere.io"))
             .before_forward()
-            .respond(answer);
+            .respond(response);
         assert!(fixture.port.read(&target).await.is_err(), "{what}");
         proxy.script().clear();
     }

@@ -83,6 +83,7 @@ fn count(proxy: &HttpProxy, filter: RequestFilter) -> usize {
     proxy.script().requests().iter().filter(|request| filter(request)).count()
 }
 
+/// Starts a cache whose requests pass a proxy with this rule.
 async fn start_disturbed(add_rule: impl FnOnce(&HttpProxy), cache: CacheOptions) -> Disturbed {
     let fixture = Fixture::alone(&TestCluster::shared().await).await;
     let (proxy, client) = fixture.broker.proxied().await;
@@ -93,6 +94,7 @@ async fn start_disturbed(add_rule: impl FnOnce(&HttpProxy), cache: CacheOptions)
     Disturbed { fixture, proxy, cluster, cache, _running: running }
 }
 
+/// A running cache behind a proxy that disturbs its requests.
 struct Disturbed {
     fixture: Fixture,
     proxy: HttpProxy,
@@ -128,7 +130,7 @@ async fn failed_watch_restarts_with_a_new_list() {
     let (watch, list): (RequestFilter, RequestFilter) = (is_watch, is_list);
     let rows = [
         ("refused as expired", watch, expired, (2, 2)),
-        ("expires on its way", watch, HttpResponse::ok(format!("{line}\n")), (2, 2)),
+        ("expires while it runs", watch, HttpResponse::ok(format!("{line}\n")), (2, 2)),
         ("cut within a line", watch, HttpResponse::from_server().cut_after(100), (2, 2)),
         ("cut at its first bookmark", list, HttpResponse::from_server().cut_after(60), (2, 1)),
         ("throttled", list, busy.with_header("Retry-After", "1"), (2, 1)),
@@ -161,9 +163,10 @@ async fn silent_watch_times_out() {
 /// A healthy watch may still omit an event: a periodic list finds it and sends a hint.
 #[tokio::test]
 async fn event_that_a_watch_omits_is_found_by_a_list() {
-    let deaf = HttpResponse::from_server().stalled_after(0);
-    let add_rule =
-        |proxy: &HttpProxy| proxy.script().first(is_watch).before_response().respond(deaf);
+    let without_events = HttpResponse::from_server().stalled_after(0);
+    let add_rule = |proxy: &HttpProxy| {
+        proxy.script().first(is_watch).before_response().respond(without_events);
+    };
     let options = short_waits().with_relist_after(Duration::from_secs(2));
     let disturbed = start_disturbed(add_rule, options).await;
     let mut hints = disturbed.cache.hints();
@@ -250,7 +253,7 @@ async fn cluster_identity_is_cached_while_watches_continue() {
     let known = cluster.identity().await.unwrap();
     assert_eq!((&known, count(&proxy, is_identity)), (&here, reads), "the cached identity is used");
 
-    // A cold kind may be of any cluster.
+    // The objects of a cold kind may be of any cluster.
     let mut held = proxy.script().first(is_watch).before_forward().hold();
     cache.track_provider_configs(&config_kind().api_version, &config_kind().plural);
     held.wait_until_held().await;

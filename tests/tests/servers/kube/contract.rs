@@ -18,7 +18,7 @@ use super::world::World;
 const ABSENT_NAMESPACE_CASES: &[&str] =
     &["a_deletion_in_an_absent_namespace_is_gone", "a_namespace_is_never_created"];
 
-/// Replaces the plural of namespaced composite resources with one name: the roles treat their kinds alike.
+/// Replaces the plurals of the suite's namespaced composite resources with one name: the roles treat these kinds alike.
 fn generalize((group, resource, verb): Right) -> Right {
     let alike = ["machines", "fleetings", "pickies"].contains(&&*resource);
     let plural = if alike { "composites in namespaces".to_owned() } else { resource };
@@ -67,7 +67,7 @@ async fn the_kubernetes_adapter_keeps_the_contract_of_its_port() {
     let generalized =
         |rights: BTreeSet<Right>| rights.into_iter().map(generalize).collect::<BTreeSet<_>>();
     let mut used = generalized(used);
-    // No case deletes a cluster-scoped object; a test of the roles does.
+    // No case uses this right; a test of the generated roles covers it.
     let cluster_scoped = ["contract.plexsphere.io", "estates", "delete"].map(str::to_owned);
     assert!(used.insert(cluster_scoped.into()), "a case uses this right");
     assert_eq!(used, generalized(granted), "a right of the roles is not used");

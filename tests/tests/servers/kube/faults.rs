@@ -101,15 +101,15 @@ impl<'f> FaultyAdapter<'f> {
         let deadline = if expected.cause == Cause::Deadline { SHORT } else { LONG };
         let (proxy, client) = fixture.broker.proxied().await;
         let (cluster, _) = adapter_over(client, options(deadline), CacheOptions::default());
-        // The adapter discovers its kinds first, so that the next request is the one to disturb.
+        // The adapter discovers its kinds now, so that no discovery request precedes the request to disturb.
         let any = fixture.machine().target();
         until("the kinds to be known", || async { cluster.read(&any).await.ok() }).await;
         let refused = matches!(fault, Refused);
         let rule = proxy.script().first(matches);
         let mut held = None;
         match fault {
-            Before(answer) => rule.before_forward().respond(answer),
-            After(answer) => rule.before_response().respond(answer),
+            Before(response) => rule.before_forward().respond(response),
+            After(response) => rule.before_response().respond(response),
             CutBefore => rule.before_forward().cut(),
             CutAfter => rule.before_response().cut(),
             Fault::Held => held = Some(rule.before_forward().hold()),
@@ -124,7 +124,7 @@ impl<'f> FaultyAdapter<'f> {
         assert_eq!(sent, usize::from(!self.refused), "{why}: not sent exactly once");
     }
 
-    /// The adapter after the fault; a closed port stays closed, so it gets a new adapter.
+    /// An adapter without the fault. A closed port stays closed, so its replacement is the fixture's own adapter.
     fn recovered(&self) -> &KubeCluster {
         self.proxy.script().clear();
         if self.refused { &self.fixture.port } else { &self.cluster }

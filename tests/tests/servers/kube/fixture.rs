@@ -95,7 +95,7 @@ impl Fixture {
         Self::of(&TestCluster::shared().await, GROUP).await
     }
 
-    /// A fixture with a private machine kind, so that a test can count its requests.
+    /// A fixture with an exclusive machine kind, so that a test can count its requests.
     pub(crate) async fn alone(cluster: &TestCluster) -> Self {
         Self::of(cluster, &format!("w{}.example.org", fresh_id().simple())).await
     }
@@ -197,6 +197,7 @@ impl Fixture {
     }
 }
 
+/// A resource from which a test renders every manifest.
 pub(crate) struct Subject {
     pub(crate) identity: Identity,
     pub(crate) token_id: BootstrapTokenId,
@@ -299,6 +300,7 @@ impl Subject {
         ApplyRequest::open(self.identity.project, manifest, precondition)
     }
 
+    /// Applies the shell through an adapter.
     pub(crate) async fn start(&self, cluster: &KubeCluster) -> ObjectVersion {
         expect_applied(cluster.apply(&self.request(self.shell(), Precondition::Absent)).await)
     }

@@ -28,12 +28,12 @@ async fn another_projects_namespace_cannot_be_written() {
     // Reads are allowed: the orphan scan needs them.
     assert!(matches!(cluster.read(&existing.target()).await.unwrap().xr, XrReading::Present(_)));
 
-    // Such a request is never sent, even for a Project that the adapter may write to.
+    // The adapter itself refuses a request whose object is not in the namespace of the named Project.
     let misdirected = DeleteRequest::new(ours.project, &target, &version.uid);
     let error = cluster.delete(&misdirected).await.unwrap_err();
     assert!(error.to_string().contains("is in another namespace"), "{error}");
     let remaining = api(&other.admin, &target).list(&ListParams::default()).await.unwrap();
-    let versions: Vec<_> =
+    let uids: Vec<_> =
         remaining.items.iter().map(|remaining| remaining.metadata.uid.as_ref()).collect();
-    assert_eq!(versions, [Some(&version.uid)]);
+    assert_eq!(uids, [Some(&version.uid)]);
 }

@@ -267,7 +267,7 @@ impl ClusterUnderTest for World {
         deleted.map(drop).map_err(rejected)
     }
 
-    async fn veto(&self, target: &ObjectReference, words: &str) -> Result<(), PortError> {
+    async fn veto(&self, target: &ObjectReference, message: &str) -> Result<(), PortError> {
         let namespace = target.namespace().expect("a Usage of an object in a namespace");
         let name = format!("usage-{}", fresh_id());
         let policy = json!({
@@ -281,11 +281,11 @@ impl ClusterUnderTest for World {
                     "objectSelector": {"matchLabels": {IN_USE: "true"}},
                     "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
                 },
-                // Exempts the namespace controller.
+                // The namespace controller, a system user, may still delete the object.
                 "matchConditions": [{
                     "name": "people", "expression": "!request.userInfo.username.startsWith('system:')",
                 }],
-                "validations": [{"expression": "false", "message": words}],
+                "validations": [{"expression": "false", "message": message}],
             },
         });
         let binding = json!({
@@ -303,7 +303,7 @@ impl ClusterUnderTest for World {
             .map_err(rejected)?;
         let label = json!({"metadata": {"labels": {IN_USE: "true"}}});
         self.patch("crossplane", target, &label).await?;
-        // The API server enforces a policy a moment after it was stored.
+        // A stored policy takes effect with a delay.
         let dry = DeleteParams { dry_run: true, ..DeleteParams::default() };
         until("the policy to be enforced", || async {
             api(&self.admin, target).delete(target.name(), &dry).await.err()

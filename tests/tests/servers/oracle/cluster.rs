@@ -43,7 +43,7 @@ struct HistoryRunner<'s> {
     /// Composite resource and ProviderConfig, with their remembered versions, oldest first.
     targets: [ObjectReference; 2],
     known: [Vec<ObjectVersion>; 2],
-    /// Every uid and version seen, to report them by number.
+    /// Every uid and version seen; transcripts name them by index.
     seen: Vec<String>,
     part: Option<ObjectReference>,
 }
@@ -98,8 +98,8 @@ impl<'s> HistoryRunner<'s> {
         self.transcript.lines
     }
 
-    fn random_below(&mut self, sides: u32) -> u32 {
-        self.transcript.random_below(sides)
+    fn random_below(&mut self, bound: u32) -> u32 {
+        self.transcript.random_below(bound)
     }
 
     /// Object and version, numbered in the order in which they were first seen.
@@ -124,7 +124,7 @@ impl<'s> HistoryRunner<'s> {
         known.iter().rev().cycle().nth(older).cloned()
     }
 
-    /// None, the newest remembered version, or an older one.
+    /// A precondition on absence, on the newest remembered version, or on an older one.
     fn precondition(&mut self, which: usize) -> Precondition {
         let remembered = self.remembered(which).filter(|_| self.transcript.random_below(6) > 0);
         remembered.map_or(Precondition::Absent, |version| version.unchanged())
@@ -159,7 +159,7 @@ impl<'s> HistoryRunner<'s> {
             DryRun::Accepted(object) => content(&object),
             DryRun::Conflict => "conflict".to_owned(),
         });
-        self.transcript.record("rehearse", result);
+        self.transcript.record("dry run", result);
     }
 
     async fn delete(&mut self, which: usize) {
@@ -226,7 +226,7 @@ impl<'s> HistoryRunner<'s> {
             }
             return;
         };
-        // Unless its owner is being deleted, nothing removes it.
+        // Release it only during its own deletion, which a deletion of its owner causes.
         if self.cluster.object(&part).await.is_none_or(|part| is_deleting(&part)) {
             self.part = None;
             self.cluster.patch(&part, json!({"metadata": {"finalizers": []}})).await;

@@ -79,7 +79,7 @@ impl<'w> HistoryRunner<'w> {
                 11..16 => self.schedule(number).await,
                 _ => self.outbox(number).await,
             }
-            // Later times are strictly later in both stores.
+            // One second per step orders the steps in both stores.
             self.world.advance(Duration::from_secs(1)).await.unwrap();
         }
         for number in 1..=RESOURCES {
@@ -88,8 +88,8 @@ impl<'w> HistoryRunner<'w> {
         self.transcript.lines
     }
 
-    fn random_below(&mut self, sides: u32) -> u32 {
-        self.transcript.random_below(sides)
+    fn random_below(&mut self, bound: u32) -> u32 {
+        self.transcript.random_below(bound)
     }
 
     /// A stamp far ahead of every store's clock, so that no store's own time ends up in a resource.
@@ -266,18 +266,18 @@ impl<'w> HistoryRunner<'w> {
     async fn outbox(&mut self, number: u32) {
         let (outbox, resource_id, by) = (self.world.outbox(), id(number.into()), attribution());
         let claim = self.random_below(8) as usize % self.claims.len().max(1);
-        let random_below = self.random_below(14);
-        if random_below < 5 || random_below < 11 && self.claims.is_empty() {
+        let choice = self.random_below(14);
+        if choice < 5 || choice < 11 && self.claims.is_empty() {
             let claimed =
                 outbox.claim_events(&ClaimEvents::new(worker("relay"), rows(2), LEASE)).await;
             self.claims.extend(claimed.iter().flatten().map(|event| event.claim.clone()));
             return self.transcript.record("claim events", claimed);
         }
-        let done = match random_below {
+        let done = match choice {
             5..8 => outbox.acknowledge_event(&self.claims.remove(claim)).await,
             8 | 9 => {
-                let why = [DeliveryFailure::Rejected, DeliveryFailure::Unavailable]
-                    [random_below as usize - 8];
+                let why =
+                    [DeliveryFailure::Rejected, DeliveryFailure::Unavailable][choice as usize - 8];
                 outbox.delay_event(&self.claims.remove(claim), LEASE, why).await
             }
             10 => {
@@ -288,12 +288,12 @@ impl<'w> HistoryRunner<'w> {
                 return self.transcript.record("purge events", purged);
             }
             _ => {
-                let how = if random_below == 12 { Redrive::Retry } else { Redrive::Skip };
-                let resumed = outbox.redrive_events(resource_id, how, &by).await;
-                return self.transcript.record(&format!("resume {number}, {how:?}"), resumed);
+                let how = if choice == 12 { Redrive::Retry } else { Redrive::Skip };
+                let redriven = outbox.redrive_events(resource_id, how, &by).await;
+                return self.transcript.record(&format!("redrive {number}, {how:?}"), redriven);
             }
         };
-        self.transcript.record(&format!("settle, {random_below}"), done);
+        self.transcript.record(&format!("settle, {choice}"), done);
     }
 }
 

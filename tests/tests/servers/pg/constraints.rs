@@ -1,5 +1,5 @@
-//! The schema's own rules: each is violated for real, adapters translate some into defined errors,
-//! and no column exists for data that must not be stored.
+//! The schema's own rules: a statement violates each of them, adapters translate some into defined errors, and no column
+//! exists for data that must not be stored.
 
 mod error_mapping;
 mod closed_sets;
@@ -52,7 +52,7 @@ async fn every_schema_rule_refuses_its_violation() {
     let pool = database.pool();
     let mut cases = RULES.split("-- refused: ");
     sqlx::raw_sql(cases.next().unwrap()).execute(pool).await.unwrap();
-    let mut provoked = BTreeSet::new();
+    let mut violated = BTreeSet::new();
     for case in cases {
         let (expected, statement) = case.split_once('\n').unwrap();
         // The transaction is rolled back.
@@ -65,9 +65,9 @@ async fn every_schema_rule_refuses_its_violation() {
             database_error.constraint().unwrap_or_default(),
         );
         assert_eq!(format!("{code} {rule}").trim(), expected, "{statement}");
-        provoked.extend((!rule.is_empty()).then(|| rule.to_owned()));
+        violated.extend((!rule.is_empty()).then(|| rule.to_owned()));
     }
-    assert_eq!(rules(pool).await, provoked, "each rule needs a statement that breaks it");
+    assert_eq!(rules(pool).await, violated, "each rule needs a statement that violates it");
     // The audit is append-only, but personal data in it can be blanked.
     let blanking = "UPDATE plexsphere.provisioned_resource_audit SET event_data = NULL";
     assert_eq!(pool.execute(blanking).await.unwrap().rows_affected(), 1);
@@ -94,10 +94,11 @@ async fn no_column_holds_secrets_or_personal_data() {
     let columns: Vec<(String, Vec<String>, bool)> =
         columns.fetch_all(database.pool()).await.unwrap();
     let denied = entries("word ");
-    let named = columns.iter().filter(|(_, words, _)| words.iter().any(|it| denied.contains(it)));
-    let named: BTreeSet<_> = named.map(|(column, ..)| column.clone()).collect();
-    assert_eq!(named, entries("harmless "), "columns that are named like secrets or personal data");
-    let free = columns.into_iter().filter(|(.., free)| *free);
+    let suspicious =
+        columns.iter().filter(|(_, words, _)| words.iter().any(|it| denied.contains(it)));
+    let suspicious: BTreeSet<_> = suspicious.map(|(column, ..)| column.clone()).collect();
+    assert_eq!(suspicious, entries("harmless "), "columns named like secrets or personal data");
+    let free = columns.into_iter().filter(|(.., is_free)| *is_free);
     let free: BTreeSet<_> = free.map(|(column, ..)| column).collect();
     assert_eq!(free, entries("free "), "columns that could hold anything");
 }

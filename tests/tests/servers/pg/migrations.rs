@@ -1,5 +1,4 @@
-//! The migrator on real Postgres: concurrent, interrupted, changed, too old, too new, and back
-//! again.
+//! The migrator on real Postgres: concurrent runs, refused and changed migrations, older and newer schemas, and reverts.
 
 mod revert;
 pub(super) mod dump;
@@ -27,7 +26,7 @@ fn last() -> u32 {
     *versions().last().unwrap()
 }
 
-/// A database with the platform's tables and without ours.
+/// A database with the platform's tables and without the broker's.
 async fn with_reference_tables() -> TestDatabase {
     let database = TestPostgres::shared().await.database().await;
     migrate::reference_up(database.pool()).await.unwrap();
@@ -83,7 +82,7 @@ async fn up_down_up_leaves_the_same_schema() {
     assert_eq!(migrate::down(pool, 0).await.unwrap(), back);
     let left = dump(pool).await;
     let left = left.lines().filter(|line| !line.contains("provisioning_broker_migrations"));
-    assert!(left.eq(platform.lines()), "more than the record is left");
+    assert!(left.eq(platform.lines()), "more than the migration record is left");
     migrate::up(pool).await.unwrap();
     for version in versions().into_iter().rev() {
         migrate::down(pool, version - 1).await.unwrap();
@@ -129,9 +128,9 @@ async fn database_without_platform_tables_is_refused_unchanged() {
          plexsphere.cloud_credentials, which the broker's tables refer to: run the platform's own migrations first, or \
          create minimal ones (`migrate up --reference`, in Rust `migrate::reference_up`)"
     );
-    let made = "SELECT to_regnamespace('plexsphere') IS NOT NULL";
-    let made: bool = sqlx::query_scalar(made).fetch_one(database.pool()).await.unwrap();
-    assert!(!made, "the schema was made");
+    let exists = "SELECT to_regnamespace('plexsphere') IS NOT NULL";
+    let exists: bool = sqlx::query_scalar(exists).fetch_one(database.pool()).await.unwrap();
+    assert!(!exists, "the refused migration created the schema");
 }
 
 #[tokio::test]
@@ -188,7 +187,7 @@ async fn plain_scripts_applied_twice_change_nothing() {
     };
     let once = apply().await;
     dump::compare(&once.0);
-    assert_eq!(migrate::up(pool).await.unwrap(), Vec::<u32>::new(), "the history is whole");
+    assert_eq!(migrate::up(pool).await.unwrap(), Vec::<u32>::new(), "the history is complete");
     assert_eq!(apply().await, once);
 }
 

@@ -66,7 +66,7 @@ async fn exercise_tokens(pool: &PgPool) -> (Vec<IssuedToken>, String) {
         errors += &all_renderings(&mesh.enrol(token.plaintext.secret()).await.unwrap_err());
         all.push(token);
     }
-    // First the server refuses and repeats the row in its error. Then the pool is closed.
+    // In the first round the server refuses the row and repeats it in its error. In the second the pool is closed.
     let never =
         "ALTER TABLE plexsphere.bootstrap_tokens ADD CONSTRAINT never CHECK (false) NOT VALID";
     pool.execute(never).await.unwrap();
@@ -80,7 +80,7 @@ async fn exercise_tokens(pool: &PgPool) -> (Vec<IssuedToken>, String) {
     (all, errors)
 }
 
-/// The token that is not consumed.
+/// The index of the token that is still live.
 const LIVE_TOKEN: usize = 3;
 
 #[tokio::test]

@@ -1,5 +1,4 @@
-//! Every statement on the migrated schema: the server prepares it, and its types match those of the
-//! code.
+//! Every statement is valid on the migrated schema, and the types that the server infers match those of the code.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +17,7 @@ async fn describe(
     let prepared = connection.prepare(statement.sql.into_sql_str()).await?;
     let parameters = match prepared.parameters() {
         Some(Either::Left(types)) => {
-            types.iter().map(|parameter| base(parameter).to_owned()).collect()
+            types.iter().map(|parameter| wire_type(parameter).to_owned()).collect()
         }
         Some(Either::Right(_)) | None => Vec::new(),
     };
@@ -30,10 +29,10 @@ async fn describe(
     Ok((parameters, columns))
 }
 
-/// The wire type of a type's values: a domain uses its base type.
-fn base(value_type: &PgTypeInfo) -> &str {
+/// The name of the type that a value has on the wire: for a domain, its base type.
+fn wire_type(value_type: &PgTypeInfo) -> &str {
     if let PgTypeKind::Domain(base_type) = value_type.kind() {
-        base(base_type)
+        wire_type(base_type)
     } else {
         value_type.name()
     }
@@ -50,7 +49,10 @@ async fn statements_have_the_types_of_their_values_and_rows() {
         match describe(&mut connection, statement).await {
             Ok(found) if found == declared => {}
             Ok(found) => {
-                mismatches.push(format!("{}: {declared:?} but is {found:?}", statement.name));
+                mismatches.push(format!(
+                    "{}: the code declares {declared:?}, the server infers {found:?}",
+                    statement.name
+                ));
             }
             Err(error) => mismatches.push(format!("{}: {error}", statement.name)),
         }

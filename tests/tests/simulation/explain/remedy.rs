@@ -67,7 +67,7 @@ pub(super) async fn execute(fixture: &mut Fixture, remedy: &Remedy) -> Provision
         Remedy::ReadyNamespace(_) => fixture.world.place(true),
         Remedy::CreateNamespace(name) => fixture.world.cluster.create_namespace(name),
         Remedy::ReplaceNamespace(name) => {
-            fixture.world.cluster.remove_finalizer(&namespace_blocker(), "example.org/keeper");
+            fixture.world.cluster.remove_finalizer(&namespace_blocker(), "example.org/blocker");
             fixture.world.cluster.settle(3);
             fixture.world.cluster.create_namespace(name);
         }

@@ -16,11 +16,14 @@ use crate::servers::{api::Api, certificates::Authority};
 /// Crossplane's own namespace.
 const NAMESPACE: &str = "crossplane-system";
 
-/// The kinds for which the API server calls Crossplane's webhook.
-const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
-const REVISIONS: &str = "/apis/pkg.crossplane.io/v1/functionrevisions";
+/// The API path of webhook configurations, with which the API server calls Crossplane.
+const WEBHOOK_CONFIGURATIONS: &str =
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 
-/// The API server as Crossplane needs it.
+/// The API path of function revisions, in which Crossplane finds the addresses of its functions.
+const FUNCTION_REVISIONS: &str = "/apis/pkg.crossplane.io/v1/functionrevisions";
+
+/// Creates the objects through the API server.
 #[derive(Debug)]
 pub(super) struct Objects {
     pub(super) api: Api,
@@ -60,7 +63,7 @@ impl Objects {
                 "revision": 1,
             },
         });
-        let path = format!("{REVISIONS}/{name}");
+        let path = format!("{FUNCTION_REVISIONS}/{name}");
         self.api.apply(&path, &revision)?;
         let status = json!({"status": {
             "endpoint": format!("dns:///localhost:{port}"),
@@ -69,8 +72,11 @@ impl Objects {
         self.api.merge(&format!("{path}/status"), &status).map(drop)
     }
 
-    /// Makes the API server call Crossplane before it deletes a used object. The module's configuration names a
-    /// Service, which a control plane without nodes cannot reach.
+    /// Installs the webhook configuration of Usages: the API server asks Crossplane before it deletes an object that a
+    /// Usage protects.
+    ///
+    /// Crossplane's configuration in `file` names a Service. A control plane without nodes cannot reach it, so a local
+    /// URL replaces the Service.
     pub(super) fn configure_usages(
         &self,
         file: &Path,
@@ -86,7 +92,7 @@ impl Objects {
             });
         }
         let name = configuration["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        self.api.apply(&format!("{VALIDATING}/{name}"), &configuration).map(drop)
+        self.api.apply(&format!("{WEBHOOK_CONFIGURATIONS}/{name}"), &configuration).map(drop)
     }
 }
 

@@ -1,5 +1,5 @@
-//! Conditions that only an operator can resolve: a dead-lettered event, and a brake that a mass
-//! disappearance sets. Each occurs in one workflow before its rounds, so that its calls have cells.
+//! Conditions that only an operator can resolve: a dead-lettered event, and a brake that a sweep sets after a mass
+//! disappearance. Each occurs in one workflow before its rounds, so that the table covers the calls that it causes.
 
 use broker_app::{Error, Service};
 use broker_domain::{ClusterId, Phase, ProvisionedResource};
@@ -11,9 +11,9 @@ use tokio::time::timeout;
 use super::{Actor, Declared, FaultKind, MAX_ATTEMPTS, Run, Workflow, timeout_under};
 use crate::simulation::Kind;
 
-/// More losses than the brake allows, even without the workflow's own resource.
+/// The number of other resources: losing them all sets the brake, even without the workflow's own resource.
 const BYSTANDERS: usize = 6;
-/// The rejected attempts before the workflow begins, which makes the last one.
+/// The number of rejected attempts before the workflow begins. The workflow makes the last attempt.
 const REFUSED_BEFORE: u8 = 2;
 
 impl Run {
@@ -74,8 +74,7 @@ impl Run {
         self.resolve_operator_condition(fault_kind).await
     }
 
-    /// The relay that makes the last attempt dead-letters the event, and no later event of the
-    /// resource overtakes it.
+    /// Checks that the last attempt dead-letters the event and that no later event of the resource overtakes it.
     async fn check_dead_letter(&mut self, fault_kind: FaultKind) -> Result<(), String> {
         for _ in 0..MAX_ATTEMPTS {
             if !self.needs_operator().await {
@@ -93,8 +92,8 @@ impl Run {
         }
     }
 
-    /// A sweep sets the brake. While it is set nothing is created: neither during the deletion of
-    /// the composite resource nor after it.
+    /// Checks that a sweep sets the brake. Under the brake nothing is created, neither during the deletion of the
+    /// composite resource nor after it.
     async fn check_brake(
         &mut self,
         fault_kind: FaultKind,

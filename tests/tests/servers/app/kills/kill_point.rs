@@ -120,7 +120,7 @@ impl RecordedRequests {
     }
 }
 
-/// A request without the ids of resource and Project.
+/// The kind of a request: its text without the ids of resource and Project.
 fn kind_of(request: &Request) -> String {
     let words = request.target.split_whitespace().collect::<Vec<_>>().join(" ");
     let Request { verb, .. } = request;
@@ -128,7 +128,7 @@ fn kind_of(request: &Request) -> String {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let general = |part| match (XrName::id_of(part), part) {
         (Some(_), _) => "NAME",
-        (None, part) if part.starts_with("plexsphere-project-") => "HOME",
+        (None, part) if part.starts_with("plexsphere-project-") => "NAMESPACE",
         (None, part) => part,
     };
     let path: Vec<_> = path.split('/').map(general).collect();

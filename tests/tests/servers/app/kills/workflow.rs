@@ -87,8 +87,7 @@ impl Workflow {
         }
     }
 
-    /// Whether the workflow is done. A resource that is being replaced may stay Ready, so its second Node
-    /// counts.
+    /// Whether the workflow is done. During `Replace` the phase may stay Ready, so the Node of the second token decides.
     async fn is_done(self, world: &RealWorld, id: ProvisionedResourceId) -> bool {
         let resource = world.get(id).await;
         match (self, resource.bootstrap_token_id()) {

@@ -115,7 +115,7 @@ impl Fixture {
 
 /// Creates an object in the Project's namespace as another party.
 async fn create(world: &RealWorld, plural: &str, object: &Value) {
-    let path = format!("/api/v1/namespaces/{}/{plural}", world.home());
+    let path = format!("/api/v1/namespaces/{}/{plural}", world.namespace());
     let request = http::Request::post(path).header("content-type", "application/json");
     let request = request.body(object.to_string().into_bytes()).unwrap();
     world.admin.request::<Value>(request).await.unwrap();

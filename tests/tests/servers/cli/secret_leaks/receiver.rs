@@ -21,7 +21,7 @@ impl Receiver {
         let address = listener.local_addr().unwrap().to_string();
         let posts = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&posts);
-        // Head and body, without the URL: a key belongs there.
+        // Records headers and body, not the URL, which may contain the key.
         let take = move |headers: HeaderMap, body: String| {
             let number = {
                 let mut posts = kept.lock().unwrap();

@@ -25,7 +25,7 @@ pub(super) async fn run_all(fixture: &mut Fixture, id: ProvisionedResourceId) ->
     run_verbs
 }
 
-/// Runs `run` where it fails to start. Returns its name.
+/// Runs `run` in environments in which it cannot start. Returns its name.
 pub(super) async fn run_failing_starts(fixture: &mut Fixture) -> String {
     let run = "run".to_owned();
     for environment in broken_environments(fixture) {

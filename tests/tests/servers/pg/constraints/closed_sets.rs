@@ -57,7 +57,7 @@ async fn check_sets_equal_the_rust_sets() {
             "blueprint_versions_injection_strategy_check",
             set(InjectionStrategy::ALL.map(InjectionStrategy::as_str)),
         ),
-        // The fleet's own vocabulary; the broker only compares with the first value.
+        // The platform owns these values; the broker only compares with the first one.
         ("namespace_assignments_namespace_phase_check", set(["Ready", "Provisioning", "Degraded"])),
     ];
     let expected: BTreeMap<String, Set> =

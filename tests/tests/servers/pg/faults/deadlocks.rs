@@ -112,7 +112,7 @@ async fn stricter_isolation_level_only_loses_races() {
     assert_eq!(released.await.unwrap(), Released::Done);
 }
 
-/// The order of a host's declarations is arbitrary.
+/// Two hosts declare the same resources in opposite order.
 #[tokio::test]
 async fn deadlocked_hosts_lose_one_declaration_and_no_transaction() {
     let world = World::alone().await;
@@ -126,9 +126,9 @@ async fn deadlocked_hosts_lose_one_declaration_and_no_transaction() {
     let mut second = world.pool().begin().await.unwrap();
     assert_eq!(create_in(&mut first, &one).await.unwrap(), Created::Stored);
     assert_eq!(create_in(&mut second, &two).await.unwrap(), Created::Stored);
-    let (mine, other) =
+    let (of_first, of_second) =
         tokio::join!(create_in_and_commit(first, &two), create_in_and_commit(second, &one));
-    let (lost, won) = if mine.is_err() { (mine, other) } else { (other, mine) };
+    let (lost, won) = if of_first.is_err() { (of_first, of_second) } else { (of_second, of_first) };
     let error = lost.unwrap_err();
     assert_eq!((error.class(), sqlstate(&error)), (FailureClass::Transient, Some("40P01")));
     // The loser's host committed its first declaration, which the winner finds: a replay.
@@ -174,7 +174,7 @@ async fn deadlock_is_transient_and_changes_nothing() {
             assert_eq!(world.store.history(id).await.unwrap().len(), 1);
             assert_eq!(store.write(WriteKind::Phase, &write).await.unwrap(), Written::Committed);
         }
-        // On a slow machine, the store may have checked before the other session came.
+        // On a slow machine, the store may have looked for a deadlock before the other session closed the cycle.
         (Ok(written), Err(_)) => assert_eq!(written, Written::Committed),
         other => panic!("exactly one of the two fails: {other:?}"),
     }

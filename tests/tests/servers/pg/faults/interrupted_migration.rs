@@ -9,8 +9,7 @@ use broker_tests::{PgProxy, TestPostgres};
 use crate::servers::pg::fresh_database;
 use crate::servers::pg::migrations::dump::dump;
 
-/// The migrator's first and last statement of this migration. Each is a transaction unless there is
-/// only one step.
+/// The texts of a migration's first and last step, as the migrator sends them.
 fn first_and_last(script: &'static str) -> [&'static str; 2] {
     let first = script.split("-- step: ").next().unwrap();
     let last = script.rsplit("-- step: ").next().unwrap();

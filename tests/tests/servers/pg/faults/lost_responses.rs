@@ -1,5 +1,5 @@
-//! The error of every write operation whose response is lost: at its commit, within its transaction, and
-//! before the first request. The contract suites test the retry.
+//! The error class of every write operation whose connection fails: at the commit, within the transaction, or before
+//! the first request. The contract suites test the retry.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,8 +24,8 @@ use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
 use super::HOUR;
-use crate::servers::pg::platform::world::World as Mesh;
-use crate::servers::pg::store::world::World;
+use crate::servers::pg::platform::world::World as PlatformWorld;
+use crate::servers::pg::store::world::World as StoreWorld;
 
 /// The operations with an explicit commit. All others are one statement.
 const TRANSACTIONS: [&str; 6] = ["create_in", "replace", "permit", "issue", "close", "retire"];
@@ -53,15 +53,16 @@ const STATEMENTS: [&str; 19] = [
 ];
 
 struct Operations {
-    world: World,
-    mesh: Mesh,
+    world: StoreWorld,
+    platform: PlatformWorld,
     attempts: u128,
 }
 
 impl Operations {
     async fn new() -> Self {
         let database = Arc::new(crate::servers::pg::fresh_database().await);
-        Self { mesh: Mesh::over(&database), world: World::over(database), attempts: 0 }
+        let platform = PlatformWorld::over(&database);
+        Self { platform, world: StoreWorld::over(database), attempts: 0 }
     }
 
     /// Runs an operation through this pool, on data that no other attempt uses.
@@ -74,9 +75,9 @@ impl Operations {
         }
         let created = self.world.store.create(&stored.admitted()).await.unwrap();
         assert_eq!(created, Created::Stored);
-        self.mesh.issue(stored.id()).await.unwrap();
-        let another = self.mesh.issue(Mesh::new_resource()).await.unwrap();
-        let node = self.mesh.mesh.enrol(another.plaintext.secret()).await.unwrap();
+        self.platform.issue(stored.id()).await.unwrap();
+        let another = self.platform.issue(PlatformWorld::new_resource()).await.unwrap();
+        let node = self.platform.mesh.enrol(another.plaintext.secret()).await.unwrap();
 
         let (store, tokens) = (PgStore::new(pool.clone()), PgTokenIssuer::new(pool.clone()));
         let (row, resource_id, new) = (stored.build(), stored.id(), new.admitted());
@@ -87,10 +88,11 @@ impl Operations {
         let claim = |target| ClaimRequest::new(worker("claimer"), target, HOUR);
         match operation {
             "create_in" => {
-                let mut host =
-                    pool.begin().await.map_err(|_| PortError::transient("the host's"))?;
+                let not_begun = |_| PortError::transient("cannot begin the host's transaction");
+                let mut host = pool.begin().await.map_err(not_begun)?;
                 let _ = create_in(&mut host, &new).await?;
-                host.commit().await.map_err(|_| PortError::unknown("the host's own commit"))
+                let unanswered = |_| PortError::unknown("no response to the host's commit");
+                host.commit().await.map_err(unanswered)
             }
             "replace" => {
                 let replacement = Replacement::new(&row, new, stamp).unwrap();
@@ -173,7 +175,7 @@ async fn unanswered_commit_is_unknown() {
     }
 }
 
-/// Without a sent commit, a transaction has no effect.
+/// A transaction whose commit was not sent has no effect.
 #[tokio::test]
 async fn unanswered_statement_before_commit_is_transient() {
     let mut operations = Operations::new().await;
@@ -195,7 +197,7 @@ async fn unanswered_statement_before_commit_is_transient() {
             assert_eq!(error.class(), Transient, "{name}, statement {lost}: {error:?}");
             lost += 1;
         }
-        assert!(lost > 0, "{name} has no statement");
+        assert!(lost > 0, "{name} has no statement within its transaction");
     }
 }
 

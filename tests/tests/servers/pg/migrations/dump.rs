@@ -24,7 +24,7 @@ pub(super) fn compare(found: &str) {
     let new = Path::new(env!("CARGO_TARGET_TMPDIR")).join("schema.txt");
     fs::write(&new, found).unwrap();
     panic!(
-        "the schema is not the committed one; if it is meant to change, copy {} to broker-pg/schema.txt",
+        "the schema differs from the committed one; if the change is intended, copy {} to broker-pg/schema.txt",
         new.display()
     );
 }

@@ -14,7 +14,7 @@ use super::dump::dump;
 use super::{another_pool, versions};
 use crate::servers::pg::fresh_database;
 
-/// More than one batch.
+/// Inserts 12,000 resources of the first release: more than one batch of the migrator.
 const FILL: &str = "SET session_replication_role = replica;
 INSERT INTO plexsphere.provisioned_resources
     (id, resource_id, project_id, blueprint_version_id, cloud_credential_id, status, xr_name, bootstrap_token_id,
@@ -123,7 +123,7 @@ async fn interrupted_index_build_is_repeated() {
     let proxy = PgProxy::start(&database).await;
     let is_build = |request: &Request| request.target.contains("INDEX CONCURRENTLY");
     let mut build = proxy.script().first(is_build).before_forward().hold();
-    // An index build waits for every older snapshot, and this is one.
+    // An index build waits for every older snapshot. This reader holds one.
     let others = another_pool(&database);
     let mut reader = others.acquire().await.unwrap();
     let pool = proxy.pool();

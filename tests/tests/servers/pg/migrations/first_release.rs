@@ -14,6 +14,7 @@ use super::super::store::world::World;
 
 const FIRST_RELEASE: &str = include_str!("first_release.sql");
 
+/// A statement of the first release, by its name in the file.
 fn first(name: &str) -> Query<'static, Postgres, PgArguments> {
     let marker = format!("-- name: {name}\n");
     let (_, rest) = FIRST_RELEASE.split_once(marker.as_str()).unwrap();
@@ -73,20 +74,20 @@ async fn first_release_works_on_the_newest_schema() {
     let world = World::alone().await;
     world.register_references(&resource().declaration()).await.unwrap();
     let pool = world.pool();
-    let ways: [&[Phase]; 5] = [
+    let paths: [&[Phase]; 5] = [
         &[],
         &[Provisioning, Enrolling, Ready],
         &[Provisioning, Enrolling, Ready, Failed],
         &[Provisioning, Enrolling, Ready, Deregistering, Deprovisioning],
         &[Provisioning, Failed, Deregistering, Deprovisioning, Deleted],
     ];
-    for (number, phases) in (1..).zip(ways) {
+    for (number, phases) in (1..).zip(paths) {
         let written = drive(pool, number, phases).await;
         let found = world.store.get_by_id(written).await.unwrap().unwrap();
         assert_eq!(found.phase(), phases.last().copied().unwrap_or(Phase::Pending));
         assert!(
             found.version().get() > phases.len() as u64,
-            "a writer that knows no versions raises them: {:?}",
+            "each write raises the version, although its writer knows no versions: {:?}",
             found.version()
         );
         let row =
@@ -96,5 +97,5 @@ async fn first_release_works_on_the_newest_schema() {
         assert!(entry.is_some_and(|entry| entry.due_at.is_some()), "it is scheduled");
     }
     let listed = first("ListProvisionedResources").fetch_all(pool).await.unwrap();
-    assert_eq!(listed.len(), ways.len());
+    assert_eq!(listed.len(), paths.len());
 }

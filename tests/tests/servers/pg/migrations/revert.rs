@@ -36,12 +36,13 @@ async fn contents(pool: &PgPool) -> BTreeMap<String, (BTreeSet<String>, Vec<Row>
     contents
 }
 
+/// Whether the revert of this migration documents the loss of the row.
 fn is_lost(version: u32, table: &str, row: &Row) -> bool {
     match (version, table) {
         (30, "provisioned_resource_outbox_token") => row["version"] == 4,
         (27, "provisioned_resources") => row["status"] == "Deleted",
         (27, "provisioned_resource_outbox_token") => {
-            // Deleted with its resource, or because of its type.
+            // Lost because of its type, or with its resource.
             row["event_type"] == "broker.ProvisionedResourceDeleted"
                 || row["provisioned_resource_id"] == DELETED
         }
@@ -80,7 +81,7 @@ async fn down_keeps_all_data_of_the_older_schema() {
         let after = contents(pool).await;
 
         let gone: Vec<_> = before.keys().filter(|table| !after.contains_key(*table)).collect();
-        assert_eq!(gone, created_tables(version), "tables that {version} took away");
+        assert_eq!(gone, created_tables(version), "tables that the revert of {version} dropped");
         for (table, (columns, rows)) in after {
             let (_, rows_before) = &before[&table];
             let kept =

@@ -39,6 +39,7 @@ impl Draft {
         Source::new(slug, Files { metadata, xrd, composition })
     }
 
+    /// A draft whose XRD has one field more.
     fn widened(slug: &str) -> Self {
         let draft = Self::of(slug);
         let xrd = draft.xrd.replace("userData:", "note: {type: string}\n                userData:");
@@ -97,7 +98,7 @@ async fn refused_import_publishes_nothing() {
     let other_version =
         Draft { metadata: Draft::version("unfit", "v2").metadata, ..Draft::of("unfit") };
     let unreadable = Draft { xrd: "{}".to_owned(), ..Draft::of("unreadable") };
-    // The same document with other bytes is a different one.
+    // An equal document with other bytes counts as another document.
     for (drafts, refusal) in [
         (vec![Draft { metadata: vm().metadata + "\n", ..vm() }], another("metadata.json")),
         (vec![Draft { xrd: vm().xrd + "\n", ..vm() }], another("xrd.yaml")),
@@ -130,7 +131,7 @@ async fn import_of_another_schema_for_a_published_kind_is_refused() {
 
     import(pool, &[Draft::of("archive")]).await.unwrap();
     let later = import(pool, &[Draft::widened("vm")]).await.unwrap_err();
-    assert_eq!(later.to_string(), refusal, "in a later one");
+    assert_eq!(later.to_string(), refusal, "in a later import");
 
     let composition = Draft::of("archive").composition.replace("step: compose", "step: another");
     let conflict = import(pool, &[Draft { composition, ..Draft::of("vm") }]).await.unwrap_err();
@@ -142,11 +143,11 @@ async fn import_of_another_schema_for_a_published_kind_is_refused() {
 
 #[tokio::test]
 async fn ten_concurrent_imports_publish_each_version_once() {
-    const AT_ONCE: usize = 10;
+    const IMPORTS: usize = 10;
     let world = World::fresh().await;
     let drafts = ["a", "b", "c", "d"].map(Draft::of);
-    // Each list begins with another one, so that unsorted imports would deadlock.
-    let rotated: Vec<Vec<Draft>> = (0..AT_ONCE)
+    // Each list begins with another blueprint, so that imports without a common order would deadlock.
+    let rotated: Vec<Vec<Draft>> = (0..IMPORTS)
         .map(|first| drafts.iter().cycle().skip(first).take(drafts.len()).cloned().collect())
         .collect();
     let imports = join_all(rotated.iter().map(|drafts| import(world.pool(), drafts))).await;
@@ -161,5 +162,9 @@ async fn ten_concurrent_imports_publish_each_version_once() {
     let drafts: Vec<_> = drafts.map(|(slug, draft)| [draft(slug)]).collect();
     let imports = join_all(drafts.iter().map(|draft| import(world.pool(), draft))).await;
     let agreeing = imports.iter().filter(|imported| imported.is_ok()).count();
-    assert_eq!(agreeing, drafts.len() / 2, "those that agree with the first");
+    assert_eq!(
+        agreeing,
+        drafts.len() / 2,
+        "only drafts with the first import's schema are published"
+    );
 }

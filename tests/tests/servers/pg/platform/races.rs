@@ -73,8 +73,9 @@ async fn token_call_decides_on_the_ledger_as_locked() {
     // An issue reports a token that was consumed meanwhile.
     let (resource, id, token) = issue_token().await;
     let request = world.request(resource).await.unwrap();
-    let again = world.tokens.issue(&request);
-    let issue = during_transaction(&world, id, &[LEDGER, NODE, CONSUMPTION], again).await.unwrap();
+    let repeated = world.tokens.issue(&request);
+    let issue =
+        during_transaction(&world, id, &[LEDGER, NODE, CONSUMPTION], repeated).await.unwrap();
     assert!(matches!(issue, Issue::Consumed { id } if id == token.id), "{issue:?}");
 
     // A close invalidates a token that was issued meanwhile.
@@ -156,7 +157,7 @@ async fn statement_after_a_dropped_call_is_committed() {
             })
             .await;
         }
-        // One statement is its own transaction unless one is open.
+        // Enrolling is one statement. In a transaction that the dropped call left open, it would never commit.
         world.mesh.enrol(token.plaintext.secret()).await.unwrap();
         let seen = "SELECT consumed_at IS NOT NULL FROM plexsphere.bootstrap_tokens WHERE id = $1";
         let id = token.id.as_uuid();

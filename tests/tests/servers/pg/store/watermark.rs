@@ -1,4 +1,4 @@
-//! Following the watermark with few rights. The contract tests that a follower misses nothing.
+//! The watermark for a reader with few rights. The contract suite tests that a follower misses nothing.
 
 use broker_pg::create_in;
 use broker_ports::Created;

@@ -175,18 +175,18 @@ impl StoreUnderTest for World {
         match create_in(&mut host, admitted).await? {
             Created::Stored => Ok(Box::new(HostTransaction(host))),
             Created::Replayed(_) | Created::Conflict => {
-                Err(PortError::rejected("it was stored before"))
+                Err(PortError::rejected("the declaration was stored before"))
             }
         }
     }
 
     /// No trigger or CHECK rejects such a name; only the domain does.
     async fn corrupt(&self, id: ProvisionedResourceId) -> Result<bool, PortError> {
-        let spoil =
+        let corrupt =
             "UPDATE plexsphere.provisioned_resources SET xr_name = 'No Such Name' WHERE id = $1";
-        let spoil = sqlx::query(spoil).bind(id.as_uuid());
-        let spoilt = spoil.execute(self.pool()).await.map_err(as_port_error)?;
-        Ok(spoilt.rows_affected() == 1)
+        let corrupt = sqlx::query(corrupt).bind(id.as_uuid());
+        let corrupted = corrupt.execute(self.pool()).await.map_err(as_port_error)?;
+        Ok(corrupted.rows_affected() == 1)
     }
 
     async fn cut_off(&self) -> Result<(), PortError> {

@@ -106,8 +106,9 @@ pub(super) async fn create(fixture: &mut Fixture, verdict: Verdict) {
     }
 }
 
+/// Claims the resource for a worker that never runs a pass.
 async fn lease(fixture: &Fixture) {
-    let request = ClaimRequest::new(worker("doomed"), ClaimTarget::One(fixture.id), LEASE);
+    let request = ClaimRequest::new(worker("idle-worker"), ClaimTarget::One(fixture.id), LEASE);
     assert_eq!(fixture.world.store.claim(&request).await.unwrap().len(), 1);
 }
 
@@ -115,7 +116,7 @@ fn failing_calls(port: PortName, method: &'static str) -> Faults {
     Faults::new(FaultPlan::none().from_call(port, method, 1, Fault::BeforeEffect))
 }
 
-/// Publishes a blueprint again, different from its version at the declaration.
+/// Publishes a blueprint again, with other documents than at the declaration.
 fn publish(fixture: &Fixture, blueprint: u128, xrd: &str, parameters: &str) {
     let documents = BlueprintDocuments {
         xrd: xrd.as_bytes().to_vec(),

@@ -21,7 +21,7 @@ pub(super) async fn create(fixture: &mut Fixture, verdict: Verdict) {
         Verdict::NamespaceAbsent => cluster.terminate_namespace(project_namespace.as_str()),
         Verdict::NamespaceTerminating => {
             cluster.create_as("kubectl", &namespace_blocker(), &json!({"spec": {}}));
-            cluster.add_finalizer(&namespace_blocker(), "example.org/keeper");
+            cluster.add_finalizer(&namespace_blocker(), "example.org/blocker");
             cluster.terminate_namespace(project_namespace.as_str());
         }
         Verdict::KindMissing => cluster.remove_kind("example.org/v1", "Machine"),
@@ -60,7 +60,7 @@ pub(super) async fn create(fixture: &mut Fixture, verdict: Verdict) {
 pub(in super::super) fn namespace_blocker() -> ObjectReference {
     let project_namespace = namespace(project());
     let (api_version, kind) = ("nop.crossplane.io/v1alpha1", "NopResource");
-    ObjectReference::new(api_version, kind, "keeper", Some(project_namespace.as_str())).unwrap()
+    ObjectReference::new(api_version, kind, "blocker", Some(project_namespace.as_str())).unwrap()
 }
 
 /// The XRD of the blueprint with parameters, which accepts one size only.

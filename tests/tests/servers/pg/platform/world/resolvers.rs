@@ -94,8 +94,8 @@ impl CloudResolverUnderTest for World {
     }
 
     async fn corrupt(&self, id: CloudId) -> Result<bool, PortError> {
-        let spoil = "UPDATE plexsphere.clouds SET provider = 'No Such Provider' WHERE id = $1";
-        Ok(self.execute(sqlx::query(spoil).bind(id.as_uuid())).await? == 1)
+        let corrupt = "UPDATE plexsphere.clouds SET provider = 'No Such Provider' WHERE id = $1";
+        Ok(self.execute(sqlx::query(corrupt).bind(id.as_uuid())).await? == 1)
     }
 
     async fn cut_off(&self) -> Result<(), PortError> {
