@@ -56,6 +56,7 @@ impl Brake {
 /// The object that was lost. A permit belongs to one loss: retries and other replicas reuse it, and the next loss of
 /// the same resource needs another permit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum LostObject {
     /// The composite resource of this uid: it is gone, or it failed terminally.
     Xr(XrUid),
@@ -75,6 +76,7 @@ impl fmt::Display for LostObject {
 
 /// One loss of one resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "its users act on every field")]
 pub struct Loss {
     /// The resource.
     pub resource: ProvisionedResourceId,
@@ -84,6 +86,7 @@ pub struct Loss {
 
 /// The budget of permits of a cluster: a share of its fleet, with bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "its users act on every field")]
 pub struct Allowance {
     /// The minimum number of permits.
     pub min_permits: u64,
@@ -162,6 +165,7 @@ impl PermitRequest {
 /// The result of a permit request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use = "without a permit nothing may be done"]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum Permit {
     /// The worker may proceed. The permit is on record and covers retries.
     Granted,
