@@ -323,6 +323,3 @@ impl<A> fmt::Debug for Script<A> {
             .finish()
     }
 }
-
-#[cfg(test)]
-mod tests;
