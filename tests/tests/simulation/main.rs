@@ -15,8 +15,6 @@ mod log_lines;
 mod host_process;
 mod metrics_table;
 mod orphans;
-#[path = "../paths.rs"]
-mod paths;
 mod plain_data;
 mod purge;
 mod references;
