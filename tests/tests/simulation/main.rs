@@ -7,8 +7,6 @@ mod budget;
 mod composition;
 mod scale;
 mod drift;
-#[path = "../log_capture.rs"]
-mod log_capture;
 mod explain;
 mod interleavings;
 mod log_lines;

@@ -7,7 +7,7 @@ use broker_ports::{ListQuery, PageSize, Redrive, TraceParent};
 use broker_tests::world::{NODE, World, declaration, operator, project};
 use tracing_subscriber::fmt::format::FmtSpan;
 
-use crate::log_capture::with_log;
+use broker_tests::log::with_log;
 
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
