@@ -35,6 +35,7 @@ pub struct TraceParent(String);
 
 /// The resources that a caller may read and change. For the caller, no other resource exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum AccessScope {
     /// One Project's.
     Project(ProjectId),

@@ -10,6 +10,7 @@ use std::time::Duration;
 /// [`Unknown`]: crate::FailureClass::Unknown
 /// [`Transient`]: crate::FailureClass::Transient
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "an embedder must choose a new deadline")]
 pub struct Deadlines {
     /// One call of repository, schedule, outbox or audit sink.
     pub store: Duration,

@@ -15,6 +15,7 @@ use crate::refusal::Refusal;
 /// assert_eq!(error.class(), FailureClass::Unknown);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum FailureClass {
     /// The operation did not happen, and a retry fails the same way until someone changes the input or the system.
     Rejected,
@@ -136,6 +137,7 @@ impl From<broker_domain::Error> for PortError {
 /// The port that failed, for reasons and metrics. `Clock` and `IdSource` cannot fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "each is the port of its name")]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum PortName {
     Repository,
     Schedule,

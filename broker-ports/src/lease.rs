@@ -18,6 +18,7 @@ pub struct LeaseEpoch(u64);
 /// The queue of a resource. Workers serve both lanes concurrently, so that a backlog of creations cannot starve a
 /// deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum Lane {
     /// Converging resources, and failed ones that must be rolled back.
     Converge,

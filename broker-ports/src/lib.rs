@@ -23,6 +23,8 @@
 //! The crate `broker-memory` has in-memory adapters. The feature `mocks` adds a mockall mock of each port except
 //! [`Repository`] and [`Cluster`], whose requests borrow.
 
+#![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
+
 mod admitted;
 mod audit;
 mod clock;

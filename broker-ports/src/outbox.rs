@@ -114,6 +114,7 @@ pub trait Outbox: Send + Sync {
 
 /// Selects events by resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum EventsOf {
     /// All resources.
     All,
@@ -125,6 +126,7 @@ pub enum EventsOf {
 
 /// How a delivery failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum DeliveryFailure {
     /// The receiver rejected this event. Counts as an attempt.
     Rejected,
@@ -226,6 +228,7 @@ impl ClaimedEvent {
 
 /// The result of an operation on a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum Acknowledged {
     /// The operation was applied.
     Done,
@@ -237,6 +240,7 @@ pub enum Acknowledged {
 
 /// How to redrive a dead-lettered event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum Redrive {
     /// Deliver it again, with zero attempts.
     Retry,

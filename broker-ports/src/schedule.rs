@@ -209,6 +209,7 @@ impl ClaimRequest {
 
 /// The resources that a worker claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum ClaimTarget {
     /// Due resources of a lane.
     Due {
@@ -225,6 +226,7 @@ pub enum ClaimTarget {
 
 /// What a replica reports to the schedule when it releases the lease of a pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum PassOutcome {
     /// It succeeded.
     Succeeded {
@@ -262,6 +264,7 @@ pub enum PassOutcome {
 
 /// The result of a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum Released {
     /// The lease was released.
     Done,
@@ -271,6 +274,7 @@ pub enum Released {
 
 /// When a resource is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum Due {
     /// At once.
     Now,

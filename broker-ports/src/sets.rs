@@ -63,6 +63,7 @@ use crate::{
 /// ```
 #[derive(Clone)]
 #[expect(missing_docs, reason = "each field is the port of its type")]
+#[expect(clippy::exhaustive_structs, reason = "an embedder must wire a new port")]
 pub struct Ports {
     pub repository: Arc<dyn Repository>,
     pub schedule: Arc<dyn Schedule>,

@@ -191,6 +191,7 @@ impl IssueRequest {
 /// }
 /// ```
 #[must_use = "the plaintext is shown once"]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum Issue {
     /// A new token, the only live one of the resource.
     Issued(IssuedToken),

@@ -15,6 +15,7 @@
 //! | Crossplane, undisturbed or to kill | [`TestCluster::with_crossplane`], [`TestCluster::with_exclusive_crossplane`] |
 //! | the binary on Crossplane, with agents that boot | [`crossplane::Installation`] |
 //! | a search for secrets in logs and stored data | [`secret_search::LeakDetector`], [`secret_search::table_texts`] |
+//! | the log of a test, the names of its metrics | [`log::Log`], [`log::MetricsCapture`] |
 //! | the XRD of a kind | [`documents::xrd`] |
 //! | the commands of a page in a shell | [`pages::Home`] |
 //! | the whole broker in memory, or on real servers | [`world::World`], [`real::RealWorld`] |
@@ -34,6 +35,7 @@ pub mod cluster;
 pub mod collector;
 pub mod crossplane;
 pub mod documents;
+pub mod log;
 pub mod pages;
 pub mod postgres;
 pub mod proxy;

@@ -4,8 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 mod servers {
-    mod log;
-
     mod processes;
 
     mod pg;

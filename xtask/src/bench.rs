@@ -7,12 +7,10 @@
 //! ```text
 //! count ─ instructions and bytes, and regressions            (child processes)
 //! figures ─ ratios and thresholds                            (pure)
-//! scale ─ projection to a platform                           (pure)
 //! ```
 
 mod count;
 mod figures;
-mod scale;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -71,9 +69,6 @@ const WORKLOADS: [Workload; 10] = [
     ("claim", "workers", &[]),
 ];
 
-/// The projection of all figures to a platform.
-const SCALE: &str = "scale";
-
 /// Runs the named benchmarks, or all, and writes their figures into the documentation. With `check`, compares the
 /// counted figures with the committed ones and writes nothing.
 pub(crate) fn run(names: &[String], check: bool) -> Result<()> {
@@ -94,12 +89,8 @@ pub(crate) fn run(names: &[String], check: bool) -> Result<()> {
         for workload in workloads {
             // New servers per workload: leftovers of one must not load the next.
             let text = measure(workload, &program, &start(&tools)?)?;
-            record(&workspace, PAGE, workload.0, &text)?;
+            record(&workspace, workload.0, &text)?;
         }
-    }
-    if !check && wanted(SCALE) {
-        let text = scale::text(&page::read(workspace.root(), PAGE)?)?;
-        record(&workspace, scale::PAGE, SCALE, &text)?;
     }
     ensure!(regressions.is_empty(), "comparing with {PAGE} failed ({})", regressions.join("; "));
     Ok(())
@@ -109,7 +100,7 @@ pub(crate) fn run(names: &[String], check: bool) -> Result<()> {
 /// Figures on servers are not compared with earlier ones.
 fn refuse_unknown(names: &[String], check: bool) -> Result<()> {
     let counted = BENCHMARKS.iter().filter(|it| !check || it.2 != Unit::Bytes).map(|it| it.0);
-    let others = WORKLOADS.iter().map(|(name, ..)| *name).chain([SCALE]).filter(|_| !check);
+    let others = WORKLOADS.iter().map(|(name, ..)| *name).filter(|_| !check);
     let known: Vec<_> = counted.chain(others).collect();
     if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
         let what = if check { "can be checked" } else { "exists" };
@@ -151,7 +142,7 @@ fn count(
         let regressions = count::regressions(figures(&page, name), &counted, limits).into_iter();
         return Ok(regressions.map(|problem| format!("{name}: {}", problem.trim())).collect());
     }
-    record(workspace, PAGE, name, &text)?;
+    record(workspace, name, &text)?;
     Ok(Vec::new())
 }
 
@@ -172,11 +163,11 @@ fn measure(
     Ok(figures::text(&measured, axis, thresholds))
 }
 
-/// Prints the result of a benchmark and writes it between its marks on a page.
-fn record(workspace: &Workspace, page: &str, name: &str, text: &str) -> Result<()> {
+/// Prints the result of a benchmark and writes it between its marks on the page.
+fn record(workspace: &Workspace, name: &str, text: &str) -> Result<()> {
     println!("\n{name}\n\n{text}");
     let [begin, end] = marks(name);
-    page::write(workspace.root(), page, (&begin, &end), text)
+    page::write(workspace.root(), PAGE, (&begin, &end), text)
 }
 
 /// The committed figures of a benchmark.
@@ -194,24 +185,4 @@ fn grouped(number: impl std::fmt::Display) -> String {
     let digits = format!("{number}");
     let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
     groups.join(",")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bench_name_unknown_or_uncheckable_is_refused() {
-        for (name, check, refused) in [
-            ("rendre", false, true),
-            ("sweep", false, false),
-            ("scale", false, false),
-            ("cache", true, false),
-            ("memory", true, true),
-            ("sweep", true, true),
-        ] {
-            let result = refuse_unknown(&["next".to_owned(), name.to_owned()], check);
-            assert_eq!(result.is_err(), refused, "{name}: {result:?}");
-        }
-    }
 }

@@ -118,73 +118,16 @@ fn package(workspace: &Workspace, nightly: bool) -> Command {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
-    use cargo_metadata::DependencyKind;
-
     use super::*;
-
-    #[test]
-    fn published_library_is_checked_alone_and_packaged() {
-        let steps = steps(&Workspace::load().unwrap(), false);
-        let lines: Vec<_> = steps.iter().map(|step| format!("{step:?}").replace('"', "")).collect();
-        for (part, expected) in [
-            ("--package broker-domain --", true),
-            ("--package broker-domain --features serde --", true),
-            ("--exclude xtask", true),
-            ("--package xtask", false),
-            ("--exclude broker-app", false),
-        ] {
-            assert_eq!(
-                lines.iter().any(|line| line.contains(part)),
-                expected,
-                "{part}: {lines:#?}"
-            );
-        }
-    }
-
-    /// The published crates that reach `k8s-openapi` and leave its version to their embedder.
-    fn without_kubernetes_version(workspace: &Workspace) -> BTreeSet<String> {
-        let published: Vec<_> = workspace.packages().filter(|it| is_published(it)).collect();
-        let mut reaching = BTreeSet::from(["k8s-openapi".to_owned(), "kube".to_owned()]);
-        loop {
-            let more: Vec<_> = published
-                .iter()
-                .filter(|package| {
-                    let mut needs =
-                        package.dependencies.iter().filter(|it| it.kind == DependencyKind::Normal);
-                    needs.any(|it| reaching.contains(&it.name))
-                })
-                .map(|package| package.name.to_string())
-                .filter(|name| !reaching.contains(name))
-                .collect();
-            if more.is_empty() {
-                break;
-            }
-            reaching.extend(more);
-        }
-        let chooses = |package: &&Package| {
-            let mut needs = package.dependencies.iter();
-            needs.any(|it| {
-                it.name == "k8s-openapi"
-                    && it.kind == DependencyKind::Normal
-                    && !it.features.is_empty()
-            })
-        };
-        let published = published.into_iter().filter(|it| !chooses(it));
-        published.map(|it| it.name.to_string()).filter(|name| reaching.contains(name)).collect()
-    }
 
     #[test]
     fn crate_without_a_kubernetes_version_names_one_for_docs_rs() {
         let workspace = Workspace::load().unwrap();
-        let found = without_kubernetes_version(&workspace);
-        assert_eq!(found.iter().collect::<Vec<_>>(), ["broker-embed", "broker-kube"]);
+        let libraries = ["broker-embed", "broker-kube"];
+        let found = workspace.packages().filter(|it| libraries.contains(&it.name.as_str()));
+        let arguments: Vec<_> = found.map(|it| &it.metadata["docs"]["rs"]["cargo-args"]).collect();
         let version = format!("env.{}='{}'", KUBERNETES.0, KUBERNETES.1);
-        for package in workspace.packages().filter(|it| found.contains(it.name.as_str())) {
-            let arguments = &package.metadata["docs"]["rs"]["cargo-args"];
-            assert_eq!(*arguments, serde_json::json!(["--config", version]), "{}", package.name);
-        }
+        assert_eq!(arguments, [&serde_json::json!(["--config", version]); 2]);
     }
 
     #[test]

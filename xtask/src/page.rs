@@ -38,18 +38,3 @@ pub(crate) fn rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
     let cells = |row| str::trim_end_matches(row, '|').split('|').map(str::trim).collect();
     text.lines().filter_map(|line| line.strip_prefix('|')).map(cells)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn write_replaces_only_the_text_between_the_marks() {
-        let page = "a\n<x>\n| one | 1,000 |\n- a | 7 |\n</x>\nb\n<y>\n</y>\n";
-        let (x, y, z) = (("<x>\n", "</x>\n"), ("<y>\n", "</y>\n"), ("<z>\n", "</z>\n"));
-        assert_eq!(with_text(page, x, "new\n").unwrap(), "a\n<x>\nnew\n</x>\nb\n<y>\n</y>\n");
-        assert_eq!(with_text(page, y, "new\n").unwrap(), page.replace("<y>\n", "<y>\nnew\n"));
-        assert_eq!(with_text(page, z, "new\n"), None);
-        assert_eq!(rows(between(page, x)).collect::<Vec<_>>(), [["one", "1,000"]]);
-    }
-}

@@ -10,7 +10,6 @@ mod links;
 mod mutations;
 mod pages;
 mod proof;
-mod semver;
 mod sources;
 mod tree;
 
@@ -68,7 +67,6 @@ pub(crate) fn run() -> Result<usize> {
     findings.extend(language::words(&tree));
     findings.extend(language::sentences(&tree));
     findings.extend(links::resolve(&tree, workspace.root()));
-    findings.extend(semver::types_can_grow(&tree));
     findings.extend(pages::runbook_has_every_verdict(&tree));
     findings.extend(proof::guarantees_have_checks(&tree));
     findings.extend(proof::proof_tables_are_complete(&tree));

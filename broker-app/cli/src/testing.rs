@@ -9,18 +9,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use axum::body::Bytes;
 use broker_app::{Reconciler, Service};
-use broker_domain::{ClusterId, Declaration, MeshRole, ProvisionedResource, ProvisionedResourceId};
+use broker_domain::{Declaration, MeshRole, ProvisionedResource, ProvisionedResourceId};
 use broker_embed::Broker;
 use broker_memory::{
-    Behaviour, BlueprintDocuments, KindScope, ManualClock, MemoryAdapters, MemoryCluster,
-    MemoryPlatformContexts, MemoryStore,
+    Behaviour, BlueprintDocuments, ManualClock, MemoryAdapters, MemoryCluster, MemoryPlatform,
+    MemoryStore,
 };
-use broker_ports::{
-    AccessScope, Actor, CloudView, CorrelationId, CredentialView, EventSink, NamespaceObservation,
-    Ports, RequestContext,
-};
+use broker_ports::{AccessScope, Actor, CorrelationId, EventSink, Ports, RequestContext};
 use broker_render::catalog::ComposedKind;
-use broker_render::{InjectionStrategy, Provider, Xrd, namespace};
+use broker_render::{InjectionStrategy, Xrd};
 use broker_testkit::builders::{id, project, second};
 use http_body_util::{BodyExt, Empty};
 use hyper_util::client::legacy::Client;
@@ -69,10 +66,10 @@ pub(crate) struct CommandOutput {
 impl World {
     /// A world whose Crossplane behaves this way for every resource.
     pub(crate) fn new(behaviour: Behaviour) -> Self {
-        let adapters = MemoryAdapters::new(7, second(0), ClusterId::new("cluster-1").unwrap());
-        let ports = adapters.ports();
-        let MemoryAdapters { clock, store, cluster, platform, .. } = adapters;
-        prepare_platform(&cluster, &platform, behaviour);
+        let platform = MemoryPlatform::new();
+        publish_blueprint(&platform.adapters, behaviour);
+        let ports = platform.ports();
+        let MemoryAdapters { clock, store, cluster, .. } = platform.adapters;
         // Short: tests of `--wait` wait in real time.
         let mut config = config().unwrap();
         config.wait_interval = Duration::from_millis(50);
@@ -114,6 +111,12 @@ impl World {
         self.run_command_in(&[(settings::DSN, "postgres://broker@localhost/broker")], "", arguments)
     }
 
+    /// The JSON output of a command line that succeeds.
+    #[track_caller]
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
+        self.run_command(&[arguments, &["--output=json"]].concat()).json()
+    }
+
     /// Runs a command line with an environment and a standard input.
     pub(crate) fn run_command_in(
         &self,
@@ -141,9 +144,8 @@ impl World {
 
     /// Declares the world's resource and returns its id.
     pub(crate) fn declare(&self) -> ProvisionedResourceId {
-        let declared =
-            self.run_command(&[&["provision", "--output=json"], &DECLARATION[..]].concat());
-        declared.json()["id"].as_str().unwrap().parse().unwrap()
+        let declared = self.json(&[&["provision"], &DECLARATION[..]].concat());
+        declared["id"].as_str().unwrap().parse().unwrap()
     }
 }
 
@@ -222,26 +224,11 @@ pub(crate) fn operator() -> RequestContext {
     RequestContext::new(Actor::new("user:test").unwrap(), AccessScope::All, correlation_id)
 }
 
-fn prepare_platform(
-    cluster: &MemoryCluster,
-    platform: &MemoryPlatformContexts,
-    behaviour: Behaviour,
-) {
-    let provider = Provider::new("hetzner").unwrap();
-    platform.add_cloud(CloudView::new(id(0xc0), provider, r#"{"region":"eu-1"}"#));
-    platform.add_credential(CredentialView::new(id(4), id(0xc0), "kv", "team/hetzner"));
-    platform.assign(project(1), id(4));
-    platform.add_resource(project(1), id(2));
-    let project_namespace = namespace(project(1));
-    platform.place(project(1), NamespaceObservation::new(project_namespace.as_str(), true));
-    cluster.create_namespace(project_namespace.as_str());
-    let composed = ("nop.crossplane.io/v1alpha1", "NopResource");
-    cluster.install_kind(composed.0, composed.1, KindScope::Namespaced);
-    let provider_config = ("hetzner.crossplane.io/v1beta1", "ProviderConfig");
-    cluster.install_kind(provider_config.0, provider_config.1, KindScope::Namespaced);
+/// Adds the world's blueprint to the sample platform.
+fn publish_blueprint(adapters: &MemoryAdapters, behaviour: Behaviour) {
     let xrd = Arc::new(Xrd::parse(XRD.as_bytes()).unwrap());
-    cluster.install_xrd(&xrd);
-    cluster.behave(&xrd, behaviour);
+    adapters.cluster.install_xrd(&xrd);
+    adapters.cluster.behave(&xrd, behaviour);
     let schema = r#"{"parameters": [{"name": "size", "type": "string", "required": true},
                                     {"name": "disk", "type": "object"}]}"#;
     let documents = BlueprintDocuments {
@@ -251,11 +238,11 @@ fn prepare_platform(
         injection_strategy: InjectionStrategy::CloudInitUserData,
         mesh_role: MeshRole::Standalone,
         composed_kinds: vec![ComposedKind {
-            api_version: composed.0.to_owned(),
-            kind: composed.1.to_owned(),
+            api_version: "nop.crossplane.io/v1alpha1".to_owned(),
+            kind: "NopResource".to_owned(),
         }],
     };
-    platform.publish(id(BLUEPRINT), documents);
+    adapters.platform.publish(id(BLUEPRINT), documents);
 }
 
 /// The XRD of the world's blueprint.

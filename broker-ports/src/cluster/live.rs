@@ -74,6 +74,7 @@ impl fmt::Debug for LiveObject {
 /// The status of a condition. Unknown never counts as True.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "each is the status of its name")]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum ConditionStatus {
     True,
     False,
@@ -139,6 +140,7 @@ impl XrStatus {
 
 /// The content of the arming annotation of a composite resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum Arming {
     /// No annotation: it is a shell.
     Shell,
@@ -150,6 +152,7 @@ pub enum Arming {
 
 /// The cached view of a composite resource: a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum CachedXr {
     /// The cache does not hold it. This proves nothing.
     Absent,
@@ -258,6 +261,7 @@ impl Reading {
 
 /// Whether an object exists, by a direct read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum Presence {
     /// It exists.
     Present,
@@ -267,6 +271,7 @@ pub enum Presence {
 
 /// A composite resource, by a direct read.
 #[derive(Debug)]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum XrReading {
     /// It exists.
     Present(Box<LiveXr>),

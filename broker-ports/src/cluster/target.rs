@@ -259,6 +259,7 @@ impl OwnedObject {
 
 /// The role of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum OwnedRole {
     /// A composite resource.
     Xr,

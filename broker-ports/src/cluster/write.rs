@@ -153,6 +153,7 @@ impl ApplyRequest {
 /// The result of an apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "an apply that lost its race changed nothing"]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum Applied {
     /// The object exists at this version.
     Done(ObjectVersion),
@@ -165,6 +166,7 @@ pub enum Applied {
 
 /// The result of a dry run.
 #[derive(Debug)]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum DryRun {
     /// The server would accept it, with this result.
     Accepted(LiveObject),
@@ -194,6 +196,7 @@ impl<'a> DeleteRequest<'a> {
 /// The result of a deletion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "only `Gone` means that the object is gone"]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum Deleted {
     /// Accepted. The object carries the finalizer [`FOREGROUND`](super::FOREGROUND) and stays until its composed
     /// objects are gone.

@@ -72,6 +72,7 @@ pub trait PeerCommander: Send + Sync {
 
 /// The result of a retirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum Retired {
     /// The Peer is drained and the Node is marked deregistered.
     Done,

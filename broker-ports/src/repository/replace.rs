@@ -61,6 +61,7 @@ impl Replacement {
 /// The result of a replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "only `Created::Stored` means that the new resource exists"]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum Replaced {
     /// The result of the creation. Only [`Created::Stored`] committed a change.
     Created(Created),

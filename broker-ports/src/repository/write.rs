@@ -44,6 +44,7 @@ impl<'a> Write<'a> {
 ///
 /// Defined here, so that all adapters enforce the same rules and write the same audit lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum WriteKind {
     /// A phase change.
     Phase,
@@ -147,6 +148,7 @@ impl WriteKind {
 /// The result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use = "a write that lost its race changed nothing"]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum Written {
     /// The write was committed.
     Committed,
@@ -159,6 +161,7 @@ pub enum Written {
 /// The result of a creation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "only `Stored` means that the new resource exists"]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum Created {
     /// The resource was stored.
     Stored,

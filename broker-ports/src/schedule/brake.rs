@@ -59,6 +59,7 @@ impl Brake {
 /// The lost object, which identifies the loss. A permit is for one loss: retries and other replicas reuse it within its
 /// window, and the next loss of the same resource needs another permit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum LostObject {
     /// The composite resource of this uid: it is gone, or it failed terminally.
     Xr(XrUid),
@@ -78,6 +79,7 @@ impl fmt::Display for LostObject {
 
 /// One loss of one resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "its users act on every field")]
 pub struct Loss {
     /// The resource.
     pub resource: ProvisionedResourceId,
@@ -87,6 +89,7 @@ pub struct Loss {
 
 /// The budget of permits of a cluster: a share of its fleet, with bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "its users act on every field")]
 pub struct Allowance {
     /// The minimum number of permits.
     pub min_permits: u64,
@@ -165,6 +168,7 @@ impl PermitRequest {
 /// The result of a permit request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use = "without a permit nothing may be done"]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum Permit {
     /// The worker may proceed. The permit is on record and covers retries within its window.
     Granted,

@@ -128,27 +128,18 @@ impl<'a> IssuerFixture<'a> {
 
     async fn require_live(&self, token: &IssuedToken) -> Outcome {
         let state = self.state(token.id).await?;
-        require(
-            matches!(state, TokenState::Live { .. }),
-            &format!("token {} is not live but {state:?}", token.id),
-        )
+        require(matches!(state, TokenState::Live { .. }), &format!("{} is {state:?}", token.id))
     }
 
     async fn require_consumed(&self, id: BootstrapTokenId) -> Outcome {
         let state = self.state(id).await?;
-        require(
-            matches!(state, TokenState::Consumed { .. }),
-            &format!("token {id} is not consumed but {state:?}"),
-        )
+        require(matches!(state, TokenState::Consumed { .. }), &format!("{id} is {state:?}"))
     }
 
     /// Checks that the token is invalidated and no agent can enrol with it.
     async fn require_invalidated(&self, token: &IssuedToken) -> Outcome {
         let state = self.state(token.id).await?;
-        require(
-            state == TokenState::Invalidated,
-            &format!("token {} is not invalidated but {state:?}", token.id),
-        )?;
+        require(state == TokenState::Invalidated, &format!("{} is {state:?}", token.id))?;
         require(!self.consume(token).await?, "an invalidated token was consumed")
     }
 }

@@ -22,11 +22,3 @@ fn readme_shows_the_program() {
     assert!(header.starts_with("//! "), "{header}");
     assert_eq!(block("rust"), program, "copy src/main.rs without its header into the README");
 }
-
-#[test]
-fn readme_shows_the_dependencies() {
-    let manifest = include_str!("../Cargo.toml");
-    let (_, dependencies) = manifest.split_once("[dependencies]\n").expect("dependencies");
-    let outside = dependencies.replace("path = \"../../broker-app/embed\", ", "");
-    assert_eq!(block("toml"), format!("[dependencies]\n{outside}"));
-}

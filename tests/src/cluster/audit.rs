@@ -210,28 +210,4 @@ mod tests {
         assert_eq!(requests.len(), 1);
         assert_eq!((requests[0].resource.as_str(), requests[0].code), ("pods/status", 200));
     }
-
-    #[test]
-    fn watch_counts_once_at_its_beginning() {
-        let mut log =
-            line("1", "RequestReceived", "ann", 0) + &line("1", "ResponseStarted", "ann", 200);
-        assert_eq!(with_responses(&log, "ann").unwrap().len(), 1);
-        log += &line("1", "ResponseComplete", "ann", 200);
-        assert_eq!(with_responses(&log, "ann").unwrap().len(), 1);
-    }
-
-    #[test]
-    fn requests_keep_order_and_incomplete_line_is_skipped() {
-        let log = [
-            line("2", "RequestReceived", "ann", 0),
-            line("1", "RequestReceived", "ann", 0),
-            line("1", "ResponseComplete", "ann", 201),
-            line("2", "ResponseComplete", "ann", 409),
-            r#"{"auditID":"3","sta"#.to_owned(),
-        ]
-        .concat();
-        let codes: Vec<_> =
-            with_responses(&log, "ann").unwrap().iter().map(|request| request.code).collect();
-        assert_eq!(codes, [409, 201]);
-    }
 }

@@ -324,6 +324,3 @@ impl<A> fmt::Debug for Script<A> {
             .finish()
     }
 }
-
-#[cfg(test)]
-mod tests;

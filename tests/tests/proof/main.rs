@@ -3,8 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 mod secret_leaks;
-#[path = "../log_capture.rs"]
-mod log_capture;
 mod matrix;
 mod model;
 mod panics;

@@ -17,8 +17,8 @@ use broker_tests::world::World;
 
 use super::panics;
 use super::simulation::{Declared, Story, run_and_inspect};
-use crate::log_capture::{MetricsCapture, with_log};
 use broker_tests::is_nightly;
+use broker_tests::log::{MetricsCapture, with_log};
 use broker_tests::secret_search::{LeakDetector, base64};
 use metrics::with_local_recorder;
 use misuse::SecretMisuse;

@@ -138,18 +138,6 @@ fn panic_in_a_pass_is_reported() {
     assert!(failure.contains("the mesh panicked"), "{failure}");
 }
 
-/// A panic of the simulation itself names its seed, like every other failure.
-#[test]
-fn panicking_story_is_reported_with_its_command() {
-    let no_replica = Step::Kill(99);
-    let story =
-        Story { steps: vec![Step::LateArrival, no_replica, Step::LateArrival], ..Story::of(5) };
-    let report = failure_report(&story);
-    assert!(report.starts_with("seed 5: a panic: 1 of them"), "{report}");
-    assert!(report.contains("cargo xtask simulate --seed 5\n"), "{report}");
-    assert!(report.contains("still fails has 1 steps"), "{report}");
-}
-
 /// Negative control: a story that ends too early fails. The reported story is shorter and fails for
 /// the same reason.
 #[test]

@@ -1,18 +1,43 @@
 //! Every path of a resource's lifetime in memory, and properties that only an in-memory world
 //! shows.
 
+mod teardown;
+mod converge;
+mod waiting;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use broker_app::PassResult;
-use broker_domain::Phase;
+use broker_domain::{Phase, ProvisionedResource, ProvisionedResourceId};
 use broker_memory::{Behaviour, Verb};
 use broker_ports::Repository as _;
 use broker_tests::world::{NODE, World, declaration, operator, project};
 
-use crate::paths::every_path;
+async fn request_deletion(world: &World, id: ProvisionedResourceId) -> ProvisionedResource {
+    world.service.deprovision(&operator(), id).await.unwrap()
+}
 
-every_path!(World::new());
+fn delete_xr_as_another_party(world: &World, resource: &ProvisionedResource) {
+    world.cluster.delete_in_background(&world.xr(resource));
+    world.cluster.settle(5);
+}
+
+/// Runs passes until the resource is in the phase.
+async fn rounds_until(world: &World, id: ProvisionedResourceId, phase: Phase) {
+    while world.get(id).await.phase() != phase {
+        world.round(id).await.unwrap();
+    }
+}
+
+async fn audited_actions(world: &World, id: ProvisionedResourceId) -> Vec<&'static str> {
+    let records = world.ports.repository.history(id).await.unwrap();
+    records.into_iter().map(|record| record.entry.action.as_str()).collect()
+}
+
+async fn count_audited(world: &World, id: ProvisionedResourceId, action: &str) -> usize {
+    audited_actions(world, id).await.into_iter().filter(|audited| *audited == action).count()
+}
 
 #[tokio::test]
 async fn sweep_of_a_settled_or_waiting_world_is_a_no_op() {

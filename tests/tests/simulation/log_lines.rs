@@ -9,7 +9,7 @@ use broker_ports::IdSource;
 use broker_tests::world::{NODE, World, background, declaration};
 use tracing_subscriber::fmt::format::FmtSpan;
 
-use crate::log_capture::{Log, with_log};
+use broker_tests::log::{Log, with_log};
 
 pub(crate) fn with_info_log<T>(work: impl AsyncFnOnce(Log) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -7,16 +7,12 @@ mod budget;
 mod composition;
 mod scale;
 mod drift;
-#[path = "../log_capture.rs"]
-mod log_capture;
 mod explain;
 mod interleavings;
 mod log_lines;
 mod host_process;
 mod metrics_table;
 mod orphans;
-#[path = "../paths.rs"]
-mod paths;
 mod plain_data;
 mod purge;
 mod references;

@@ -15,8 +15,8 @@ use broker_tests::world::{
 };
 use tokio::time::timeout;
 
-use crate::log_capture::MetricsCapture;
 use crate::log_lines::PanickingIds;
+use broker_tests::log::MetricsCapture;
 
 async fn run_for(world: &World, steps: usize) {
     let config = config_with(|config| {

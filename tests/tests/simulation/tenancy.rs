@@ -43,7 +43,7 @@ async fn snapshot(world: &World, ids: &[ProvisionedResourceId]) -> String {
 }
 
 /// Calls every public method about a resource and a Project. Returns the results without their ids.
-async fn responses(
+pub(crate) async fn responses(
     service: &Service,
     context: &RequestContext,
     resource: ProvisionedResourceId,
@@ -117,7 +117,7 @@ fn sources(directory: &Path) -> Vec<(String, String)> {
 }
 
 /// The names of the service's public methods, from its source.
-fn public_methods() -> BTreeSet<String> {
+pub(crate) fn public_methods() -> BTreeSet<String> {
     let mut methods = BTreeSet::new();
     for (_, source) in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../broker-app/src")) {
         for part in source.split("impl Service {").skip(1) {
@@ -322,11 +322,7 @@ async fn project_on_another_cluster_gets_nothing_applied_here() {
 
     assign_to_cluster(&world, HERE);
     let bound = world.declare(&declaration(NODE)).await.unwrap();
-    assert_eq!(
-        bound.substrate().cluster(),
-        Some(&cluster(HERE)),
-        "the row is bound from its declaration"
-    );
+    assert_eq!(bound.substrate().cluster(), Some(&cluster(HERE)), "bound when declared");
     assert_eq!(world.get(bound.id()).await.substrate().cluster(), Some(&cluster(HERE)));
     world.until(unbound.id(), Phase::Ready).await;
 }

@@ -55,24 +55,3 @@ fn updated(page: &str, table: Table, row: Row) -> String {
     let lines: String = all.iter().map(line).collect();
     format!("\n\n| what | cases | found |\n|---|---|---|\n{lines}\n")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn update_replaces_its_row_and_keeps_the_others() {
-        let page = |text: &str| format!("{}{text}{}", NIGHTLY_TABLE.0, NIGHTLY_TABLE.1);
-        let row = |check: &str, cases: &str| {
-            let [check, cases, found] = [check, cases, "0"].map(str::to_owned);
-            Row { check, cases, found }
-        };
-        let one = updated(&page(""), NIGHTLY_TABLE, row("one", "1 case"));
-        let two = updated(&page(&one), NIGHTLY_TABLE, row("two", "2"));
-        let again = updated(&page(&two), NIGHTLY_TABLE, row("two", "20 cases"));
-        assert_eq!(
-            rows(&page(&again), NIGHTLY_TABLE),
-            [row("one", "1 case"), row("two", "20 cases")]
-        );
-    }
-}

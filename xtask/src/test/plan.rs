@@ -160,22 +160,4 @@ mod tests {
         let error = plan(Some("contact"), false).unwrap_err().to_string();
         assert!(error.starts_with("there is no tier \"contact\"; use one of unit, "), "{error}");
     }
-
-    #[test]
-    fn target_belongs_to_the_tier_of_its_package() {
-        let workspace = Workspace::load().unwrap();
-        let plan = Plan::new(workspace.packages(), None, false).unwrap();
-        for (package, target, expected) in [
-            ("broker-tests", "broker_tests", "unit"),
-            ("broker-tests", "tutorial", "crossplane"),
-            ("broker-tests", "servers", "servers"),
-            ("broker-testkit", "cluster", "contract"),
-            ("broker-render", "render", "unit"),
-        ] {
-            let package = workspace.packages().find(|it| it.name == package).unwrap();
-            let target = package.targets.iter().find(|it| it.name == target).unwrap();
-            let tier = plan.tier(&package.name, target).map(|tier| tier.name.as_str());
-            assert_eq!(tier, Some(expected), "{}", target.name);
-        }
-    }
 }

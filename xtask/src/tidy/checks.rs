@@ -8,11 +8,6 @@ use super::tree::Tree;
 /// The suite of the binary's unit tests, and its directory, which has another name.
 const BINARY: (&str, &str) = ("provisioning-broker", "broker-app/cli/src/");
 
-/// Paths that run in the simulation and on real servers: a macro generates their tests.
-const PATH_FILES: &str = "tests/tests/paths/";
-/// The file in which that macro lists them.
-const PATH_LIST: &str = "tests/tests/paths.rs";
-
 /// The problem with a named check.
 pub(super) fn problem(tree: &Tree, check: &str) -> Option<String> {
     let Some((suite, test)) = check.split_once(' ') else {
@@ -22,35 +17,21 @@ pub(super) fn problem(tree: &Tree, check: &str) -> Option<String> {
     let (binary, directory) = BINARY;
     let unit = if suite == binary { directory.to_owned() } else { format!("{suite}/src/") };
     let target = format!("tests/{suite}");
-    let runs_paths = ["simulation", "servers"].contains(&suite);
     let mut segments = test.rsplit("::");
     let name = segments.next().unwrap_or(test);
     let module = segments.next();
-    let mut candidates = tree.rust_files().filter(|file| {
-        file.path.starts_with(&unit)
-            || file.path.contains(&target)
-            || (runs_paths && file.path.starts_with(PATH_FILES))
-    });
-    let root = tree.text(&format!("tests/tests/{suite}.rs")).unwrap_or_default();
-    let path_list = tree.text(PATH_LIST).unwrap_or_default();
-    let found = candidates.any(|file| {
-        if file.path.starts_with(PATH_FILES) {
-            has_function(&file.text, name) && path_list.contains(name)
-        } else {
-            has_test(&file.text, name) && is_module(&file.path, module, root)
-        }
-    });
+    let mut candidates = tree
+        .rust_files()
+        .filter(|file| file.path.starts_with(&unit) || file.path.contains(&target));
+    let found = candidates.any(|file| has_test(&file.text, name) && is_module(&file.path, module));
     (!found).then(|| format!("{suite} has no test {test}"))
-}
-
-fn has_function(text: &str, name: &str) -> bool {
-    text.contains(&format!("fn {name}("))
 }
 
 /// Whether the text defines a test function of that name; its attributes and comments are directly above it.
 fn has_test(text: &str, name: &str) -> bool {
     let lines: Vec<_> = text.lines().map(str::trim).collect();
-    let mut functions = lines.iter().enumerate().filter(|(_, line)| has_function(line, name));
+    let function = format!("fn {name}(");
+    let mut functions = lines.iter().enumerate().filter(|(_, line)| line.contains(&function));
     functions.any(|(index, _)| {
         let above = lines[..index].iter().rev();
         let mut above = above.take_while(|line| line.starts_with("#[") || line.starts_with("//"));
@@ -65,16 +46,10 @@ fn is_test_attribute(line: &str) -> bool {
     path == "test" || path.ends_with("::test")
 }
 
-/// Unit tests are in the module `tests` of their file. The root of a suite may rename a file's module.
-fn is_module(path: &str, module: Option<&str>, root: &str) -> bool {
-    let file = path.rsplit('/').next().unwrap_or(path);
-    match module {
-        None | Some("tests") => true,
-        Some(module) => {
-            file.strip_suffix(".rs") == Some(module)
-                || root.contains(&format!("/{file}\"]\nmod {module};"))
-        }
-    }
+/// Unit tests are in the module `tests` of their file.
+fn is_module(path: &str, module: Option<&str>) -> bool {
+    let file = path.rsplit('/').next().unwrap_or(path).strip_suffix(".rs");
+    module.is_none_or(|module| module == "tests" || file == Some(module))
 }
 
 #[cfg(test)]
@@ -84,29 +59,23 @@ mod tests {
     #[test]
     fn check_is_a_test_in_the_module_of_its_suite() {
         let proof = "#[test]\nfn it_holds() {}\n\nfn it_helps() {}\n// #[test]\nfn it_rests() {}";
-        let paths = "async fn it_comes_up(stage: &S) {}\nasync fn it_is_no_path(stage: &S) {}";
         let slow =
             "    #[tokio::test(start_paused = true)]\n    // Slowly.\n    async fn it_brakes() {}";
         let tree = Tree::of_files(&[
             ("tests/tests/proof/model/checks.rs", proof),
-            ("tests/tests/paths.rs", "walk!(it_comes_up);"),
-            ("tests/tests/paths/up.rs", paths),
-            ("tests/tests/simulation.rs", "#[path = \"simulation/ways.rs\"]\nmod walking;"),
-            ("tests/tests/simulation/ways.rs", slow),
+            ("tests/tests/simulation/walking.rs", slow),
             ("broker-domain/src/next/tests.rs", "#[test]\nfn failed_and_deleted_never_change() {}"),
         ]);
         for (check, exists) in [
             ("proof model::checks::it_holds", true),
-            ("simulation walking::it_comes_up", true),
             ("simulation walking::it_brakes", true),
             ("broker-domain next::tests::failed_and_deleted_never_change", true),
             ("proof model::world::it_holds", false),
             ("proof model::checks::it_hold", false),
             ("proof model::checks::it_helps", false),
             ("proof model::checks::it_rests", false),
-            ("simulation walking::it_is_no_path", false),
             ("simulation model::checks::it_holds", false),
-            ("broker-domain next::tests::it_comes_up", false),
+            ("broker-domain next::tests::it_brakes", false),
             ("it_holds", false),
         ] {
             assert_eq!(problem(&tree, check).is_none(), exists, "{check}");

@@ -67,19 +67,3 @@ fn compare(edges: &BTreeSet<String>) -> Vec<Finding> {
     }))
     .collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn forbidden_and_removed_edges_are_found() {
-        let found = compare(&BTreeSet::from(["broker-app: sqlx".to_owned()]));
-        let problems: Vec<_> = found.iter().map(|finding| finding.problem.as_str()).collect();
-        assert!(problems.contains(&"broker-app: sqlx: is not allowed"), "{problems:?}");
-        assert!(
-            problems.contains(&"broker-domain, optional: serde: does not exist in any manifest"),
-            "{problems:?}"
-        );
-    }
-}

@@ -1,4 +1,4 @@
-//! Rules for the texts themselves: `header`, `mod-rs`, `lints`, `unfinished`, `private-path`, `copied-out`,
+//! Rules for the texts themselves: `header`, `lints`, `unfinished`, `private-path`, `copied-out`,
 //! `repeatable`.
 
 use super::Finding;
@@ -17,10 +17,6 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         if extension(path) == Some("rs") && !file.text.starts_with("//!") {
             let remedy = "add a first line with the stage and the purpose of the file";
             report(1, ("header", "the file does not begin with a `//!` header".to_owned(), remedy));
-        }
-        if path.ends_with("/mod.rs") {
-            let remedy = "rename it to DIRECTORY.rs, next to the directory";
-            report(1, ("mod-rs", "the module file is named mod.rs".to_owned(), remedy));
         }
         let is_example = path.starts_with("examples/");
         if path.ends_with("/Cargo.toml")
@@ -125,9 +121,8 @@ mod tests {
         let (word, home) = (MARKS[2], concat!("/ho", "me/"));
         let marks = format!("//! {}\n", MARKS.join("\n//! "));
         let app = "broker-app/src/a.rs";
-        let rows: [(&str, &str, &str, &[usize]); 19] = [
+        let rows: [(&str, &str, &str, &[usize]); 18] = [
             ("header", "a.rs", "\n//! Too late.\n", &[1]),
-            ("mod-rs", "a/mod.rs", "//! Header.\n", &[1]),
             ("lints", "a/Cargo.toml", "[lints]\nworkspace = false\n", &[1]),
             ("", "a/Cargo.toml", "[package]\nname = \"a\"\n\n[lints]\nworkspace = true\n", &[]),
             ("copied-out", "examples/a/Cargo.toml", "[package]\na.workspace = true\n", &[2]),

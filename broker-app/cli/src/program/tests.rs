@@ -24,21 +24,21 @@ fn resource_is_declared_shown_listed_and_deleted() {
     let text = id.to_string();
     world.settle(id);
 
-    let got = world.run_command(&["get", &text, "--output=json"]).json();
+    let got = world.json(&["get", &text]);
     assert_eq!((&got["phase"], &got["terminal"]), (&json!("Ready"), &json!(false)));
     assert_eq!(got["parameters"], json!({"size": "small"}));
-    assert_eq!(got["cluster_id"], json!("cluster-1"));
+    assert_eq!(got["cluster_id"], json!("kube-system-uid"));
 
-    let listed = world.run_command(&["list", "--output=json"]).json();
+    let listed = world.json(&["list"]);
     assert_eq!(listed["resources"], json!([got]));
     let since = listed["watermark"].as_str().unwrap();
-    let deleting = world.run_command(&["deprovision", &text, "--output=json"]).json();
+    let deleting = world.json(&["deprovision", &text]);
     assert_eq!(deleting["phase"], json!("Deregistering"));
-    let changed = world.run_command(&["list", "--updated-since", since, "--output=json"]).json();
+    let changed = world.json(&["list", "--updated-since", since]);
     assert_eq!(changed["resources"], json!([deleting]));
 
     world.settle(id);
-    let gone = world.run_command(&["get", &text, "--output=json"]).json();
+    let gone = world.json(&["get", &text]);
     assert_eq!((&gone["phase"], &gone["composed"]), (&json!("Deleted"), &json!([])));
 }
 
@@ -47,8 +47,7 @@ fn list_filters_by_project_phase_and_time() {
     let world = world();
     world.declare();
     let count = |filters: &[&str]| {
-        let printed = world.run_command(&[&["list", "--output=json"], filters].concat());
-        printed.json()["resources"].as_array().unwrap().len()
+        world.json(&[&["list"], filters].concat())["resources"].as_array().unwrap().len()
     };
     assert_eq!(count(&[]), 1);
     assert_eq!(count(&["--phase=pending"]), 1);
@@ -81,8 +80,7 @@ fn operator_verb_reports_its_operation() {
     let world = world();
     let id = world.declare();
     let text = id.to_string();
-    let done =
-        |arguments: &[&str]| world.run_command(&[arguments, &["--output=json"]].concat()).json();
+    let done = |arguments: &[&str]| world.json(arguments);
     assert_eq!(done(&["pause", &text]), json!({"id": text, "done": "paused"}));
     assert_eq!(done(&["resume", &text]), json!({"id": text, "done": "resumed"}));
     assert_eq!(done(&["reconcile-now", &text]), json!({"id": text, "done": "reconcile_requested"}));
@@ -123,7 +121,7 @@ fn counted_brake_of_a_project_is_shown_and_released() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let brake = Brake::new(8, 9, second(60)).of_project(project(1));
-        let cluster = ClusterId::new("cluster-1").unwrap();
+        let cluster = ClusterId::new("kube-system-uid").unwrap();
         let by = crate::testing::operator().attribution().clone();
         world.store.set_brake(&cluster, &brake, &by).await.unwrap();
     });
@@ -146,19 +144,19 @@ fn counted_brake_of_a_project_is_shown_and_released() {
     let absent = json!([{"id": id.to_string(), "project_id": PROJECT, "phase": "Ready",
         "lost": lost}]);
     assert_eq!(
-        world.run_command(&["brake", "show", "--output=json"]).json(),
-        json!({"cluster_id": "cluster-1", "absent": absent, "unread": [],
+        world.json(&["brake", "show"]),
+        json!({"cluster_id": "kube-system-uid", "absent": absent, "unread": [],
             "brakes": [{"project_id": PROJECT, "absent": 8, "expected": 9,
                 "since": "2023-11-14T22:14:20Z"}]})
     );
 
-    let release = ["brake", "release", "cluster-1", DECLARATION[0], "--output=json"];
+    let release = ["brake", "release", "kube-system-uid", DECLARATION[0]];
     assert_eq!(
-        world.run_command(&release).json(),
-        json!({"cluster_id": "cluster-1", "project_id": PROJECT, "done": "brake_released",
+        world.json(&release),
+        json!({"cluster_id": "kube-system-uid", "project_id": PROJECT, "done": "brake_released",
             "accepted": absent, "unread": []})
     );
-    let shown = world.run_command(&["brake", "show", "--output=json"]).json();
+    let shown = world.json(&["brake", "show"]);
     assert_eq!((&shown["brakes"], &shown["absent"]), (&json!([]), &absent));
 }
 
@@ -166,8 +164,7 @@ fn counted_brake_of_a_project_is_shown_and_released() {
 fn repeated_replace_prints_the_same_new_resource() {
     let world = world();
     let old = world.declare().to_string();
-    let json =
-        |arguments: &[&str]| world.run_command(&[arguments, &["--output=json"]].concat()).json();
+    let json = |arguments: &[&str]| world.json(arguments);
     let new = json(&["replace", &old]);
     assert_ne!(new["id"], json!(old));
     assert_eq!(new["phase"], json!("Pending"));
@@ -188,7 +185,7 @@ fn history_shows_the_audit_oldest_first() {
     let text = world.declare().to_string();
     world.run_command(&["pause", &text, "--actor=user:7f3a", "--correlation-id=ticket-9"]);
     world.run_command(&["resume", &text]);
-    let shown = world.run_command(&["history", &text, "--output=json"]).json();
+    let shown = world.json(&["history", &text]);
     assert_eq!(shown["id"], json!(text));
     let lines = shown["history"].as_array().unwrap();
     let actions: Vec<_> = lines.iter().map(|line| &line["action"]).collect();
@@ -207,9 +204,7 @@ fn redrive_of_all_or_a_project_names_each_event() {
     let world = world();
     let id = world.declare();
     let event = dead_letter(&world);
-    let run = |arguments: &[&str]| {
-        world.run_command(&[&["redrive-events", "--output=json"], arguments].concat()).json()
-    };
+    let run = |arguments: &[&str]| world.json(&[&["redrive-events"], arguments].concat());
     let nothing = json!({"done": "events_redriven", "events": []});
     assert_eq!(run(&["--project=00000000-0000-0000-0000-000000000077"]), nothing);
     let reported = json!({"event_id": event, "reason": "410 Gone",
@@ -241,8 +236,7 @@ fn dead_letter(world: &World) -> String {
 fn migrations_are_shown_after_each_command() {
     let world = world();
     let applied = |arguments: &[&str]| -> Vec<bool> {
-        let printed =
-            world.run_command(&[&["migrate"], arguments, &["--output=json"]].concat()).json();
+        let printed = world.json(&[&["migrate"], arguments].concat());
         let migrations = printed["migrations"].as_array().unwrap().clone();
         migrations.iter().map(|migration| migration["applied_at"] != Value::Null).collect()
     };

@@ -73,20 +73,6 @@ async fn replica_works_reports_readiness_and_stops() {
 }
 
 #[tokio::test]
-async fn unreachable_store_prevents_the_start() {
-    let world = World::new(Behaviour::ready_after(1));
-    world.store.set_reachable(false);
-    let (server, _) = health_server().await;
-    let (settings, arguments) = (settings(&REPLICA), arguments());
-    let result =
-        serve_and_replicate(&settings, &arguments, &world, server, std::future::pending()).await;
-    let failure = result.unwrap_err();
-    assert_eq!(failure.exit(), crate::failure::Exit::Error);
-    let line = failure.line();
-    assert!(line.starts_with("error[repository_transient]: the repository failed: "), "{line}");
-}
-
-#[tokio::test]
 async fn address_in_use_is_named_in_the_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -86,10 +86,7 @@ async fn a_reapply_of_a_namesake_changes_nothing(fixture: &Fixture<'_>) -> Outco
     fixture.until_removed(&reference).await?;
     let late = fixture.apply(subject.shell(1)?, namesake.unchanged()).await?;
     require(late == Applied::Conflict, "a re-apply of a deleted object does not conflict")?;
-    require(
-        fixture.world.object(&reference).await?.is_none(),
-        "a re-apply revived a deleted object",
-    )
+    require(fixture.world.object(&reference).await?.is_none(), "a re-apply revived an object")
 }
 
 async fn a_cluster_scoped_composite_needs_no_namespace(fixture: &Fixture<'_>) -> Outcome {

@@ -67,10 +67,7 @@ async fn a_reapply_keeps_the_injected_token(fixture: &Fixture<'_>) -> Outcome {
     let request = ApplyRequest::sealed(fixture.project, manifest, precondition);
     applied_version(fixture.cluster.apply(&request).await?)?;
     let after = fixture.live(&changed).await?;
-    require(
-        contains_token(after.object.expose()),
-        "a re-apply without the plaintext lost the token",
-    )?;
+    require(contains_token(after.object.expose()), "a re-apply lost the token")?;
     let size = field_at(after.object.expose(), &["spec", "parameters", "size"]);
     require(size == Some(&json!("large")), "a re-apply changed nothing")
 }
@@ -80,15 +77,9 @@ async fn a_standalone_composite_is_armed_without_a_token(fixture: &Fixture<'_>) 
     let shell = fixture.apply_shell(&subject).await?;
     applied_version(fixture.apply(subject.armed()?, shell.unchanged()).await?)?;
     let live = fixture.live(&subject).await?;
-    require(
-        live.armed == Arming::Armed(Armed::Standalone),
-        "the composite resource is not armed as standalone",
-    )?;
+    require(live.armed == Arming::Armed(Armed::Standalone), "it is not armed as standalone")?;
     let object = live.object.expose();
-    require(
-        annotation(object, PAUSED_ANNOTATION).is_none(),
-        "the composite resource is still paused",
-    )?;
+    require(annotation(object, PAUSED_ANNOTATION).is_none(), "it is still paused")?;
     require(field_at(object, &["spec", "userData"]).is_none(), "user data was injected")
 }
 

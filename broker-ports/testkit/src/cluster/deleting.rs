@@ -89,10 +89,7 @@ async fn a_deletion_in_an_absent_namespace_is_gone(fixture: &Fixture<'_>) -> Out
     let (target, uid) = (subject.reference()?, UNUSED_UID);
     let request = DeleteRequest::new(project, &target, uid);
     let result = fixture.cluster.delete(&request).await?;
-    require(
-        result == Deleted::Gone,
-        "the deletion of an object in an absent namespace does not return Gone",
-    )
+    require(result == Deleted::Gone, "without its namespace, the object is not Gone")
 }
 
 /// After a background deletion the object would be removed before its composed objects.
@@ -104,10 +101,7 @@ async fn a_deletion_turns_background_into_foreground(fixture: &Fixture<'_>) -> O
     fixture.world.delete_in_background(&reference).await?;
     fixture.until_deleting(&reference).await?;
     let status = fixture.live(&subject).await?.status;
-    require(
-        status.deleting && !status.foreground,
-        "a background deletion is read as a foreground deletion",
-    )?;
+    require(status.deleting && !status.foreground, "it is read as a foreground deletion")?;
     let result = delete_xr(fixture, &subject).await?;
     require(result == Deleted::Accepted, "a running deletion is not accepted again")?;
     let status = fixture.live(&subject).await?.status;
@@ -130,10 +124,7 @@ async fn a_veto_has_its_message_and_affects_one_object(fixture: &Fixture<'_>) ->
     require(message.contains(veto), "a veto's message is missing")?;
     require(!fixture.live(&subject).await?.status.deleting, "a veto was overridden")?;
     let result = delete_xr(fixture, &other).await?;
-    require(
-        result == Deleted::Accepted,
-        "a veto on one object also blocks another object of the kind",
-    )?;
+    require(result == Deleted::Accepted, "a veto on one object blocks another one")?;
     fixture.until_removed(&other.reference()?).await
 }
 
@@ -145,10 +136,7 @@ async fn a_provider_config_is_deleted_alone(fixture: &Fixture<'_>) -> Outcome {
     let result = fixture.delete(&target, &config.uid).await?;
     require(result == Deleted::Accepted, "the deletion of a ProviderConfig is not accepted")?;
     fixture.until_removed(&target).await?;
-    require(
-        !fixture.live(&subject).await?.status.deleting,
-        "the composite resource was also deleted",
-    )
+    require(!fixture.live(&subject).await?.status.deleting, "its composite resource is deleted")
 }
 
 async fn a_forbidden_deletion_is_an_error(fixture: &Fixture<'_>) -> Outcome {
@@ -159,8 +147,5 @@ async fn a_forbidden_deletion_is_an_error(fixture: &Fixture<'_>) -> Outcome {
         let request = DeleteRequest::new(fixture.project, &target, &version.uid);
         require_rejected(unprivileged.delete(&request).await, "a forbidden deletion")?;
     }
-    require(
-        !fixture.is_being_deleted(&subject.reference()?).await?,
-        "a forbidden deletion happened",
-    )
+    require(!fixture.is_being_deleted(&subject.reference()?).await?, "the deletion succeeded")
 }

@@ -28,10 +28,7 @@ async fn an_apply_for_another_project_is_rejected(fixture: &Fixture<'_>) -> Outc
         require_rejected(result, "a dry run in the namespace of another Project")?;
         let result = fixture.cluster.apply(&request).await;
         require_rejected(result, "an apply into the namespace of another Project")?;
-        require(
-            fixture.world.object(&target).await?.is_none(),
-            "an apply created an object in another Project",
-        )?;
+        require(fixture.world.object(&target).await?.is_none(), "it exists in another Project")?;
     }
     Ok(())
 }

@@ -47,10 +47,7 @@ async fn an_inspection_reports_every_part(fixture: &Fixture<'_>) -> Outcome {
     let live = fixture.live(&subject).await?;
     require(xr.uid == live.object.version().uid, "another object is reported")?;
     require(xr.finalizers == [FINALIZER], "the finalizers are not reported")?;
-    require(
-        !xr.paused && xr.deleting_since.is_none(),
-        "it is reported as paused or being deleted",
-    )?;
+    require(!xr.paused && xr.deleting_since.is_none(), "it is reported as paused or deleting")?;
     require(xr.armed == Some(subject.token_id.to_string()), "it has another arming")?;
     let composition = xr.composition.as_deref();
     require(composition == Some("machine"), "another Composition is reported")?;
@@ -67,10 +64,7 @@ async fn an_inspection_reports_every_part(fixture: &Fixture<'_>) -> Outcome {
     let (name, report) =
         composed.pop().ok_or_else(|| Violation::new("the composed object is not reported"))?;
     require(name == part && composed.is_empty(), "other composed objects are reported")?;
-    require(
-        existing("the composed object", report)?.finalizers == [FINALIZER],
-        "its finalizer is not reported",
-    )
+    require(existing("the composed object", report)?.finalizers == [FINALIZER], "no finalizer")
 }
 
 async fn an_inspection_reports_absent_parts_as_absent(fixture: &Fixture<'_>) -> Outcome {
@@ -162,10 +156,7 @@ async fn a_namespace_being_deleted_is_terminating(fixture: &Fixture<'_>) -> Outc
         if state == NamespaceState::Terminating {
             return fixture.remove_finalizer(&part).await;
         }
-        require(
-            state == NamespaceState::Active,
-            "a namespace being deleted is reported as absent",
-        )?;
+        require(state == NamespaceState::Active, "a deleting namespace is reported as absent")?;
         polls.wait().await?;
     }
 }

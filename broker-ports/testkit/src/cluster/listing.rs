@@ -67,10 +67,7 @@ async fn an_observation_matches_the_reading(fixture: &Fixture<'_>) -> Outcome {
             require(*status == live.status, "an observation and a read differ in the status")?;
             let token = Arming::Armed(Armed::Token(subject.token_id));
             require(*armed == token, "an observation has another arming")?;
-            require(
-                *references == live.references_digest,
-                "an observation and a read differ in the references",
-            )?;
+            require(*references == live.references_digest, "the references differ from a read")?;
             let applied = *spec == SpecState::AsApplied;
             require(applied, "a new apply is observed as drifted")?;
             let digest = subject.armed()?.digest();

@@ -21,10 +21,7 @@ async fn a_refusal_names_the_field_and_the_object(fixture: &Fixture<'_>) -> Outc
         let result = fixture.apply(subject.shell(1)?, Precondition::Absent).await;
         // Most users see only the message.
         let message = result.as_ref().err().map(ToString::to_string).unwrap_or_default();
-        require(
-            rejection_text(result.map(drop))?.contains(field),
-            "a refusal does not name the field",
-        )?;
+        require(rejection_text(result.map(drop))?.contains(field), "the field is not named")?;
         let reference = subject.reference()?;
         let namespace = reference.namespace().unwrap_or_default();
         for part in [verb, reference.kind(), reference.name(), namespace] {
@@ -45,7 +42,7 @@ async fn a_refusal_repeats_no_token(fixture: &Fixture<'_>) -> Outcome {
         Ok(ApplyRequest::sealed(fixture.project, subject.sealed()?, shell.unchanged()))
     };
     let error = rejection_text(fixture.cluster.apply(&request()?).await.map(drop))?;
-    require(error.contains("userData"), "a refusal does not name the field")?;
+    require(error.contains("userData"), "the field is not named")?;
     require(!error.contains(CANARY), "a refusal repeats the token")?;
     let error = rejection_text(fixture.cluster.dry_run(&request()?).await.map(drop))?;
     require(!error.contains(CANARY), "the refusal of a dry run repeats the token")
@@ -66,10 +63,7 @@ async fn a_forbidden_apply_is_an_error(fixture: &Fixture<'_>) -> Outcome {
     let request = ApplyRequest::open(fixture.project, subject.shell(1)?, Precondition::Absent);
     require_rejected(unprivileged.apply(&request).await, "a forbidden apply")?;
     require_rejected(unprivileged.dry_run(&request).await, "a forbidden dry run")?;
-    require(
-        fixture.world.object(&subject.reference()?).await?.is_none(),
-        "a forbidden apply happened",
-    )
+    require(fixture.world.object(&subject.reference()?).await?.is_none(), "it was applied")
 }
 
 /// The text of a rejected apply, with the debug form and all sources.

@@ -206,7 +206,7 @@ fn check(port: PortName, method: &str, fault: Fault) {
     });
     assert!(
         fault != Fault::StaleRead || known.may_be_stale,
-        "{port}.{method} has no stale response to return"
+        "{port}.{method} has no stale response"
     );
 }
 

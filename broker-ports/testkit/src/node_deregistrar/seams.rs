@@ -33,10 +33,7 @@ async fn consumers_keep_the_order_of_tokens(world: &World) -> Outcome {
         &format!("the consumers are {consumers:?}"),
     )?;
     require(consumers[2] == consumers[4], "one token has two consumers")?;
-    require(
-        consumers[0].map(|consumer| consumer.node) == Some(deregistered_node),
-        "a consumer names another Node",
-    )
+    require(consumers[0].map(|consumer| consumer.node) == Some(deregistered_node), "another Node")
 }
 
 async fn a_live_peer_is_found(world: &World) -> Outcome {
@@ -44,10 +41,7 @@ async fn a_live_peer_is_found(world: &World) -> Outcome {
     let node = node_of(world, token).await?;
     require(world.peers().live_peer(node).await?.is_none(), "a Node has a Peer before it joined")?;
     let peer = join(world, token, node).await?;
-    require(
-        world.peers().live_peer(node).await? == Some(peer),
-        "two reads of a Peer return different ids",
-    )?;
+    require(world.peers().live_peer(node).await? == Some(peer), "another read has another id")?;
     world.leave(token).await?;
     require(world.peers().live_peer(node).await?.is_none(), "a removed Peer is still live")
 }

@@ -93,17 +93,11 @@ async fn a_credential_is_found_only_while_assigned(
         require(resolve().await?.is_none(), "a credential that is not assigned is found")?;
         world.assign(project, credential.id).await?;
         let found = resolve().await?;
-        require(
-            found.as_ref() == Some(&credential),
-            &format!("instead of {credential:?}, {found:?} is found"),
-        )?;
+        require(found.as_ref() == Some(&credential), &format!("{found:?}, not {credential:?}"))?;
         // After the lookup of its own Project, to detect a cache that is keyed by the credential only.
         let unassigned = world.project().await?;
         let leaked = world.resolver().resolve(unassigned, credential.id).await?;
-        require(
-            leaked.is_none(),
-            "a credential is found in a project to which it is not assigned",
-        )?;
+        require(leaked.is_none(), "an unassigned credential is found")?;
         world.withdraw(project, credential.id).await?;
         require(resolve().await?.is_none(), "a credential that was withdrawn is found")?;
     }
@@ -142,10 +136,7 @@ async fn an_assignment_is_read_without_a_cache(world: &dyn AssignmentReaderUnder
     ] {
         world.place(project, &namespace).await?;
         let found = world.reader().read(project).await?;
-        require(
-            found.as_ref() == Some(&namespace),
-            &format!("instead of {namespace:?}, {found:?} is read"),
-        )?;
+        require(found.as_ref() == Some(&namespace), &format!("{found:?}, not {namespace:?}"))?;
     }
     Ok(())
 }
@@ -199,16 +190,10 @@ async fn resolve_many_equals_single_calls(world: &dyn LabelTagResolverUnderTest)
     let requests =
         [second, unlabelled, first, (first.0, unused_id()?), (first.0, second.1), second];
     let results = world.resolver().resolve_many(&requests).await?;
-    require(
-        results.len() == requests.len(),
-        &format!("{} results for six requests", results.len()),
-    )?;
+    require(results.len() == requests.len(), &format!("{} of six results", results.len()))?;
     for ((project, resource), result) in requests.into_iter().zip(results) {
         let (single, result) = (world.resolver().resolve(project, resource).await?, result?);
-        require(
-            result == single,
-            &format!("{result:?} in the batch, {single:?} in a single call"),
-        )?;
+        require(result == single, &format!("{result:?} in the batch, {single:?} alone"))?;
     }
     let none = world.resolver().resolve_many(&[]).await?;
     require(none.is_empty(), "an empty batch has results")

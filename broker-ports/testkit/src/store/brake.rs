@@ -59,7 +59,7 @@ impl LeasedResource {
 
 async fn a_brake_holds_until_it_is_released(world: &World) -> Outcome {
     let schedule = world.schedule();
-    require_equal("the brakes of an empty store", &schedule.brakes(&cluster(1)).await?, &vec![])?;
+    equal("the brakes of an empty store", &schedule.brakes(&cluster(1)).await?, &vec![])?;
     let of_project = brake(7).of_project(project(2));
     schedule.set_brake(&cluster(1), &of_project, &attribution()).await?;
     for absent in [11, 99] {
@@ -67,20 +67,16 @@ async fn a_brake_holds_until_it_is_released(world: &World) -> Outcome {
         schedule.set_brake(&cluster(1), &brake(absent), &attribution()).await?;
     }
     let expected = vec![brake(11), of_project];
-    require_equal("the brakes", &schedule.brakes(&cluster(1)).await?, &expected)?;
-    require_equal("the brakes of another cluster", &schedule.brakes(&cluster(2)).await?, &vec![])?;
+    equal("the brakes", &schedule.brakes(&cluster(1)).await?, &expected)?;
+    equal("the brakes of another cluster", &schedule.brakes(&cluster(2)).await?, &vec![])?;
     let mut other_release = release(Vec::new());
     other_release.cluster = cluster(2);
-    require_equal(
-        "the release of a brake that is not set",
-        &schedule.release_brake(&other_release).await?,
-        &false,
-    )?;
-    require_equal("the brakes", &schedule.brakes(&cluster(1)).await?, &expected)?;
+    equal("the release of no brake", &schedule.release_brake(&other_release).await?, &false)?;
+    equal("the brakes", &schedule.brakes(&cluster(1)).await?, &expected)?;
     for was_set in [true, false] {
         let released = schedule.release_brake(&release(Vec::new())).await?;
-        require_equal("the result of the release", &released, &was_set)?;
-        require_equal("the brakes", &schedule.brakes(&cluster(1)).await?, &expected[1..].to_vec())?;
+        equal("the result of the release", &released, &was_set)?;
+        equal("the brakes", &schedule.brakes(&cluster(1)).await?, &expected[1..].to_vec())?;
     }
     let trail = world.audit_trail().await?;
     let actions: Vec<_> =
@@ -90,7 +86,7 @@ async fn a_brake_holds_until_it_is_released(world: &World) -> Outcome {
         (None, AuditAction::BrakeSet),
         (None, AuditAction::BrakeReleased),
     ];
-    require_equal("the audited actions", &actions, &expected)
+    equal("the audited actions", &actions, &expected)
 }
 
 async fn concurrent_permits_stay_within_the_allowance(world: &World) -> Outcome {
@@ -102,7 +98,7 @@ async fn concurrent_permits_stay_within_the_allowance(world: &World) -> Outcome 
     let permits = requests.iter().map(|request| world.schedule().permit(request));
     let results = try_join_all(permits).await?;
     let granted = results.iter().filter(|permit| **permit == Permit::Granted).count();
-    require_equal("the number of permits", &granted, &2)
+    equal("the number of permits", &granted, &2)
 }
 
 async fn the_allowance_grows_with_the_applied_fleet(world: &World) -> Outcome {
@@ -121,31 +117,19 @@ async fn the_allowance_grows_with_the_applied_fleet(world: &World) -> Outcome {
         results.push(world.schedule().permit(&request).await?);
     }
     let expected = vec![Permit::Granted, Permit::Granted, Permit::OverBudget, Permit::OverBudget];
-    require_equal("the permits", &results, &expected)
+    equal("the permits", &results, &expected)
 }
 
 async fn a_permit_of_a_loss_is_reused_by_retries(world: &World) -> Outcome {
     let leased = LeasedResource::store(world, 1).await?;
     for _ in 0..3 {
-        require_equal(
-            "the permit of a retry",
-            &leased.permit(world, lost(1)).await?,
-            &Permit::Granted,
-        )?;
+        equal("the permit of a retry", &leased.permit(world, lost(1)).await?, &Permit::Granted)?;
     }
     let actions = world.actions(leased.stored.id()).await?;
     let lines = actions.iter().filter(|action| **action == AuditAction::PermitTaken).count();
-    require_equal("the number of audit lines", &lines, &1)?;
-    require_equal(
-        "the permit of a second loss",
-        &leased.permit(world, lost(2)).await?,
-        &Permit::Granted,
-    )?;
-    require_equal(
-        "the permit of a third loss",
-        &leased.permit(world, lost(3)).await?,
-        &Permit::OverBudget,
-    )?;
+    equal("the number of audit lines", &lines, &1)?;
+    equal("the permit of a second loss", &leased.permit(world, lost(2)).await?, &Permit::Granted)?;
+    equal("the third permit", &leased.permit(world, lost(3)).await?, &Permit::OverBudget)?;
     // A permit is no longer counted after the window. A new request is counted again.
     world.advance(HOUR * 2).await?;
     let results = [
@@ -154,7 +138,7 @@ async fn a_permit_of_a_loss_is_reused_by_retries(world: &World) -> Outcome {
         leased.permit(world, lost(2)).await?,
     ];
     let expected = [Permit::Granted, Permit::Granted, Permit::OverBudget];
-    require_equal("the permits after the window", &results, &expected)
+    equal("the permits after the window", &results, &expected)
 }
 
 /// Otherwise a second loss of the resource would need no permit.
@@ -166,11 +150,11 @@ async fn acceptance_ends_when_the_composite_exists_again(world: &World) -> Outco
     let armed = PassOutcome::SucceededArmed { due_in: None };
     schedule.release_brake(&release(vec![loss])).await?;
     world.release_lease(&lease, stored.version(), &armed).await?;
-    require_equal("the losses accepted since the claim", &accepted().await?, &1)?;
+    equal("the losses accepted since the claim", &accepted().await?, &1)?;
     for (outcome, left) in [(successful_pass(), 1), (failed_pass(), 1), (armed, 0)] {
         let lease = world.take_lease("b", stored.id()).await?;
         world.release_lease(&lease, stored.version(), &outcome).await?;
-        require_equal("the number of accepted losses", &accepted().await?, &left)?;
+        equal("the number of accepted losses", &accepted().await?, &left)?;
     }
     Ok(())
 }
@@ -179,40 +163,16 @@ async fn a_brake_denies_permits_in_its_scope(world: &World) -> Outcome {
     let schedule = world.schedule();
     let (first, second) =
         (LeasedResource::store(world, 1).await?, LeasedResource::store(world, 2).await?);
-    require_equal(
-        "the permit before the brake",
-        &first.permit(world, lost(1)).await?,
-        &Permit::Granted,
-    )?;
+    equal("the permit before the brake", &first.permit(world, lost(1)).await?, &Permit::Granted)?;
     let of_project = brake(6).of_project(first.stored.project_id());
     schedule.set_brake(&cluster(1), &of_project, &attribution()).await?;
-    require_equal(
-        "the permit in a braked Project",
-        &first.permit(world, lost(1)).await?,
-        &Permit::Braked,
-    )?;
-    require_equal(
-        "the permit in another Project",
-        &second.permit(world, lost(2)).await?,
-        &Permit::Granted,
-    )?;
+    equal("the permit in the Project", &first.permit(world, lost(1)).await?, &Permit::Braked)?;
+    equal("the permit elsewhere", &second.permit(world, lost(2)).await?, &Permit::Granted)?;
     schedule.set_brake(&cluster(1), &brake(6), &attribution()).await?;
-    require_equal(
-        "the permit in a braked cluster",
-        &second.permit(world, lost(2)).await?,
-        &Permit::Braked,
-    )?;
+    equal("the permit in the cluster", &second.permit(world, lost(2)).await?, &Permit::Braked)?;
     schedule.release_brake(&release(Vec::new())).await?;
-    require_equal(
-        "the permit after the release",
-        &second.permit(world, lost(2)).await?,
-        &Permit::Granted,
-    )?;
-    require_equal(
-        "the permit in the Project that is still braked",
-        &first.permit(world, lost(1)).await?,
-        &Permit::Braked,
-    )
+    equal("the permit after the release", &second.permit(world, lost(2)).await?, &Permit::Granted)?;
+    equal("the still braked permit", &first.permit(world, lost(1)).await?, &Permit::Braked)
 }
 
 async fn an_accepted_loss_is_due_and_needs_no_permit(world: &World) -> Outcome {
@@ -226,29 +186,21 @@ async fn an_accepted_loss_is_due_and_needs_no_permit(world: &World) -> Outcome {
     }
     schedule.release_brake(&release(accepted.clone())).await?;
     let listed = schedule.accepted_losses(&cluster(1)).await?;
-    require_equal("the accepted losses", &listed, &accepted.iter().cloned().collect())?;
-    require_equal(
-        "the accepted losses of another cluster",
-        &schedule.accepted_losses(&cluster(2)).await?.len(),
-        &0,
-    )?;
+    equal("the accepted losses", &listed, &accepted.iter().cloned().collect())?;
+    equal("the losses elsewhere", &schedule.accepted_losses(&cluster(2)).await?.len(), &0)?;
     for loss in accepted {
         let entry = world.entry(loss.resource).await?;
         require(is_due(&entry), "an accepted loss is not due")?;
-        require_equal("the failed attempts", &entry.attempts, &0)?;
+        equal("the failed attempts", &entry.attempts, &0)?;
         let lease = world.take_lease("b", loss.resource).await?;
         let stored = world.get(loss.resource).await?;
         let permit = schedule.permit(&request(&stored, &lease, loss.lost)).await?;
-        require_equal("the permit of an accepted loss", &permit, &Permit::Granted)?;
+        equal("the permit of an accepted loss", &permit, &Permit::Granted)?;
     }
     for (number, expected) in [(5, Permit::Granted), (6, Permit::Granted), (7, Permit::OverBudget)]
     {
         let leased = LeasedResource::store(world, number).await?;
-        require_equal(
-            "the permit of a loss that was not accepted",
-            &leased.permit(world, lost(number)).await?,
-            &expected,
-        )?;
+        equal("the permit of a new loss", &leased.permit(world, lost(number)).await?, &expected)?;
     }
     Ok(())
 }
@@ -258,21 +210,13 @@ async fn a_permit_needs_lease_and_version(world: &World) -> Outcome {
     let leased = LeasedResource::store(world, 1).await?;
     let mut stale = request(&leased.stored, &leased.lease, lost(1));
     stale.seen = Version::FIRST;
-    require_equal(
-        "the permit from another version",
-        &schedule.permit(&stale).await?,
-        &Permit::Stale,
-    )?;
+    equal("the permit from another version", &schedule.permit(&stale).await?, &Permit::Stale)?;
     let mut late = request(&leased.stored, &leased.lease, lost(1));
     world.release_lease(&leased.lease, leased.stored.version(), &failed_pass()).await?;
     world.take_lease("b", leased.stored.id()).await?;
-    require_equal(
-        "the permit after a lost lease",
-        &schedule.permit(&late).await?,
-        &Permit::LeaseLost,
-    )?;
+    equal("the permit after a lost lease", &schedule.permit(&late).await?, &Permit::LeaseLost)?;
     late.lease.resource = nth_resource(99).id();
-    require_equal("the permit of a missing row", &schedule.permit(&late).await?, &Permit::Stale)?;
+    equal("the permit of a missing row", &schedule.permit(&late).await?, &Permit::Stale)?;
     let actions = world.actions(leased.stored.id()).await?;
     require(!actions.contains(&AuditAction::PermitTaken), "a refused permit is audited")
 }
@@ -282,7 +226,7 @@ async fn permit_of_a_purged_resource_stays_spent(world: &World) -> Outcome {
     let (first, second) =
         (LeasedResource::store(world, 1).await?, LeasedResource::store(world, 2).await?);
     for (leased, number) in [(&first, 1), (&second, 2)] {
-        require_equal("the permit", &leased.permit(world, lost(number)).await?, &Permit::Granted)?;
+        equal("the permit", &leased.permit(world, lost(number)).await?, &Permit::Granted)?;
     }
     let deletion = deletion_request(&first.stored, 1)?;
     world.commit(WriteKind::DeletionIntent, &deletion).await?;
@@ -295,11 +239,7 @@ async fn permit_of_a_purged_resource_stays_spent(world: &World) -> Outcome {
     world.advance(Duration::from_mins(3)).await?;
     let purge = PurgeRequest::new(Duration::from_mins(2), PageSize::MAX);
     let purged = world.repository().purge_deleted(&purge).await?;
-    require_equal("the purged resources", &purged, &vec![first.stored.id()])?;
+    equal("the purged resources", &purged, &vec![first.stored.id()])?;
     let third = LeasedResource::store(world, 3).await?;
-    require_equal(
-        "the permit within the window",
-        &third.permit(world, lost(3)).await?,
-        &Permit::OverBudget,
-    )
+    equal("the permit within the window", &third.permit(world, lost(3)).await?, &Permit::OverBudget)
 }

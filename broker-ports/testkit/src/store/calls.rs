@@ -9,7 +9,7 @@ impl World {
     pub(super) async fn store(&self, builder: &ResourceBuilder) -> Checked<ProvisionedResource> {
         self.register_references(&builder.declaration()).await?;
         let created = self.repository().create(&builder.admitted()).await?;
-        require_equal("the result of a creation", &created, &Created::Stored)?;
+        equal("the result of a creation", &created, &Created::Stored)?;
         for (kind, change) in &builder.history().later {
             self.commit(*kind, change).await?;
         }
@@ -61,11 +61,7 @@ impl World {
     /// A caller's write, which must commit.
     pub(super) async fn commit(&self, kind: WriteKind, change: &Change) -> Outcome {
         let written = self.try_write(kind, change, None).await?;
-        require_equal(
-            "the result of a write from the stored version",
-            &written,
-            &Written::Committed,
-        )
+        equal("the result of a write from the stored version", &written, &Written::Committed)
     }
 
     /// Checks that a write has this result and no effect.
@@ -78,14 +74,14 @@ impl World {
     ) -> Outcome {
         let before = self.state_of(change.resource().id()).await?;
         let written = self.try_write(kind, change, epoch).await?;
-        require_equal("the result of a refused write", &written, &expected)?;
+        equal("the result of a refused write", &written, &expected)?;
         self.require_untouched(change.resource().id(), &before).await
     }
 
     /// A phase change by the holder of a lease, which must commit.
     pub(super) async fn commit_as(&self, lease: &Lease, change: &Change) -> Outcome {
         let written = self.try_write(WriteKind::Phase, change, Some(lease.epoch)).await?;
-        require_equal("the result of the holder's write", &written, &Written::Committed)
+        equal("the result of the holder's write", &written, &Written::Committed)
     }
 
     pub(super) async fn entry(&self, id: ProvisionedResourceId) -> Checked<ScheduleEntry> {
@@ -136,7 +132,7 @@ impl World {
         outcome: &PassOutcome,
     ) -> Outcome {
         let released = self.schedule().release(lease, seen, outcome).await?;
-        require_equal("the release of a held lease", &released, &Released::Done)
+        equal("the release of a held lease", &released, &Released::Done)
     }
 
     /// One pass over a resource, from claim to release.
@@ -175,18 +171,14 @@ impl World {
 
     pub(super) async fn acknowledge(&self, event: &ClaimedEvent) -> Outcome {
         let result = self.outbox().acknowledge_event(&event.claim).await?;
-        require_equal(
-            "the result of an acknowledgement under a claim",
-            &result,
-            &Acknowledged::Done,
-        )
+        equal("the result of an acknowledgement under a claim", &result, &Acknowledged::Done)
     }
 
     /// Claims the only claimable event and dead-letters it.
     pub(super) async fn dead_letter(&self, reason: &str) -> Checked<ClaimedEvent> {
         let event = self.claim_event("relay").await?;
         let result = self.outbox().dead_letter_event(&event.claim, reason).await?;
-        require_equal("the result of a dead-lettering", &result, &Acknowledged::Done)?;
+        equal("the result of a dead-lettering", &result, &Acknowledged::Done)?;
         Ok(event)
     }
 
@@ -207,7 +199,7 @@ impl World {
             self.outbox().delay_event(&event.claim, HOUR * 9, DeliveryFailure::Rejected).await?,
             self.outbox().dead_letter_event(&event.claim, "again").await?,
         ] {
-            require_equal("the result under an earlier claim", &result, &Acknowledged::ClaimLost)?;
+            equal("the result under an earlier claim", &result, &Acknowledged::ClaimLost)?;
         }
         self.require_untouched(event.resource, &before).await
     }
@@ -265,6 +257,6 @@ impl World {
         id: ProvisionedResourceId,
         before: &StoredState,
     ) -> Outcome {
-        require_equal("the state after a refused write", &self.state_of(id).await?, before)
+        equal("the state after a refused write", &self.state_of(id).await?, before)
     }
 }

@@ -22,18 +22,14 @@ async fn every_claim_raises_the_epoch_by_one(world: &World) -> Outcome {
     let stored = world.store(&resource()).await?;
     for epoch in 1..=3 {
         let lease = world.take_lease("a", stored.id()).await?;
-        require_equal("the epoch of the lease", &lease.epoch, &LeaseEpoch::new(epoch))?;
-        require_equal(
-            "the epoch in the schedule",
-            &world.entry(stored.id()).await?.epoch,
-            &lease.epoch,
-        )?;
+        equal("the epoch of the lease", &lease.epoch, &LeaseEpoch::new(epoch))?;
+        equal("the epoch in the schedule", &world.entry(stored.id()).await?.epoch, &lease.epoch)?;
         require(!lease.takeover, "a released lease counts as a takeover")?;
         // A held resource is not claimable, not even by its holder.
         for name in ["a", "b"] {
-            require_equal(name, &world.claim_one(name, stored.id()).await?, &None)?;
+            equal(name, &world.claim_one(name, stored.id()).await?, &None)?;
         }
-        require_equal("the due resources", &world.due_resources(Lane::Converge).await?, &vec![])?;
+        equal("the due resources", &world.due_resources(Lane::Converge).await?, &vec![])?;
         world.release_lease(&lease, stored.version(), &successful_pass()).await?;
     }
     Ok(())
@@ -43,11 +39,11 @@ async fn a_lease_names_resource_holder_and_end(world: &World) -> Outcome {
     let stored = world.store(&resource()).await?;
     world.run_pass(&stored, &failed_pass()).await?;
     let lease = world.take_lease("a", stored.id()).await?;
-    require_equal("the resource of the lease", &lease.resource, &stored.id())?;
-    require_equal("the worker of the lease", &lease.worker, &worker("a"))?;
-    require_equal("the failed attempts", &lease.attempts, &1)?;
+    equal("the resource of the lease", &lease.resource, &stored.id())?;
+    equal("the worker of the lease", &lease.worker, &worker("a"))?;
+    equal("the failed attempts", &lease.attempts, &1)?;
     let entry = world.entry(stored.id()).await?;
-    require_equal("the lease in the schedule", &entry.lease, &Some((worker("a"), lease.until)))?;
+    equal("the lease in the schedule", &entry.lease, &Some((worker("a"), lease.until)))?;
     let left: Duration = (lease.until - entry.now).try_into()?;
     require(left <= HOUR && left > HOUR / 2, "the lease has another duration than requested")
 }
@@ -55,7 +51,7 @@ async fn a_lease_names_resource_holder_and_end(world: &World) -> Outcome {
 async fn concurrent_claims_of_one_resource_have_one_winner(world: &World) -> Outcome {
     let stored = world.store(&resource()).await?;
     let results = claim_concurrently(world, 16, ClaimTarget::One(stored.id())).await?;
-    require_equal("the number of leases", &results.len(), &1)
+    equal("the number of leases", &results.len(), &1)
 }
 
 /// The leases of several concurrent workers.
@@ -78,7 +74,7 @@ async fn concurrent_claims_never_share_a_resource(world: &World) -> Outcome {
     // Concurrent claims may leave work for the next one, but never share a resource.
     claimed.extend(world.due_resources(Lane::Converge).await?);
     claimed.sort_unstable();
-    require_equal("the claimed resources", &claimed, &ids(1..=12))
+    equal("the claimed resources", &claimed, &ids(1..=12))
 }
 
 async fn an_expired_lease_is_taken_over(world: &World) -> Outcome {
@@ -89,19 +85,15 @@ async fn an_expired_lease_is_taken_over(world: &World) -> Outcome {
     let mut leases = world.claim_due(Lane::Converge, 10).await?;
     let takeover = leases.pop().ok_or(Violation::new("an expired lease is never taken over"))?;
     require(takeover.takeover, "a takeover is not marked")?;
-    require_equal("the epoch of the lease", &takeover.epoch, &expired.epoch.next())
+    equal("the epoch of the lease", &takeover.epoch, &expired.epoch.next())
 }
 
 async fn lanes_are_separate_and_exclude_settled_resources(world: &World) -> Outcome {
     let in_phase = |(number, phase)| nth_resource(number).rolling_back().in_phase(phase);
     world.store_all((1..).zip(Phase::ALL).map(in_phase)).await?;
-    require_equal(
-        "the due resources of teardown",
-        &world.due_resources(Lane::Teardown).await?,
-        &ids([6, 7]),
-    )?;
-    require_equal(
-        "the due resources of converge",
+    equal("the due teardowns", &world.due_resources(Lane::Teardown).await?, &ids([6, 7]))?;
+    equal(
+        "the resources to converge",
         &world.due_resources(Lane::Converge).await?,
         &ids([1, 2, 3, 4, 5]),
     )?;
@@ -109,18 +101,14 @@ async fn lanes_are_separate_and_exclude_settled_resources(world: &World) -> Outc
     world.store(&nth_resource(9).failed()).await?;
     require_nothing_due(world).await?;
     for resource in ids([8, 9, 10]) {
-        require_equal(
-            "the claim of a settled resource",
-            &world.claim_one("a", resource).await?,
-            &None,
-        )?;
+        equal("the claim of a settled resource", &world.claim_one("a", resource).await?, &None)?;
     }
     Ok(())
 }
 
 async fn require_nothing_due(world: &World) -> Outcome {
     for lane in [Lane::Converge, Lane::Teardown] {
-        require_equal("the due resources", &world.due_resources(lane).await?, &vec![])?;
+        equal("the due resources", &world.due_resources(lane).await?, &vec![])?;
     }
     Ok(())
 }
@@ -130,13 +118,13 @@ async fn a_paused_resource_is_only_claimed_manually(world: &World) -> Outcome {
     world.store_all([nth_resource(1), nth_resource(2).deregistering()]).await?;
     for resource in ids(1..=2) {
         world.pause(resource, true).await?;
-        require_equal("the claim by id", &world.claim_one("a", resource).await?, &None)?;
+        equal("the claim by id", &world.claim_one("a", resource).await?, &None)?;
     }
     require_nothing_due(world).await?;
     for resource in ids(1..=2) {
         for (name, leases) in [("b", 1), ("c", 0)] {
             let claimed = world.claim(name, ClaimTarget::EvenPaused(resource)).await?;
-            require_equal("the leases of a manual claim", &claimed.len(), &leases)?;
+            equal("the leases of a manual claim", &claimed.len(), &leases)?;
         }
     }
     // A pause does not stop a running pass.
@@ -154,7 +142,7 @@ async fn a_claim_respects_its_limit(world: &World) -> Outcome {
     for _ in 0..4 {
         counts.push(world.claim_due(Lane::Converge, 2).await?.len());
     }
-    require_equal("the sizes of successive claims", &counts, &vec![2, 2, 1, 0])
+    equal("the sizes of successive claims", &counts, &vec![2, 2, 1, 0])
 }
 
 /// One Project has many resources that are long due; two other Projects have one resource each, just due.
@@ -172,7 +160,7 @@ async fn projects_take_turns_for_any_claim_size(world: &World) -> Outcome {
             }
         }
         let expected = [project(1), project(21), project(22)].into();
-        require_equal(&format!("{claims} claims of {limit} served"), &served, &expected)?;
+        equal(&format!("{claims} claims of {limit} served"), &served, &expected)?;
         world.advance(HOUR * 2).await?;
     }
     Ok(())
@@ -186,7 +174,7 @@ async fn within_a_project_the_longest_due_comes_first(world: &World) -> Outcome 
     for expected in [3, 1, 2] {
         let claimed = world.claim_due(Lane::Converge, 1).await?;
         let claimed: Vec<_> = claimed.into_iter().map(|lease| lease.resource).collect();
-        require_equal("the claimed resource", &claimed, &vec![id(expected)])?;
+        equal("the claimed resource", &claimed, &vec![id(expected)])?;
     }
     Ok(())
 }
@@ -214,11 +202,11 @@ async fn claim_of_another_cluster_gets_nothing(world: &World) -> Outcome {
         let own_cluster = own_cluster.ok_or(Violation::new("a bound resource has no cluster"))?;
         let request = ClaimRequest::new(worker("home"), ClaimTarget::One(resource.id()), HOUR);
         let claimed = world.schedule().claim(&request.on_cluster(own_cluster)).await?;
-        require_equal("the leases of its own cluster's claim", &claimed.len(), &1)?;
+        equal("the leases of its own cluster's claim", &claimed.len(), &1)?;
     }
     let held = world.entry(unbound.id()).await?.lease.map(|(worker, _)| worker);
-    require_equal("the holder of an unbound resource", &held, &Some(worker("elsewhere")))?;
+    equal("the holder of an unbound resource", &held, &Some(worker("elsewhere")))?;
     // A worker without a cluster gets resources of every cluster.
     world.advance(HOUR * 2).await?;
-    require_equal("the due resources", &world.due_resources(Lane::Converge).await?, &ids(1..=3))
+    equal("the due resources", &world.due_resources(Lane::Converge).await?, &ids(1..=3))
 }

@@ -22,25 +22,17 @@ pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
 async fn a_declaration_is_stored_with_event_audit_line_and_schedule(world: &World) -> Outcome {
     let builder = resource();
     let stored = world.store(&builder).await?;
-    require_equal(
-        "the audited actions",
-        &world.actions(stored.id()).await?,
-        &vec![AuditAction::Declared],
-    )?;
+    equal("the audited actions", &world.actions(stored.id()).await?, &vec![AuditAction::Declared])?;
     let line = world.last_line(stored.id()).await?;
     require_line_of(&line, &stored, (None, Some(stored.phase())))?;
     let event = world.claim_event("relay").await?;
     let declared = builder.history().declared;
-    require_equal(
-        "the bytes of the event",
-        &Some(event.payload),
-        &declared.event().map(wire::encode),
-    )?;
+    equal("the bytes of the event", &Some(event.payload), &declared.event().map(wire::encode))?;
 
     let entry = world.entry(stored.id()).await?;
     require(is_due(&entry), "a new resource is not due")?;
-    require_equal("the epoch before the first claim", &entry.epoch, &LeaseEpoch::ZERO)?;
-    require_equal("the attempts before the first pass", &entry.attempts, &0)
+    equal("the epoch before the first claim", &entry.epoch, &LeaseEpoch::ZERO)?;
+    equal("the attempts before the first pass", &entry.attempts, &0)
 }
 
 async fn a_declaration_reads_back_unchanged(world: &World) -> Outcome {
@@ -76,13 +68,13 @@ async fn concurrent_creations_with_one_request_id_store_one(world: &World) -> Ou
         match result {
             Created::Stored => {}
             Created::Replayed(first) => {
-                require_equal("the replayed resource", &first.id(), &winner)?;
+                equal("the replayed resource", &first.id(), &winner)?;
             }
             Created::Conflict => return Err(Violation::new("an equal declaration conflicts")),
         }
     }
-    require_equal("the number of events", &world.backlog().await?.0, &1)?;
-    require_equal("the number of audit lines", &world.audit_trail().await?.len(), &1)
+    equal("the number of events", &world.backlog().await?.0, &1)?;
+    equal("the number of audit lines", &world.audit_trail().await?.len(), &1)
 }
 
 /// An equal declaration in another spelling is a replay of the first resource; a different one is a conflict.
@@ -96,13 +88,9 @@ async fn a_used_request_id_stores_nothing(world: &World) -> Outcome {
     ] {
         let second = nth_resource(2).declared_as(order.clone().with_parameters(parameters));
         let result = world.repository().create(&second.admitted()).await?;
-        require_equal("the result of a used request id", &result, &expected)?;
+        equal("the result of a used request id", &result, &expected)?;
         world.require_untouched(first.id(), &before).await?;
-        require_equal(
-            "the second resource",
-            &world.repository().get_by_id(second.id()).await?,
-            &None,
-        )?;
+        equal("the second resource", &world.repository().get_by_id(second.id()).await?, &None)?;
     }
     Ok(())
 }
@@ -117,15 +105,11 @@ async fn a_request_id_finds_its_resource_in_its_own_project(world: &World) -> Ou
         let stored = world.store(&builder.clone().enrolling()).await?;
         let found = find(number, "order-1").await?;
         let found = found.ok_or(Violation::new("no resource is found by the request id"))?;
-        require_equal("the resource of the request id", &found.resource, &stored)?;
-        require_equal("the digest", &found.hash, &RequestHash::of(&builder.declaration()))?;
+        equal("the resource of the request id", &found.resource, &stored)?;
+        equal("the digest", &found.hash, &RequestHash::of(&builder.declaration()))?;
     }
     for (number, request) in [(1, "order-2"), (3, "order-1")] {
-        require_equal(
-            "the resource found by the request id",
-            &find(number, request).await?,
-            &None,
-        )?;
+        equal("the resource found by the request id", &find(number, request).await?, &None)?;
     }
     Ok(())
 }
@@ -133,7 +117,7 @@ async fn a_request_id_finds_its_resource_in_its_own_project(world: &World) -> Ou
 async fn declarations_without_a_request_id_are_all_stored(world: &World) -> Outcome {
     let builders = (1..=3).map(|number| nth_resource(number).declared_as(declaration()));
     world.store_all(builders).await?;
-    require_equal("the number of events", &world.backlog().await?.0, &3)
+    equal("the number of events", &world.backlog().await?.0, &3)
 }
 
 async fn a_declaration_with_a_missing_reference_is_rejected(world: &World) -> Outcome {
@@ -147,7 +131,7 @@ async fn a_declaration_with_a_missing_reference_is_rejected(world: &World) -> Ou
         let refused = resource().declared_as(invalid.requested_as("order-1")).admitted();
         require_refused(world.repository().create(&refused).await, reason, word)?;
         require(world.audit_trail().await?.is_empty(), "a refused declaration left an audit line")?;
-        require_equal("the number of events", &world.backlog().await?.0, &0)?;
+        equal("the number of events", &world.backlog().await?.0, &0)?;
     }
     // After a refusal, id and request id are still free.
     world.store(&resource().requested_as("order-1")).await?;
@@ -179,7 +163,7 @@ async fn a_used_id_or_event_id_is_rejected(world: &World) -> Outcome {
         world.require_untouched(stored.id(), &before).await?;
     }
     let without_event = world.repository().get_by_id(other.id()).await?;
-    require_equal("the resource whose event id is used", &without_event, &None)
+    equal("the resource whose event id is used", &without_event, &None)
 }
 
 async fn resource_is_found_in_its_own_project_only(world: &World) -> Outcome {
@@ -188,13 +172,9 @@ async fn resource_is_found_in_its_own_project_only(world: &World) -> Outcome {
         [(1, stored.id(), Some(&stored)), (2, stored.id(), None), (1, id(2), None)]
     {
         let found = world.repository().get_in_project(project(number), id).await?;
-        require_equal("the resource found in the Project", &found.as_ref(), &expected)?;
+        equal("the resource found in the Project", &found.as_ref(), &expected)?;
     }
-    require_equal(
-        "the resource found by an unknown id",
-        &world.repository().get_by_id(id(2)).await?,
-        &None,
-    )
+    equal("the resource found by an unknown id", &world.repository().get_by_id(id(2)).await?, &None)
 }
 
 async fn concurrent_creations_are_independent(world: &World) -> Outcome {
@@ -206,10 +186,10 @@ async fn concurrent_creations_are_independent(world: &World) -> Outcome {
     let admitted: Vec<_> = builders.iter().map(ResourceBuilder::admitted).collect();
     let creations = admitted.iter().map(|admitted| world.repository().create(admitted));
     for (result, builder) in try_join_all(creations).await?.into_iter().zip(&builders) {
-        require_equal("the result of a new request id", &result, &Created::Stored)?;
+        equal("the result of a new request id", &result, &Created::Stored)?;
         require_same_resource(&world.get(builder.id()).await?, &builder.build())?;
     }
     let trail = world.audit_trail().await?;
-    require_equal("the number of audit lines", &trail.len(), &16)?;
+    equal("the number of audit lines", &trail.len(), &16)?;
     require_ordered(&trail)
 }

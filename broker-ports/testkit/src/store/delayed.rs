@@ -14,7 +14,7 @@ async fn delay_event(
 ) -> Checked<ClaimedEvent> {
     let event = world.claim_event("relay").await?;
     let result = world.outbox().delay_event(&event.claim, wait, failure).await?;
-    require_equal("the result of a delay", &result, &Acknowledged::Done)?;
+    equal("the result of a delay", &result, &Acknowledged::Done)?;
     Ok(event)
 }
 
@@ -24,16 +24,12 @@ async fn a_delayed_event_blocks_only_its_own_resource(world: &World) -> Outcome 
         let event = delay_event(world, HOUR, failure).await?;
         world.store(&nth_resource(number + 1).ready()).await?;
         let other_events = world.deliver_all().await?;
-        require_equal("the delivered events of the other resource", &other_events.len(), &2)?;
+        equal("the delivered events of the other resource", &other_events.len(), &2)?;
         let too_early = other_events.iter().any(|other| other.resource == event.resource);
         require(!too_early, "an event was delivered before its delay was over")?;
-        require_equal("the backlog", &world.backlog().await?, &(2, 0))?;
+        equal("the backlog", &world.backlog().await?, &(2, 0))?;
         world.advance(HOUR * 2).await?;
-        require_equal(
-            "the events after the delay",
-            &sequences(&world.deliver_all().await?),
-            &vec![1, 2],
-        )?;
+        equal("the events after the delay", &sequences(&world.deliver_all().await?), &vec![1, 2])?;
     }
     Ok(())
 }
@@ -50,7 +46,7 @@ async fn only_a_rejection_counts_as_an_attempt(world: &World) -> Outcome {
         world.require_claim_lost(&event).await?;
         world.advance(HOUR).await?;
         let next = world.claim_event("relay").await?;
-        require_equal("the attempts", &next.attempts, &attempts)?;
+        equal("the attempts", &next.attempts, &attempts)?;
         world.advance(HOUR * 2).await?;
     }
     Ok(())

@@ -66,14 +66,10 @@ async fn concurrent_writes_of_one_version_commit_one(world: &World) -> Outcome {
     let results = try_join_all(writes).await?;
     for (expected, number) in [(Written::Committed, 1), (Written::Stale, 15)] {
         let count = results.iter().filter(|result| **result == expected).count();
-        require_equal(&format!("the writes of 16 with result {expected:?}"), &count, &number)?;
+        equal(&format!("the writes of 16 with result {expected:?}"), &count, &number)?;
     }
-    require_equal(
-        "the version",
-        &world.get(stored.id()).await?.version(),
-        &stored.version().next(),
-    )?;
-    require_equal("the number of events", &world.backlog().await?.0, &1)
+    equal("the version", &world.get(stored.id()).await?.version(), &stored.version().next())?;
+    equal("the number of events", &world.backlog().await?.0, &1)
 }
 
 async fn a_write_to_a_missing_resource_is_stale(world: &World) -> Outcome {
@@ -85,10 +81,7 @@ async fn a_write_to_a_missing_resource_is_stale(world: &World) -> Outcome {
             world.require_rejected_write(kind, last, epoch, Written::Stale).await?;
         }
     }
-    require(
-        world.audit_trail().await?.is_empty(),
-        "a write to a missing resource left an audit line",
-    )
+    require(world.audit_trail().await?.is_empty(), "a write to a missing row is audited")
 }
 
 async fn a_write_after_a_lost_lease_changes_nothing(world: &World) -> Outcome {
@@ -101,7 +94,7 @@ async fn a_write_after_a_lost_lease_changes_nothing(world: &World) -> Outcome {
             .require_rejected_write(kind, &change, Some(expired.epoch), Written::LeaseLost)
             .await?;
         let written = world.try_write(kind, &change, Some(successor.epoch)).await?;
-        require_equal("the result of the successor's write", &written, &Written::Committed)?;
+        equal("the result of the successor's write", &written, &Written::Committed)?;
         // Now the version is also stale. The lease is checked first.
         world
             .require_rejected_write(kind, &change, Some(expired.epoch), Written::LeaseLost)

@@ -28,7 +28,7 @@ pub(super) fn ids(numbers: impl IntoIterator<Item = u128>) -> Vec<ProvisionedRes
 }
 
 /// Compares two values; the violation shows both.
-pub(super) fn require_equal<T: PartialEq + Debug>(what: &str, found: &T, expected: &T) -> Outcome {
+pub(super) fn equal<T: PartialEq + Debug>(what: &str, found: &T, expected: &T) -> Outcome {
     if found == expected {
         return Ok(());
     }
@@ -75,7 +75,7 @@ pub(super) fn require_same_resource(
         updated_at: OffsetDateTime::UNIX_EPOCH,
         ..resource.snapshot()
     };
-    require_equal("the stored resource", &row(found), &row(expected))
+    equal("the stored resource", &row(found), &row(expected))
 }
 
 /// Checks version, Project, attribution and phases of an audit line.
@@ -85,10 +85,10 @@ pub(super) fn require_line_of(
     phases: (Option<Phase>, Option<Phase>),
 ) -> Outcome {
     let AuditRecord { version, entry, .. } = line;
-    require_equal("the version of the line", version, &Some(written.version()))?;
-    require_equal("the attribution of the line", &entry.attribution, &attribution())?;
-    require_equal("the Project of the line", &entry.project, &Some(written.project_id()))?;
-    require_equal("the phases of the line", &(entry.previous_phase, entry.new_phase), &phases)
+    equal("the version of the line", version, &Some(written.version()))?;
+    equal("the attribution of the line", &entry.attribution, &attribution())?;
+    equal("the Project of the line", &entry.project, &Some(written.project_id()))?;
+    equal("the phases", &(entry.previous_phase, entry.new_phase), &phases)
 }
 
 /// Checks that the sequences are unique and increasing.

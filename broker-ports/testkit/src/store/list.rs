@@ -87,20 +87,16 @@ async fn write_phase(world: &World, number: u128, phase: Phase, event: u128) -> 
 }
 
 async fn pages_are_ordered_by_id_and_visit_each_row_once(world: &World) -> Outcome {
-    require_equal(
-        "the rows of an empty store",
-        &list_all(world, ListQuery::new(rows(10))).await?,
-        &vec![],
-    )?;
+    equal("the rows of no resource", &list_all(world, ListQuery::new(rows(10))).await?, &vec![])?;
     world.store_all([4, 2, 6, 1, 5, 3].map(nth_resource)).await?;
     for size in [1, 2, 3, 4, 5, 6, 7] {
         let seen = list_all(world, ListQuery::new(rows(size))).await?;
-        require_equal(&format!("the rows visited by pages of {size}"), &seen, &ids(1..=6))?;
+        equal(&format!("the rows visited by pages of {size}"), &seen, &ids(1..=6))?;
     }
     // A full last page has no next cursor.
     for (size, next) in [(6, None), (5, Some(id(5)))] {
         let page = read_page(world, &ListQuery::new(rows(size))).await?;
-        require_equal("the next cursor", &page.next, &next)?;
+        equal("the next cursor", &page.next, &next)?;
     }
     Ok(())
 }
@@ -124,12 +120,8 @@ async fn list_pages_are_bounded_by_bytes(world: &World) -> Outcome {
         [(false, 1..=2, 2_500), (false, 3..=3, 1_000), (false, 4..=4, 5_000), (true, 5..=7, 2_400)]
     {
         let page = read_page(world, &query).await?;
-        require_equal(
-            "the rows and bytes of the page",
-            &(page.ids, page.bytes),
-            &(ids(numbers), bytes),
-        )?;
-        require_equal("whether the page is the last", &page.next.is_none(), &last)?;
+        equal("the rows and bytes of the page", &(page.ids, page.bytes), &(ids(numbers), bytes))?;
+        equal("whether the page is the last", &page.next.is_none(), &last)?;
         query.after = page.next;
     }
     // Whichever bound is reached first ends the page, also with filters.
@@ -139,9 +131,9 @@ async fn list_pages_are_bounded_by_bytes(world: &World) -> Outcome {
         ListQuery::new(rows(2)).updated_since(Watermark::new(since.at() - HOUR)),
     ] {
         let full_of_bytes = read_page(world, &query.clone().within(PageBytes::new(100)?)).await?;
-        require_equal("the cursor after a page full of bytes", &full_of_bytes.next, &Some(id(1)))?;
+        equal("the cursor after a page full of bytes", &full_of_bytes.next, &Some(id(1)))?;
         let full_of_rows = read_page(world, &query).await?;
-        require_equal("the cursor after a page full of rows", &full_of_rows.next, &Some(id(2)))?;
+        equal("the cursor after a page full of rows", &full_of_rows.next, &Some(id(2)))?;
     }
     Ok(())
 }
@@ -156,11 +148,7 @@ async fn sweep_pages_are_bounded_by_bytes(world: &World) -> Outcome {
     let pages: Vec<_> = pages.iter().map(|rows| (ids_of(rows), bytes(rows))).collect();
     // A Ready row has no parameters in a sweep.
     let expected = [(1..=2, 2_500), (3..=3, 1_000), (4..=4, 5_000), (5..=7, 1_000)];
-    require_equal(
-        "the pages",
-        &pages,
-        &expected.map(|(numbers, bytes)| (ids(numbers), bytes)).into(),
-    )
+    equal("the pages", &pages, &expected.map(|(numbers, bytes)| (ids(numbers), bytes)).into())
 }
 
 async fn filters_exclude_other_rows(world: &World) -> Outcome {
@@ -178,11 +166,7 @@ async fn filters_exclude_other_rows(world: &World) -> Outcome {
             ("both", in_project.in_phase(Phase::Pending), ids([3, 7])),
         ];
         for (what, query, expected) in rows {
-            require_equal(
-                &format!("the rows of {what}"),
-                &list_all(world, query).await?,
-                &expected,
-            )?;
+            equal(&format!("the rows of {what}"), &list_all(world, query).await?, &expected)?;
         }
     }
     Ok(())
@@ -209,11 +193,7 @@ async fn pages_skip_nothing_while_rows_leave_the_filter(world: &World) -> Outcom
         let next = first.next.ok_or(Violation::new("the first page has no next cursor"))?;
         let rest = list_all(world, query.clone().after(next)).await?;
         let seen = [first.ids, rest].concat();
-        require_equal(
-            &format!("the rows visited while {changed:?} become {phase}"),
-            &seen,
-            &throughout,
-        )?;
+        equal(&format!("the rows visited while {changed:?} become {phase}"), &seen, &throughout)?;
     }
     Ok(())
 }
@@ -229,7 +209,7 @@ async fn sweep_pages_skip_nothing_while_rows_settle(world: &World) -> Outcome {
         query = query.after(next);
         write_phase(world, round, Phase::Deleted, round).await?;
     }
-    require_equal("the visited rows", &seen, &ids(1..=7))
+    equal("the visited rows", &seen, &ids(1..=7))
 }
 
 async fn a_follower_of_the_watermark_misses_no_change(world: &World) -> Outcome {
@@ -245,7 +225,7 @@ async fn a_follower_of_the_watermark_misses_no_change(world: &World) -> Outcome 
         let query = ListQuery::new(rows(10)).updated_since(since);
         let page = world.repository().list(&query).await?;
         let found: Vec<_> = page.resources.iter().map(ProvisionedResource::version).collect();
-        require_equal("the versions since the watermark", &found, &vec![stored.version()])?;
+        equal("the versions since the watermark", &found, &vec![stored.version()])?;
         since = page.watermark;
     }
     Ok(())
@@ -263,7 +243,7 @@ async fn settled_resources_are_not_swept(world: &World) -> Outcome {
         .map(|phase| (phase, OnFailure::Retain))
         .chain([(Phase::Failed, OnFailure::Rollback)])
         .collect();
-    require_equal("the swept phases", &phases, &expected)
+    equal("the swept phases", &phases, &expected)
 }
 
 async fn a_compact_row_equals_its_resource(world: &World) -> Outcome {
@@ -282,7 +262,7 @@ async fn a_compact_row_equals_its_resource(world: &World) -> Outcome {
         expected.due_at = entry.due_at;
         expected.lease_until = entry.lease.map(|(_, until)| until);
         expected.paused = entry.paused;
-        require_equal("the compact row", &row, &expected)?;
+        equal("the compact row", &row, &expected)?;
     }
     Ok(())
 }
@@ -301,7 +281,7 @@ async fn sweep_pages_visit_each_row_of_their_project_once(world: &World) -> Outc
             [(all, ids([1, 2, 3, 5, 6, 7, 9])), (own, ids([1, 7])), (none, ids([]))]
         {
             let seen = ids_of(&sweep_all(world, query).await?);
-            require_equal(&format!("the rows swept by pages of {size}"), &seen, &expected)?;
+            equal(&format!("the rows swept by pages of {size}"), &seen, &expected)?;
         }
     }
     Ok(())

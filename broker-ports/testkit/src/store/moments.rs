@@ -31,27 +31,27 @@ async fn declare_at(
     world.register_references(&declaration).await?;
     let admitted = admitted_as(&change, &declaration);
     let created = world.repository().create(&admitted).await?;
-    require_equal("the result of a creation", &created, &Created::Stored)?;
+    equal("the result of a creation", &created, &Created::Stored)?;
     world.get(builder.id()).await
 }
 
 async fn times_keep_their_microseconds(world: &World) -> Outcome {
     let time = |micros| second(0) + Duration::microseconds(micros);
     let stored = declare_at(world, &resource(), time(123_456)).await?;
-    require_equal("the creation time", &stored.created_at(), &time(123_456))?;
-    require_equal("the start of the phase", &stored.phase_entered_at(), &time(123_456))?;
+    equal("the creation time", &stored.created_at(), &time(123_456))?;
+    equal("the start of the phase", &stored.phase_entered_at(), &time(123_456))?;
     let event = world.claim_event("relay").await?;
-    require_equal("the time of the event", &event.occurred_at, &time(123_456))?;
+    equal("the time of the event", &event.occurred_at, &time(123_456))?;
     // A change must not be older than the previous one, so this time follows the stored one.
     let at = stored.updated_at() + Duration::microseconds(234_567);
     let deletion = stored.request_deletion(Stamp::new(stamp(778, 0).event_id, at));
     let deletion = deletion.ok_or(Violation::new("the deletion was already requested"))?;
     world.commit(WriteKind::DeletionIntent, &deletion).await?;
     let requested_at = world.get(stored.id()).await?.deletion_requested_at();
-    require_equal("the time of the deletion request", &requested_at, &Some(at))?;
+    equal("the time of the deletion request", &requested_at, &Some(at))?;
     let brake = Brake::new(11, 100, time(345_678));
     world.schedule().set_brake(&cluster(1), &brake, &attribution()).await?;
-    require_equal("the brakes", &world.schedule().brakes(&cluster(1)).await?, &vec![brake])
+    equal("the brakes", &world.schedule().brakes(&cluster(1)).await?, &vec![brake])
 }
 
 async fn a_change_is_never_older_than_its_resource(world: &World) -> Outcome {
@@ -84,17 +84,14 @@ async fn the_watermark_waits_for_open_transactions(world: &World) -> Outcome {
     // A follower sees other commits, but nothing of the open transaction.
     let page = world.repository().list(&ListQuery::new(rows(100))).await?;
     let listed: Vec<_> = page.resources.iter().map(ProvisionedResource::id).collect();
-    require_equal("the rows listed before the commit", &listed, &vec![first.id()])?;
+    equal("the rows listed before the commit", &listed, &vec![first.id()])?;
     world.commit(WriteKind::DeletionIntent, &deletion_request(&first, 1)?).await?;
     let (changed, watermark) = changes_since(world, page.watermark).await?;
     require(changed.contains(&first.id()), "a change during an open transaction is not listed")?;
     require(!changed.contains(&uncommitted.id()), "an uncommitted row is listed")?;
     open.commit().await?;
     let (changed, watermark) = changes_since(world, watermark).await?;
-    require(
-        changed.contains(&uncommitted.id()),
-        "a row committed after the first watermark is not listed",
-    )?;
+    require(changed.contains(&uncommitted.id()), "a row of a later commit is not listed")?;
     // A follower that continues from the new watermark misses no change.
     let next = world.store(&nth_resource(3)).await?;
     let (changed, _) = changes_since(world, watermark).await?;

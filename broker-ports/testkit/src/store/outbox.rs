@@ -29,14 +29,14 @@ async fn events_are_claimed_as_committed(world: &World) -> Outcome {
         .chain(history.later.iter().map(|(_, change)| change))
         .filter_map(|change| change.event());
     let delivered = world.deliver_all().await?;
-    require_equal("the number of events", &delivered.len(), &4)?;
+    equal("the number of events", &delivered.len(), &4)?;
     for (claimed, event) in delivered.iter().zip(events) {
-        require_equal("the id of the event", &claimed.claim.event_id, &event.id())?;
-        require_equal("the resource of the event", &claimed.resource, &builder.id())?;
-        require_equal("the sequence of the event", &claimed.sequence, &event.sequence())?;
-        require_equal("the type of the event", &claimed.event_type, &event.event_type())?;
-        require_equal("the time of the event", &claimed.occurred_at, &event.occurred_at())?;
-        require_equal("the bytes of the event", &claimed.payload, &wire::encode(event))?;
+        equal("the id of the event", &claimed.claim.event_id, &event.id())?;
+        equal("the resource of the event", &claimed.resource, &builder.id())?;
+        equal("the sequence of the event", &claimed.sequence, &event.sequence())?;
+        equal("the type of the event", &claimed.event_type, &event.event_type())?;
+        equal("the time of the event", &claimed.occurred_at, &event.occurred_at())?;
+        equal("the bytes of the event", &claimed.payload, &wire::encode(event))?;
     }
     Ok(())
 }
@@ -50,44 +50,36 @@ async fn only_the_earliest_event_of_a_resource_is_claimed(world: &World) -> Outc
             events.iter().map(|event| (event.resource, event.sequence)).collect();
         claimed.sort_unstable();
         let expected = ids(1..=3).into_iter().map(|id| (id, sequence)).collect();
-        require_equal("the claimed events", &claimed, &expected)?;
-        require_equal(
-            "the events of a second claim",
-            &world.claim_events("b", 100).await?,
-            &vec![],
-        )?;
+        equal("the claimed events", &claimed, &expected)?;
+        equal("the events of a second claim", &world.claim_events("b", 100).await?, &vec![])?;
         for event in &events {
             world.acknowledge(event).await?;
         }
     }
     // In order, without gaps or extra events.
-    require_equal("the remaining events", &world.deliver_all().await?, &vec![])
+    equal("the remaining events", &world.deliver_all().await?, &vec![])
 }
 
 async fn concurrent_claims_of_one_event_have_one_winner(world: &World) -> Outcome {
     world.store(&resource()).await?;
     let names: Vec<_> = (0..16).map(|number| format!("relay-{number}")).collect();
     let results = try_join_all(names.iter().map(|name| world.claim_events(name, 10))).await?;
-    require_equal("the number of claims", &results.iter().flatten().count(), &1)
+    equal("the number of claims", &results.iter().flatten().count(), &1)
 }
 
 async fn an_expired_event_claim_is_not_an_attempt(world: &World) -> Outcome {
     world.store(&resource()).await?;
     for _ in 0..3 {
         let event = world.claim_event("relay").await?;
-        require_equal("the attempts", &event.attempts, &0)?;
-        require_equal(
-            "the events of a second claim",
-            &world.claim_events("b", 10).await?,
-            &vec![],
-        )?;
+        equal("the attempts", &event.attempts, &0)?;
+        equal("the events of a second claim", &world.claim_events("b", 10).await?, &vec![])?;
         world.advance(HOUR * 2).await?;
     }
     // A late acknowledgement counts unless another relay claimed the event.
     let event = world.claim_event("slow").await?;
     world.advance(HOUR * 2).await?;
     world.acknowledge(&event).await?;
-    require_equal("the remaining events", &world.claim_events("relay", 10).await?, &vec![])
+    equal("the remaining events", &world.claim_events("relay", 10).await?, &vec![])
 }
 
 async fn a_lost_event_claim_acknowledges_nothing(world: &World) -> Outcome {
@@ -97,11 +89,7 @@ async fn a_lost_event_claim_acknowledges_nothing(world: &World) -> Outcome {
         world.advance(HOUR * 2).await?;
         world.claim_event(successor).await?;
         world.require_claim_lost(&expired).await?;
-        require_equal(
-            "the events behind a claimed event",
-            &world.claim_events("c", 10).await?,
-            &vec![],
-        )?;
+        equal("the events behind a claimed event", &world.claim_events("c", 10).await?, &vec![])?;
         world.advance(HOUR * 2).await?;
     }
     // An event is acknowledged once.
@@ -115,11 +103,11 @@ async fn an_event_claim_respects_its_limit(world: &World) -> Outcome {
     let mut claimed = Vec::new();
     for expected in [2, 2, 1, 0] {
         let events = world.claim_events("relay", 2).await?;
-        require_equal("the number of claimed events", &events.len(), &expected)?;
+        equal("the number of claimed events", &events.len(), &expected)?;
         claimed.extend(events.into_iter().map(|event| event.resource));
     }
     let distinct: BTreeSet<_> = claimed.into_iter().collect();
-    require_equal("the distinct claimed resources", &distinct, &(1..=5).map(id).collect())
+    equal("the distinct claimed resources", &distinct, &(1..=5).map(id).collect())
 }
 
 async fn only_long_settled_events_are_purged(world: &World) -> Outcome {
@@ -127,48 +115,44 @@ async fn only_long_settled_events_are_purged(world: &World) -> Outcome {
     let stored = world.store(&resource().deregistering()).await?;
     let first = world.claim_event("relay").await?;
     world.acknowledge(&first).await?;
-    require_equal("the events purged at once", &purged(10).await?, &0)?;
+    equal("the events purged at once", &purged(10).await?, &0)?;
     world.advance(LONG).await?;
     let second = world.claim_event("relay").await?;
     world.acknowledge(&second).await?;
     world.dead_letter("HTTP 410").await?;
-    require_equal("the events purged later", &purged(10).await?, &1)?;
-    require_equal("the events purged by a second call", &purged(10).await?, &0)?;
+    equal("the events purged later", &purged(10).await?, &1)?;
+    equal("the events purged by a second call", &purged(10).await?, &0)?;
     world.advance(LONG).await?;
-    require_equal("the events purged besides a dead letter", &purged(10).await?, &1)?;
+    equal("the events purged besides a dead letter", &purged(10).await?, &1)?;
     world.redrive(stored.id(), Redrive::Skip).await?;
-    require_equal("the events purged right after a skip", &purged(10).await?, &0)?;
+    equal("the events purged right after a skip", &purged(10).await?, &0)?;
     world.store_all((2..=5).map(nth_resource)).await?;
     world.deliver_all().await?;
     world.store(&nth_resource(6)).await?;
     world.advance(LONG).await?;
     // Five events are settled; each call purges at most two.
     for expected in [2, 2, 1, 0] {
-        require_equal("the number of purged events", &purged(2).await?, &expected)?;
+        equal("the number of purged events", &purged(2).await?, &expected)?;
     }
-    require_equal("the remaining events", &world.backlog().await?.0, &1)
+    equal("the remaining events", &world.backlog().await?.0, &1)
 }
 
 async fn the_backlog_counts_unacknowledged_events(world: &World) -> Outcome {
     let empty = world.outbox().backlog().await?;
-    require_equal(
-        "the backlog of an empty store",
-        &(empty.depth, empty.dead_letter, empty.oldest),
-        &(0, 0, None),
-    )?;
+    equal("the empty backlog", &(empty.depth, empty.dead_letter, empty.oldest), &(0, 0, None))?;
     let first = world.store(&resource()).await?;
     world.advance(HOUR).await?;
     world.store(&nth_resource(2).ready()).await?;
-    require_equal("the backlog after two creations", &world.backlog().await?, &(3, 0))?;
+    equal("the backlog after two creations", &world.backlog().await?, &(3, 0))?;
     let created = world.repository().history(first.id()).await?.first().map(|line| line.at);
     let oldest = world.outbox().backlog().await?.oldest;
-    require_equal("the commit time of the oldest event", &oldest, &created)?;
+    equal("the commit time of the oldest event", &oldest, &created)?;
     let events = world.claim_events("relay", 10).await?;
-    require_equal("the backlog after a claim", &world.backlog().await?.0, &3)?;
+    equal("the backlog after a claim", &world.backlog().await?.0, &3)?;
     for event in &events {
         world.acknowledge(event).await?;
     }
-    require_equal("the backlog after the acknowledgements", &world.backlog().await?, &(1, 0))?;
+    equal("the backlog after the acknowledgements", &world.backlog().await?, &(1, 0))?;
     let oldest = world.outbox().backlog().await?.oldest;
     require(oldest > created, "the oldest event was already acknowledged")
 }
@@ -193,7 +177,7 @@ async fn declare_in_trace(world: &World) -> Checked<ProvisionedResource> {
         by,
     )?;
     let created = world.repository().create(&admitted).await?;
-    require_equal("the result of a creation", &created, &Created::Stored)?;
+    equal("the result of a creation", &created, &Created::Stored)?;
     world.get(builder.id()).await
 }
 
@@ -213,7 +197,7 @@ async fn a_workers_event_continues_the_trace_of_the_request(world: &World) -> Ou
     world.commit(WriteKind::DeletionIntent, &deletion_request(&ready, 4)?).await?;
     let delivered = world.deliver_all().await?;
     let traces: Vec<_> = delivered.into_iter().map(|event| event.traceparent).collect();
-    require_equal("the traces", &traces, &vec![Some(trace()?), Some(trace()?), None])?;
+    equal("the traces", &traces, &vec![Some(trace()?), Some(trace()?), None])?;
     let trail = world.repository().history(ready.id()).await?;
     let audit_has_trace = trail.iter().any(|line| line.entry.attribution.traceparent.is_some());
     require(!audit_has_trace, "an audit line names a trace")
@@ -227,5 +211,5 @@ async fn a_purged_event_leaves_no_trace_context(world: &World) -> Outcome {
     make_ready(world, &pending).await?;
     let delivered = world.deliver_all().await?;
     let traces: Vec<_> = delivered.into_iter().map(|event| event.traceparent).collect();
-    require_equal("the traces", &traces, &vec![None])
+    equal("the traces", &traces, &vec![None])
 }

@@ -16,10 +16,10 @@ pub(super) use broker_ports::{
 pub(super) use futures_util::future::try_join_all;
 
 pub(super) use super::helpers::{
-    AFTER_AN_HOUR, HOUR, LONG, StoredState, deletion_request, failed_pass,
+    AFTER_AN_HOUR, HOUR, LONG, StoredState, deletion_request, equal, failed_pass,
     failed_pass_with_retry_after, fresh_stamp, ids, is_due, nth_resource, phase_change,
-    remaining_wait, require_due_in, require_equal, require_id_conflict, require_line_of,
-    require_ordered, require_refused, require_same_resource, sequences, successful_pass,
+    remaining_wait, require_due_in, require_id_conflict, require_line_of, require_ordered,
+    require_refused, require_same_resource, sequences, successful_pass,
 };
 pub(super) use super::{StoreUnderTest, World};
 pub(super) use crate::builders::{

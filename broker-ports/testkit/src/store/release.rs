@@ -24,19 +24,15 @@ async fn a_success_is_due_at_its_requested_time(world: &World) -> Outcome {
     let stored = world.store(&resource()).await?;
     world.run_pass(&stored, &PassOutcome::Succeeded { due_in: Some(HOUR) }).await?;
     require_due_in(&world.entry(stored.id()).await?, HOUR)?;
-    require_equal("the due resources", &world.due_resources(Lane::Converge).await?, &vec![])?;
+    equal("the due resources", &world.due_resources(Lane::Converge).await?, &vec![])?;
     world.advance(HOUR * 2).await?;
-    require_equal(
-        "the due resources",
-        &world.due_resources(Lane::Converge).await?,
-        &vec![stored.id()],
-    )?;
+    equal("the due resources", &world.due_resources(Lane::Converge).await?, &vec![stored.id()])?;
     world.advance(HOUR * 2).await?;
     // A success without a time leaves the resource to the sweep.
     world.run_pass(&stored, &successful_pass()).await?;
-    require_equal("the due time", &world.entry(stored.id()).await?.due_at, &None)?;
+    equal("the due time", &world.entry(stored.id()).await?.due_at, &None)?;
     world.advance(LONG).await?;
-    require_equal("the due resources", &world.due_resources(Lane::Converge).await?, &vec![])?;
+    equal("the due resources", &world.due_resources(Lane::Converge).await?, &vec![])?;
     world.take_lease("sweep", stored.id()).await?;
     Ok(())
 }
@@ -47,13 +43,13 @@ async fn a_failure_is_counted_and_kept_until_a_success(world: &World) -> Outcome
     for attempts in 1..=3 {
         world.run_pass(&stored, &failed_pass()).await?;
         let entry = world.entry(stored.id()).await?;
-        require_equal("the failed attempts", &entry.attempts, &attempts)?;
-        require_equal("the last error", &entry.last_error, &error)?;
+        equal("the failed attempts", &entry.attempts, &attempts)?;
+        equal("the last error", &entry.last_error, &error)?;
     }
     world.run_pass(&stored, &successful_pass()).await?;
     let entry = world.entry(stored.id()).await?;
-    require_equal("the failed attempts", &entry.attempts, &0)?;
-    require_equal("the last error", &entry.last_error, &None)
+    equal("the failed attempts", &entry.attempts, &0)?;
+    equal("the last error", &entry.last_error, &None)
 }
 
 async fn failures_back_off_with_bounds_and_jitter(world: &World) -> Outcome {
@@ -102,9 +98,9 @@ async fn a_pass_that_ended_early_backs_off(world: &World) -> Outcome {
         let ceiling = BACKOFF.ceiling(attempts);
         require(left <= ceiling, &format!("the back-off after {attempts} early ends is {left:?}"))?;
         longest = longest.max(left);
-        require_equal("the attempts", &entry.attempts, &attempts)?;
+        equal("the attempts", &entry.attempts, &attempts)?;
         let reason = entry.last_error.map(|(reason, _)| reason);
-        require_equal("the last reason", &reason.as_deref(), &Some("lost_race"))?;
+        equal("the last reason", &reason.as_deref(), &Some("lost_race"))?;
     }
     require(longest > BACKOFF.first * 2, "the back-off of early ends does not grow")
 }
@@ -114,7 +110,7 @@ async fn a_release_of_an_unreadable_row_counts_its_failure(world: &World) -> Out
     let lease = world.take_lease("a", stored.id()).await?;
     world.release_lease(&lease, Version::UNSTORED, &failed_pass()).await?;
     let entry = world.entry(stored.id()).await?;
-    require_equal("the failed attempts", &entry.attempts, &1)?;
+    equal("the failed attempts", &entry.attempts, &1)?;
     require(entry.last_error.is_some(), "the failure is not kept")?;
     let again = world.take_lease("b", stored.id()).await?;
     require(!again.takeover, "a released lease counts as a takeover")
@@ -156,7 +152,7 @@ async fn a_release_never_postpones_a_concurrent_request(world: &World) -> Outcom
             world.release_lease(&lease, stored.version(), &outcome).await?;
             let entry = world.entry(stored.id()).await?;
             require(is_due(&entry), &format!("{outcome:?} postponed {request}"))?;
-            require_equal("the failed attempts", &entry.attempts, &attempts)?;
+            equal("the failed attempts", &entry.attempts, &attempts)?;
         }
     }
     Ok(())
@@ -175,7 +171,7 @@ async fn a_claim_settles_earlier_requests(world: &World) -> Outcome {
         for lease in world.claim("a", target).await? {
             world.release_lease(&lease, stored.version(), &successful_pass()).await?;
         }
-        require_equal("the due time", &world.entry(stored.id()).await?.due_at, &None)?;
+        equal("the due time", &world.entry(stored.id()).await?.due_at, &None)?;
     }
     Ok(())
 }
@@ -188,10 +184,7 @@ async fn a_release_may_bring_forward_a_changed_row(world: &World) -> Outcome {
     world.commit(WriteKind::Token, &token).await?;
     let outcome = PassOutcome::Succeeded { due_in: Some(Duration::ZERO) };
     world.release_lease(&lease, stored.version(), &outcome).await?;
-    require(
-        is_due(&world.entry(stored.id()).await?),
-        "a release did not make the resource due earlier",
-    )
+    require(is_due(&world.entry(stored.id()).await?), "a release made nothing due earlier")
 }
 
 async fn a_lost_lease_releases_nothing(world: &World) -> Outcome {
@@ -213,7 +206,7 @@ async fn require_release_lost(
     let before = world.state_of(stored.id()).await?;
     for outcome in [successful_pass(), failed_pass()] {
         let released = world.schedule().release(lease, stored.version(), &outcome).await?;
-        require_equal("the result of the call", &released, &Released::LeaseLost)?;
+        equal("the result of the call", &released, &Released::LeaseLost)?;
     }
     world.require_untouched(stored.id(), &before).await
 }

@@ -32,7 +32,7 @@ impl World {
     /// Checks that the new resource does not exist and the old one is unchanged.
     async fn require_unreplaced(&self, old: &StoredState, id: ProvisionedResourceId) -> Outcome {
         self.require_untouched(nth_resource(1).id(), old).await?;
-        require_equal("the new resource", &self.repository().get_by_id(id).await?, &None)
+        equal("the new resource", &self.repository().get_by_id(id).await?, &None)
     }
 }
 
@@ -41,34 +41,22 @@ async fn replacement_commits_deletion_and_creation(world: &World) -> Outcome {
     world.deliver_all().await?;
     world.run_pass(&old, &failed_pass_with_retry_after(HOUR)).await?;
     let replaced = world.repository().replace(&replacement(&old, &new, 1)?).await?;
-    require_equal("the result of a replacement", &replaced, &Replaced::Created(Created::Stored))?;
+    equal("the result of a replacement", &replaced, &Replaced::Created(Created::Stored))?;
     let old_after = world.get(old.id()).await?;
-    require_equal("the phase of the old resource", &old_after.phase(), &Phase::Deregistering)?;
-    require_equal(
-        "the version of the old resource",
-        &old_after.version(),
-        &deletion_request(&old, 1)?.resource().version(),
-    )?;
+    equal("the phase of the old resource", &old_after.phase(), &Phase::Deregistering)?;
+    equal("the version", &old_after.version(), &deletion_request(&old, 1)?.resource().version())?;
     let actions = world.actions(old.id()).await?;
     let last_two = actions[actions.len().saturating_sub(2)..].to_vec();
     let expected = vec![AuditAction::DeletionRequested, AuditAction::Replaced];
-    require_equal("the last audited actions of the old resource", &last_two, &expected)?;
+    equal("the last audited actions of the old resource", &last_two, &expected)?;
     let line = world.last_line(old.id()).await?.entry;
-    require_equal("the new resource in the line", &line.event_data, &Some(new.id().to_string()))?;
-    require_equal("the attribution of the line", &line.attribution, &attribution())?;
+    equal("the new resource in the line", &line.event_data, &Some(new.id().to_string()))?;
+    equal("the attribution of the line", &line.attribution, &attribution())?;
     let deregistering = Some(Phase::Deregistering);
-    require_equal(
-        "the phases of the line",
-        &(line.previous_phase, line.new_phase),
-        &(deregistering, deregistering),
-    )?;
+    equal("the phases", &(line.previous_phase, line.new_phase), &(deregistering, deregistering))?;
     require_same_resource(&world.get(new.id()).await?, &new.build())?;
     let declared = vec![AuditAction::Declared];
-    require_equal(
-        "the audited actions of the new resource",
-        &world.actions(new.id()).await?,
-        &declared,
-    )?;
+    equal("the audited actions of the new resource", &world.actions(new.id()).await?, &declared)?;
     for id in [old.id(), new.id()] {
         require(is_due(&world.entry(id).await?), "a replaced or new resource is not due")?;
     }
@@ -77,7 +65,7 @@ async fn replacement_commits_deletion_and_creation(world: &World) -> Outcome {
         events.iter().map(|event| (event.resource, event.event_type)).collect();
     emitted.sort_unstable_by_key(|(resource, _)| *resource);
     let expected = vec![(old.id(), EventType::Deleting), (new.id(), EventType::Requested)];
-    require_equal("the events", &emitted, &expected)
+    equal("the events", &emitted, &expected)
 }
 
 async fn a_replacement_of_a_stale_version_stores_nothing(world: &World) -> Outcome {
@@ -85,16 +73,12 @@ async fn a_replacement_of_a_stale_version_stores_nothing(world: &World) -> Outco
     world.commit(WriteKind::Phase, &phase_change(&old, Phase::Provisioning, 1)?).await?;
     let before = world.state_of(old.id()).await?;
     let replaced = world.repository().replace(&replacement(&old, &new, 2)?).await?;
-    require_equal("the result from a stale version", &replaced, &Replaced::Stale)?;
+    equal("the result from a stale version", &replaced, &Replaced::Stale)?;
     world.require_unreplaced(&before, new.id()).await?;
     // The request id is still free.
     let read = world.get(old.id()).await?;
     let replaced = world.repository().replace(&replacement(&read, &new, 3)?).await?;
-    require_equal(
-        "the result from the stored version",
-        &replaced,
-        &Replaced::Created(Created::Stored),
-    )
+    equal("the result from the stored version", &replaced, &Replaced::Created(Created::Stored))
 }
 
 async fn a_repeated_replacement_is_a_replay(world: &World) -> Outcome {
@@ -129,11 +113,7 @@ async fn a_refused_replacement_keeps_the_old_resource(world: &World) -> Outcome 
     world.store(&nth_resource(3).declared_as(other)).await?;
     let before = world.state_of(old.id()).await?;
     let replaced = world.repository().replace(&replacement(&old, &new_resource(2), 1)?).await?;
-    require_equal(
-        "the result of another declaration",
-        &replaced,
-        &Replaced::Created(Created::Conflict),
-    )?;
+    equal("the result of another declaration", &replaced, &Replaced::Created(Created::Conflict))?;
     world.require_unreplaced(&before, id(2)).await
 }
 
@@ -142,12 +122,8 @@ async fn a_replacement_during_teardown_only_declares(world: &World) -> Outcome {
     let mut expected = world.actions(old.id()).await?;
     expected.push(AuditAction::Replaced);
     let replaced = world.repository().replace(&replacement(&old, &new, 1)?).await?;
-    require_equal("the result of a replacement", &replaced, &Replaced::Created(Created::Stored))?;
-    require_equal("the old resource", &world.get(old.id()).await?, &old)?;
-    require_equal(
-        "the audited actions of the old resource",
-        &world.actions(old.id()).await?,
-        &expected,
-    )?;
+    equal("the result of a replacement", &replaced, &Replaced::Created(Created::Stored))?;
+    equal("the old resource", &world.get(old.id()).await?, &old)?;
+    equal("the audited actions of the old resource", &world.actions(old.id()).await?, &expected)?;
     require_same_resource(&world.get(new.id()).await?, &new.build())
 }

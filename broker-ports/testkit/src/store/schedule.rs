@@ -20,35 +20,22 @@ async fn a_scheduled_resource_is_due_and_never_later(world: &World) -> Outcome {
     world.schedule().schedule(stored.id(), Due::After(HOUR)).await?;
     require(is_due(&world.entry(stored.id()).await?), "a due resource was postponed")?;
     world.run_pass(&stored, &successful_pass()).await?;
-    require(
-        world.schedule().schedule(stored.id(), Due::After(HOUR)).await?,
-        "the resource is missing",
-    )?;
+    require(world.schedule().schedule(stored.id(), Due::After(HOUR)).await?, "it is missing")?;
     require_due_in(&world.entry(stored.id()).await?, HOUR)?;
     world.run_pass(&stored, &failed_pass()).await?;
     let before = world.audit_trail().await?;
     require(world.schedule().schedule(stored.id(), Due::Now).await?, "the resource is missing")?;
-    require_equal("the failed attempts", &world.entry(stored.id()).await?.attempts, &1)?;
-    require_equal("the audit trail", &world.audit_trail().await?, &before)?;
-    require_equal(
-        "the due resources",
-        &world.due_resources(Lane::Converge).await?,
-        &vec![stored.id()],
-    )
+    equal("the failed attempts", &world.entry(stored.id()).await?.attempts, &1)?;
+    equal("the audit trail", &world.audit_trail().await?, &before)?;
+    equal("the due resources", &world.due_resources(Lane::Converge).await?, &vec![stored.id()])
 }
 
 async fn a_missing_resource_has_no_schedule(world: &World) -> Outcome {
     let schedule = world.schedule();
-    require_equal("the entry", &schedule.entry(id(1)).await?, &None)?;
+    equal("the entry", &schedule.entry(id(1)).await?, &None)?;
     require(!schedule.schedule(id(1), Due::Now).await?, "a missing resource was set due")?;
-    require(
-        !schedule.set_paused(id(1), true, &attribution()).await?,
-        "a missing resource was paused",
-    )?;
-    require(
-        world.audit_trail().await?.is_empty(),
-        "the pause of a missing resource left an audit line",
-    )
+    require(!schedule.set_paused(id(1), true, &attribution()).await?, "a missing row was paused")?;
+    require(world.audit_trail().await?.is_empty(), "the pause of a missing row is audited")
 }
 
 async fn pause_and_resume_are_audited_once_each(world: &World) -> Outcome {
@@ -61,17 +48,13 @@ async fn pause_and_resume_are_audited_once_each(world: &World) -> Outcome {
         let exists = world.pause(stored.id(), paused).await?;
         require(exists, "the resource is reported as missing")?;
         let entry = world.entry(stored.id()).await?;
-        require_equal(
-            "whether the entry is paused and due",
-            &(entry.paused, is_due(&entry)),
-            &(paused, due),
-        )?;
+        equal("paused and due", &(entry.paused, is_due(&entry)), &(paused, due))?;
     }
     let expected = vec![AuditAction::Declared, AuditAction::Paused, AuditAction::Resumed];
-    require_equal("the audited actions", &world.actions(stored.id()).await?, &expected)?;
+    equal("the audited actions", &world.actions(stored.id()).await?, &expected)?;
     let line = world.last_line(stored.id()).await?;
-    require_equal("the attribution of the line", &line.entry.attribution, &attribution())?;
-    require_equal("the phase of the line", &line.entry.new_phase, &Some(stored.phase()))
+    equal("the attribution of the line", &line.entry.attribution, &attribution())?;
+    equal("the phase of the line", &line.entry.new_phase, &Some(stored.phase()))
 }
 
 /// The timeout for a wakeup; only a broken store reaches it.

@@ -27,14 +27,10 @@ async fn a_phase_change_commits_row_event_and_audit_line(world: &World) -> Outco
     require_same_resource(&world.get(stored.id()).await?, change.resource())?;
 
     let event = world.claim_event("relay").await?;
-    require_equal(
-        "the bytes of the event",
-        &Some(event.payload),
-        &change.event().map(wire::encode),
-    )?;
+    equal("the bytes of the event", &Some(event.payload), &change.event().map(wire::encode))?;
     let line = world.last_line(stored.id()).await?;
-    require_equal("the audited actions", &line.entry.action, &AuditAction::PhaseChanged)?;
-    require_equal("the epoch of the line", &line.epoch, &Some(lease.epoch))?;
+    equal("the audited actions", &line.entry.action, &AuditAction::PhaseChanged)?;
+    equal("the epoch of the line", &line.epoch, &Some(lease.epoch))?;
     require_line_of(&line, change.resource(), (Some(Phase::Enrolling), Some(Phase::Ready)))
 }
 
@@ -68,16 +64,12 @@ async fn a_record_write_changes_only_row_and_audit(world: &World) -> Outcome {
         world.commit(kind, &change).await?;
         require_same_resource(&world.get(id).await?, change.resource())?;
         let line = world.last_line(id).await?;
-        require_equal("the audited actions", &line.entry.action, &action)?;
-        require_equal(
-            "the version of the line",
-            &line.version,
-            &Some(change.resource().version()),
-        )?;
-        require_equal("the number of events", &world.backlog().await?.0, &0)?;
+        equal("the audited actions", &line.entry.action, &action)?;
+        equal("the version of the line", &line.version, &Some(change.resource().version()))?;
+        equal("the number of events", &world.backlog().await?.0, &0)?;
         let entry = world.entry(id).await?;
         require(!is_due(&entry), "a record write made the resource due")?;
-        require_equal("the failed attempts", &entry.attempts, &1)?;
+        equal("the failed attempts", &entry.attempts, &1)?;
     }
     Ok(())
 }
@@ -102,18 +94,14 @@ async fn a_phase_change_is_due_at_once_and_clears_failures(world: &World) -> Out
         require(!is_due(&world.entry(id).await?), "the resource is due before its back-off ends")?;
         world.commit(kind, &change).await?;
         require_same_resource(&world.get(id).await?, change.resource())?;
-        require_equal("the audited actions", &world.last_line(id).await?.entry.action, &action)?;
+        equal("the audited actions", &world.last_line(id).await?.entry.action, &action)?;
         let entry = world.entry(id).await?;
         require(is_due(&entry), &format!("{kind:?} did not set the resource due"))?;
-        require_equal("the failed attempts", &entry.attempts, &0)?;
-        require_equal("the last error", &entry.last_error, &None)?;
+        equal("the failed attempts", &entry.attempts, &0)?;
+        equal("the last error", &entry.last_error, &None)?;
         let events = world.deliver_all().await?;
         let events: Vec<_> = events.into_iter().map(|event| event.payload).collect();
-        require_equal(
-            "the bytes of the events",
-            &events,
-            &change.event().map(wire::encode).into_iter().collect(),
-        )?;
+        equal("the events", &events, &change.event().map(wire::encode).into_iter().collect())?;
     }
     Ok(())
 }
@@ -124,11 +112,11 @@ async fn an_abandonment_is_audited_with_its_reason(world: &World) -> Outcome {
     let by = attribution();
     let write = Write::by_caller(&change, &by).with_event_data("the cloud account is gone");
     let written = world.repository().write(WriteKind::Phase, &write).await?;
-    require_equal("the result of the call", &written, &Written::Committed)?;
+    equal("the result of the call", &written, &Written::Committed)?;
     let line = world.last_line(stored.id()).await?;
-    require_equal("the audited actions", &line.entry.action, &AuditAction::Abandoned)?;
+    equal("the audited actions", &line.entry.action, &AuditAction::Abandoned)?;
     let text = line.entry.event_data.as_deref();
-    require_equal("the audited reason", &text, &Some("the cloud account is gone"))?;
+    equal("the audited reason", &text, &Some("the cloud account is gone"))?;
     require(world.get(stored.id()).await?.abandoned(), "the row is not marked as abandoned")
 }
 
@@ -140,7 +128,7 @@ async fn a_failure_is_audited_with_its_step(world: &World) -> Outcome {
     for (kind, change) in [(WriteKind::Phase, failed), (WriteKind::DeletionIntent, rollback)] {
         world.commit(kind, &change).await?;
         let step = world.last_line(stored.id()).await?.entry.failed_step;
-        require_equal("the failed step", &step, &Some(Phase::Provisioning))?;
+        equal("the failed step", &step, &Some(Phase::Provisioning))?;
     }
     Ok(())
 }
@@ -165,6 +153,6 @@ async fn a_resource_may_become_ready_twice(world: &World) -> Outcome {
     world.commit(WriteKind::Phase, &lost).await?;
     let again = phase_change(lost.resource(), Phase::Ready, 2)?;
     world.commit(WriteKind::Phase, &again).await?;
-    require_equal("the event sequences", &sequences(&world.deliver_all().await?), &vec![1, 2, 3])?;
+    equal("the event sequences", &sequences(&world.deliver_all().await?), &vec![1, 2, 3])?;
     world.run_pass(again.resource(), &successful_pass()).await
 }

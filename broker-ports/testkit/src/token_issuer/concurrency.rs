@@ -31,10 +31,7 @@ async fn concurrent_issues_leave_at_most_one_live_token(fixture: &IssuerFixture<
         let [live, consumed] = count_states(fixture, &tokens).await?;
         require(live <= 1, &format!("{live} tokens are live at once"))?;
         let ordinals = usize::try_from(round)?;
-        require(
-            consumed <= ordinals,
-            &format!("{consumed} tokens of {ordinals} ordinals were consumed"),
-        )?;
+        require(consumed <= ordinals, &format!("{consumed} of {ordinals} ordinals consumed"))?;
     }
     Ok(())
 }
@@ -86,10 +83,7 @@ async fn run_round(
     let attempts = try_join_all(calls).await?;
     let admitted = attempts.iter().filter(|(_, admitted)| *admitted).count();
     // Only one earlier token is still live, so at most one agent is admitted.
-    require(
-        admitted <= 1,
-        &format!("{admitted} agents were admitted with tokens of one resource"),
-    )?;
+    require(admitted <= 1, &format!("{admitted} agents of one resource were admitted"))?;
     tokens.extend(attempts.into_iter().filter_map(|(token, _)| token));
     Ok(())
 }

@@ -39,7 +39,7 @@ async fn an_issue_with_a_lost_response_is_replaced_by_the_next(
     fixture.enrol(&token).await?;
     // If the response about a consumed token was lost, the retry names that token.
     let consumed = fixture.require_consumed_response(1, 1).await?;
-    require(consumed == token.id, "another token is reported as consumed")
+    require(consumed == token.id, "another token is named")
 }
 
 async fn a_dropped_issue_leaves_at_most_one_token(

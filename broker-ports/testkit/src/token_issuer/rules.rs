@@ -41,21 +41,12 @@ async fn a_consumed_ordinal_stays_consumed(fixture: &IssuerFixture<'_>) -> Outco
     let first = fixture.issue(1, 1).await?;
     fixture.enrol(&first).await?;
     let second = fixture.issue(2, 1).await?;
-    require(
-        fixture.require_consumed_response(1, 1).await? == first.id,
-        "another token is reported as consumed",
-    )?;
+    require(fixture.require_consumed_response(1, 1).await? == first.id, "another token is named")?;
     fixture.require_live(&second).await?;
     fixture.enrol(&second).await?;
     for epoch in 1..=2 {
-        require(
-            fixture.require_consumed_response(1, epoch).await? == first.id,
-            "ordinal 1 names another token",
-        )?;
-        require(
-            fixture.require_consumed_response(2, epoch).await? == second.id,
-            "ordinal 2 names another token",
-        )?;
+        require(fixture.require_consumed_response(1, epoch).await? == first.id, "not the first")?;
+        require(fixture.require_consumed_response(2, epoch).await? == second.id, "not the second")?;
     }
     fixture.require_consumed(first.id).await
 }
@@ -114,10 +105,7 @@ async fn a_token_lives_for_its_ttl(fixture: &IssuerFixture<'_>) -> Outcome {
     )?;
     fixture.world.advance(window.min).await?;
     let state = short_lived.state(first.id).await?;
-    require(
-        matches!(state, TokenState::Expired { .. }),
-        &format!("a token after its time to live is {state:?}"),
-    )?;
+    require(matches!(state, TokenState::Expired { .. }), &format!("{state:?} after its time"))?;
     require(!short_lived.consume(&first).await?, "an expired token was consumed")?;
     let replacement = short_lived.issue(1, 1).await?;
     require(!short_lived.consume(&first).await?, "an expired token was consumed")?;

@@ -273,28 +273,6 @@ mod tests {
     }
 
     #[test]
-    fn descendants_end_with_a_process_even_if_it_exited() {
-        for exits_first in [false, true] {
-            let run = Arc::new(Run::start().unwrap());
-            let parent = script("setsid sleep 1000 & echo $!; wait");
-            let mut process = Process::start(&run, &parent).unwrap();
-            process.wait_until_ready(GRACE, |process| process.log().ends_with('\n')).unwrap();
-            let child = format!("/proc/{}/stat", process.log().trim());
-            if exits_first {
-                process.signal(Signal::KILL).unwrap();
-                process.stop_with(Signal::TERM).unwrap();
-            }
-            drop(process);
-            let is_alive = || fs::read_to_string(&child).is_ok_and(|stat| !stat.contains(") Z "));
-            let started = Instant::now();
-            while is_alive() {
-                assert!(started.elapsed() < Duration::from_mins(1), "{child} still exists");
-                std::thread::sleep(POLL);
-            }
-        }
-    }
-
-    #[test]
     fn failed_start_names_the_program_and_a_taken_port() {
         let run = Arc::new(Run::start().unwrap());
         let ended =

@@ -189,60 +189,7 @@ fn is_abandoned(directory: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use rustix::process::Signal;
-
     use super::*;
-    use crate::servers::{Process, Program};
-
-    /// A process that runs `script` and then sleeps indefinitely.
-    fn sleeper(run: &Arc<Run>, script: &str) -> Process {
-        let script = format!("{script}; echo asleep; while :; do sleep 1; done");
-        let program = Program {
-            name: "sleeper",
-            path: "/bin/sh".into(),
-            args: vec!["-c".into(), script.into()],
-            env: Vec::new(),
-            stop: Signal::TERM,
-        };
-        let mut process = Process::start(run, &program).unwrap();
-        let asleep = |process: &Process| process.log().contains("asleep");
-        process.wait_until_ready(Duration::from_mins(1), asleep).unwrap();
-        process
-    }
-
-    fn is_alive(id: u32) -> bool {
-        let stat = fs::read_to_string(format!("/proc/{id}/stat"));
-        stat.is_ok_and(|stat| !stat.contains(") Z "))
-    }
-
-    #[test]
-    fn reaper_kills_the_run_and_spares_other_processes() {
-        // A name with the characters of a shell pattern.
-        let parent = tempfile::Builder::new().prefix("a[b]*? \\").tempdir().unwrap();
-        let run = Arc::new(Run::start_below(parent.path()).unwrap());
-        let ignoring_signals = sleeper(&run, "trap '' HUP INT QUIT TERM");
-        let with_child = sleeper(&run, "setsid sleep 1000 & echo child $!");
-        let log = with_child.log();
-        let child = log.split_whitespace().nth(1).unwrap().parse().unwrap();
-        let paused = sleeper(&run, "true");
-        paused.signal_all(Signal::STOP).unwrap();
-        let processes = [ignoring_signals.id(), with_child.id(), child, paused.id()];
-        assert!(processes.into_iter().all(is_alive));
-        let mut other_program = Command::new("sleep");
-        let mut other_program =
-            other_program.arg("1000").current_dir(run.directory()).spawn().unwrap();
-
-        // Ends the pipe, as the owner's death does.
-        run.reaper.lock().unwrap().wait().unwrap();
-
-        assert!(!processes.into_iter().any(is_alive));
-        assert!(!run.directory().exists());
-        assert!(is_alive(other_program.id()), "the reaper spares a process of another program");
-        other_program.kill().unwrap();
-        other_program.wait().unwrap();
-    }
 
     #[test]
     fn run_removes_leftovers_and_spares_live_runs() {

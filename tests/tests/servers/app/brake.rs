@@ -1,14 +1,14 @@
-//! After a mass loss, the broker recreates nothing: after all labels were removed, after the API server's
-//! store was emptied, and with a client of another cluster.
+//! After a mass loss, the broker recreates nothing: after all labels were removed, and after the API
+//! server's store was emptied.
 
 use std::sync::Arc;
 
-use broker_app::{PassResult, Reconciler, Runner};
+use broker_app::{Reconciler, Runner};
 use broker_domain::{Phase, ProvisionedResource};
 use broker_ports::Brake;
 use broker_render::MANAGED_BY_LABEL;
 use broker_tests::cluster::AuditedRequest;
-use broker_tests::real::{RealWorld, TIMEOUT, config, wire};
+use broker_tests::real::RealWorld;
 use broker_tests::world::{NODE, operator};
 use broker_tests::{TestCluster, until};
 use serde_json::json;
@@ -52,11 +52,6 @@ async fn boot_and_reconcile(
     brakes
 }
 
-/// Asserts that a replica of another cluster does not claim the resource.
-async fn assert_not_claimed(reconciler: &Reconciler, row: &ProvisionedResource) {
-    assert_eq!(reconciler.reconcile(row.id()).await.unwrap(), PassResult::NotClaimed);
-}
-
 async fn assert_untouched(world: &RealWorld, rows: &[ProvisionedResource]) {
     for row in rows {
         let now = world.get(row.id()).await;
@@ -98,36 +93,6 @@ async fn assert_recreates_after_release(world: &RealWorld, row: &ProvisionedReso
     world.round(row.id()).await.unwrap();
     world.until(row.id(), Phase::Ready).await;
     world.assert_invariants(row.id()).await;
-}
-
-#[tokio::test]
-async fn client_of_another_cluster_creates_nothing_there() {
-    let world = RealWorld::with_exclusive_kinds(&TestCluster::shared().await).await;
-    let rows = declare_many_ready(&world).await;
-    let before = action_count(&world).await;
-    let other = TestCluster::dedicated().await;
-    world.kinds.install(&other).await;
-    let namespace = world.namespace();
-    let _namespace = other.namespace_named(&namespace).await;
-
-    let client = world.kinds.broker(&other, &world.user, &namespace).await.client;
-    let ports = wire(world.pool(), client, TIMEOUT).0.ports;
-    let misdirected = Reconciler::new(ports.clone(), config("replica-of-another-cluster"));
-    let runner = world.runner_with(&ports, config("replica-of-another-cluster"));
-    let mark = other.audit_log().start();
-    assert_eq!(
-        boot_and_reconcile(&runner, &misdirected, &rows).await,
-        [],
-        "no object is lost on this cluster"
-    );
-    assert_not_claimed(&misdirected, &rows[0]).await;
-    let requests = other.audit_log().since(mark, &world.user).await;
-    assert!(!requests.is_empty() && !requests.iter().any(AuditedRequest::is_write), "{requests:?}");
-    assert_untouched(&world, &rows).await;
-    assert_eq!(action_count(&world).await, before, "a request was sent");
-
-    // The client of the resources' own cluster finds everything unchanged.
-    assert_works_without_release(&world, &rows).await;
 }
 
 /// In the restored world, convergence and teardown work without a release.

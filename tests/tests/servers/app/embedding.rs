@@ -21,8 +21,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::servers::log::Log;
 use crate::servers::processes::KilledOnDrop;
+use broker_tests::log::Log;
+use tracing_subscriber::fmt::format::FmtSpan;
 
 /// The running axum example: a shop whose orders are machines.
 struct Shop {
@@ -185,7 +186,7 @@ async fn axum_example_takes_an_order_to_ready_and_to_deleted() {
 /// Postgres logs a notice for each `IF NOT EXISTS` that finds its table.
 #[tokio::test]
 async fn axum_example_migrates_again_without_a_notice() {
-    let (log, _guard) = Log::start();
+    let (log, _guard) = Log::start(tracing::Level::TRACE, FmtSpan::NEW);
     let database = TestPostgres::shared().await.database().await;
     let replicas = (embed_axum::migrate(database.pool()), embed_axum::migrate(database.pool()));
     let (one, other) = tokio::join!(replicas.0, replicas.1);
@@ -223,7 +224,7 @@ async fn axum_example_ignores_a_repeated_event() {
 
 #[tokio::test]
 async fn axum_example_serves_while_the_broker_cannot_start() {
-    let (log, _guard) = Log::start();
+    let (log, _guard) = Log::start(tracing::Level::TRACE, FmtSpan::NEW);
     let world = Arc::new(RealWorld::new().await);
     let rename = "ALTER TABLE plexsphere.provisioned_resources RENAME TO renamed";
     world.pool().execute(rename).await.unwrap();

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use broker_app::explain::{Explanation, Party, Verdict};
 use broker_domain::Phase;
 use broker_tests::TestCluster;
-use broker_tests::real::{RealWorld, TIMEOUT, wire};
+use broker_tests::real::RealWorld;
 use broker_tests::until;
 use broker_tests::world::{NODE, SIZED, operator};
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
+use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client};
 use serde_json::{Value, json};
 
 /// Asserts a verdict, its party, and the kind of the next action.
@@ -24,34 +24,6 @@ fn assert_explained(explained: &Explanation, verdict: Verdict, party: Party, act
 
 async fn wait_until(what: &str, condition: impl AsyncFn() -> bool) {
     until(what, || async { condition().await.then_some(()) }).await;
-}
-
-#[tokio::test]
-async fn unreachable_or_refusing_server_is_explained() {
-    let world = RealWorld::new().await;
-    let ready = world.declare_until(Phase::Ready, &world.declaration(NODE)).await;
-    let explain_with = async |config: kube::Config| {
-        let client = Client::try_from(config).unwrap();
-        let ports = wire(world.pool(), client, TIMEOUT).0.ports;
-        let service = world.service_with(|default_ports| *default_ports = ports, |_| {});
-        service.explain(&operator(), ready.id()).await.unwrap()
-    };
-    // A port without a listener.
-    let closed = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-    let unreachable = explain_with(closed).await;
-    assert_explained(&unreachable, Verdict::ClusterUnreachable, Party::Platform, "reach_cluster");
-
-    let kubeconfig = world.cluster.kubeconfig("stranger");
-    let kubeconfig = kube::config::Kubeconfig::from_yaml(&kubeconfig).unwrap();
-    let options = kube::config::KubeConfigOptions::default();
-    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
-    config.auth_info = kube::config::AuthInfo::default();
-    config.auth_info.token = Some("an.unknown.token".to_owned().into());
-    let unauthenticated = explain_with(config).await;
-    let verdict = Verdict::ClusterUnauthenticated;
-    assert_explained(&unauthenticated, verdict, Party::Platform, "renew_credentials");
-    let explained = world.explain(ready.id()).await;
-    assert!(!explained.verdict.is_blocked(), "{explained}");
 }
 
 /// Creates a policy with which the API server refuses an operation on objects of one kind in the Project's namespace.

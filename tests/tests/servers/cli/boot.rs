@@ -43,6 +43,12 @@ async fn start_without_a_usable_store_is_refused() {
     let closed = "error communicating with database: Connection refused (os error 111)";
     let password = "password authentication failed for user \"postgres\"";
     let plain = "error occurred while attempting to establish a TLS connection: server does not support TLS";
+    let empty = TestPostgres::shared().await.database().await;
+    let never_migrated = Environment::new(&empty.url(), &world.kubeconfig());
+    let last = migrate::MIGRATIONS.last().unwrap().version;
+    let no_schema = format!(
+        "the database holds no schema of the broker; this release needs version {last}: migrate up"
+    );
     let wrong_password = at(&format!("postgres:hush@127.0.0.1:{port}/{name}?sslmode=disable"));
     let rows = [
         ("closed port", at("a:hush@127.0.0.1:1/b"), postgres(closed)),
@@ -56,6 +62,7 @@ async fn start_without_a_usable_store_is_refused() {
             with(name, "nothing"),
             postgres("database \"nothing\" does not exist"),
         ),
+        ("never migrated", never_migrated, postgres(&no_schema)),
         ("tokens for a second", good.clone().with(TOKEN_TTL, "1s"), short.to_owned()),
     ];
     for (why, environment, line) in rows {
@@ -116,35 +123,6 @@ async fn record_later(pool: &PgPool, lowest_release: u32) {
          VALUES (9999, 'later', '', {lowest_release}, 1, now())"
     );
     sqlx::query(AssertSqlSafe(later)).execute(pool).await.unwrap();
-}
-
-#[tokio::test]
-async fn start_without_the_schema_of_this_release_is_refused() {
-    let empty = TestPostgres::shared().await.database().await;
-    let world = RealWorld::new().await;
-    let broker_kubeconfig = world.kubeconfig();
-    let last = migrate::MIGRATIONS.last().unwrap().version;
-    let before = migrate::MIGRATIONS.iter().rev().nth(1).unwrap().version;
-
-    let no_schema = "the database holds no schema of the broker; this release needs version";
-    assert_refused(
-        "never migrated",
-        &Environment::new(&empty.url(), &broker_kubeconfig),
-        &postgres(&format!("{no_schema} {last}: migrate up")),
-    )
-    .await;
-    let pool = world.pool();
-    let environment = Environment::new(&world.database().url(), &broker_kubeconfig);
-    migrate::down(pool, before).await.unwrap();
-    let older =
-        format!("the schema has version {before} and this release needs {last}: migrate up");
-    assert_refused("the schema of the previous release", &environment, &postgres(&older)).await;
-    migrate::up(pool).await.unwrap();
-    record_later(pool, last + 1).await;
-    let newer = format!(
-        "the schema has version 9999 and this release knows up to {last}: run a later release"
-    );
-    assert_refused("the schema of a later release", &environment, &postgres(&newer)).await;
 }
 
 #[tokio::test]

@@ -11,14 +11,13 @@ use std::time::Duration;
 
 use broker_kube::cache::CacheOptions;
 use broker_kube::{Cause, KubeCluster};
-use broker_ports::{Applied, Cluster, DeleteRequest, Deleted, FailureClass, PortError, XrReading};
+use broker_ports::{Applied, Cluster, DeleteRequest, FailureClass, PortError, XrReading};
 use broker_render::Precondition;
 use broker_tests::proxy::{HeldRequests, HttpResponse, Request};
 use broker_tests::{HttpProxy, TestCluster, until};
 use http::StatusCode;
 
-use super::cache::{run, until_cold, until_warm};
-use super::fixture::{Fixture, Subject, expect_applied};
+use super::fixture::{Fixture, Subject};
 use super::roles::{adapter_over, options};
 
 /// The adapter's timeout for faults without a response.
@@ -175,37 +174,6 @@ async fn failed_apply_is_reported_and_happens_once() {
 }
 
 #[tokio::test]
-async fn failed_deletion_is_reported_and_happens_once() {
-    let fixture = Fixture::new().await;
-    let rows = [
-        ("no connection", Refused, transient(Cause::Unreachable)),
-        ("reset before", Before(HttpResponse::reset()), unknown_not_executed(Cause::Broken)),
-        ("reset after", After(HttpResponse::reset()), unknown_executed(Cause::Broken)),
-        ("slow headers", After(HttpResponse::partial_head()), unknown_executed(Cause::Deadline)),
-        ("a gateway timeout", After(without_body(504)), unknown_executed(Cause::ServerError(504))),
-        ("a response of another server", Before(without_body(404)), rejected(Cause::Refused(404))),
-    ];
-    for (why, fault, expected) in rows {
-        let adapter =
-            FaultyAdapter::new(&fixture, fault, &expected, |request| request.verb == "DELETE")
-                .await;
-        let resource = fixture.machine();
-        let (uid, target) = (fixture.shell(&resource).await.uid, resource.reference());
-        let request = DeleteRequest::new(fixture.project, &target, &uid);
-        expected.check(why, &adapter.cluster.delete(&request).await.unwrap_err());
-        adapter.assert_sent_once(why, "DELETE");
-        let existing = fixture.object(&target).await;
-        let existing =
-            existing.is_some_and(|live| live["metadata"].get("deletionTimestamp").is_none());
-        assert_eq!(existing, !expected.executed, "{why}");
-
-        let again = adapter.recovered().delete(&request).await.unwrap();
-        let expected = again == Deleted::Accepted || expected.executed && again == Deleted::Gone;
-        assert!(expected, "{why}: {again:?}");
-    }
-}
-
-#[tokio::test]
 async fn failed_read_is_never_absence() {
     let fixture = Fixture::new().await;
     let half_an_object = HttpResponse::ok(r#"{"metadata": {"uid": "#);
@@ -231,6 +199,13 @@ async fn failed_read_is_never_absence() {
         let XrReading::Present(live) = again.xr else { panic!("{why}: the object exists") };
         assert_eq!(live.object.version(), &version, "{why}: a read changed something");
     }
+    let (resource, expected) = (fixture.machine(), rejected(Cause::Refused(404)));
+    let (version, target) = (fixture.shell(&resource).await, resource.reference());
+    let is_deletion = |request: &Request| request.verb == "DELETE";
+    let answer = Before(without_body(404));
+    let adapter = FaultyAdapter::new(&fixture, answer, &expected, is_deletion).await;
+    let request = DeleteRequest::new(fixture.project, &target, &version.uid);
+    expected.check("a deletion", &adapter.cluster.delete(&request).await.unwrap_err());
 }
 
 /// Without the second page, a list is incomplete and proves nothing about any resource.
@@ -260,20 +235,6 @@ async fn failed_list_is_never_absence() {
     }
 }
 
-#[tokio::test]
-async fn retry_after_of_a_throttled_request_is_passed_on() {
-    let (fixture, proxy) = Fixture::proxied().await;
-    let resource = fixture.machine();
-    let busy = without_body(429).with_header("Retry-After", "7");
-    proxy.script().each(|_| true).before_forward().respond(busy);
-    let read = fixture.port.read(&resource.target()).await.map(drop);
-    let applied = fixture.apply(resource.shell(), Precondition::Absent).await.map(drop);
-    for error in [read.unwrap_err(), applied.unwrap_err()] {
-        transient(Cause::Throttled).check("too many requests", &error);
-        assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
-    }
-}
-
 /// A 500 is the object's fault only if the server is healthy.
 #[tokio::test]
 async fn apply_at_an_unhealthy_server_is_unknown() {
@@ -287,57 +248,4 @@ async fn apply_at_an_unhealthy_server_is_unknown() {
     let shell = resource.request(resource.shell(), Precondition::Absent);
     expected.check("an unhealthy server", &adapter.cluster.apply(&shell).await.unwrap_err());
     assert!(fixture.object(&resource.reference()).await.is_some());
-}
-
-async fn read_when_reachable(cluster: &KubeCluster, resource: &Subject) -> XrReading {
-    until("the API server to be back", || async {
-        cluster.read(&resource.target()).await.ok().map(|reading| reading.xr)
-    })
-    .await
-}
-
-#[tokio::test]
-async fn partial_control_plane_outage_loses_and_doubles_nothing() {
-    let servers = TestCluster::dedicated().await;
-    let fixture = Fixture::alone(&servers).await;
-    // Silence would make a kind cold much later than the broken watch does.
-    let waits = CacheOptions::default()
-        .with_waits(Duration::from_millis(50), Duration::from_millis(500))
-        .with_silence(Duration::from_hours(1));
-    let client = fixture.broker.client.clone();
-    let (cluster, cache) = adapter_over(client, options(Duration::from_secs(10)), waits);
-    let _running = run(&cache);
-    let (existing, absent) = (fixture.machine(), fixture.machine());
-    let version = existing.start(&cluster).await;
-    let shell = || absent.request(absent.shell(), Precondition::Absent);
-    let assert_read_is_transient = async || {
-        let error = cluster.read(&existing.target()).await.unwrap_err();
-        assert_eq!(error.class(), FailureClass::Transient, "{error:?}");
-    };
-    until_warm(&cache, &fixture).await;
-
-    servers.api_server().kill().await;
-    until_cold(&cache, &fixture).await;
-    assert_read_is_transient().await;
-    let error = cluster.apply(&shell()).await.unwrap_err();
-    assert_eq!(error.class(), FailureClass::Transient, "{error:?}");
-    servers.api_server().restart().await;
-    assert!(matches!(read_when_reachable(&cluster, &absent).await, XrReading::Absent));
-    until_warm(&cache, &fixture).await;
-
-    servers.etcd().stop().await;
-    assert_read_is_transient().await;
-    let error = cluster.apply(&shell()).await.unwrap_err();
-    assert_ne!(error.class(), FailureClass::Rejected, "{error:?}");
-    servers.etcd().restart().await;
-    assert!(matches!(read_when_reachable(&cluster, &absent).await, XrReading::Absent));
-    until("an apply to succeed", || async {
-        cluster.apply(&shell()).await.ok().map(|applied| expect_applied(Ok(applied)))
-    })
-    .await;
-    let XrReading::Present(live) = read_when_reachable(&cluster, &existing).await else {
-        panic!("the object does not exist")
-    };
-    assert_eq!(live.object.version(), &version);
-    until_warm(&cache, &fixture).await;
 }

@@ -17,8 +17,9 @@ use broker_tests::secret_search::all_renderings;
 use secrecy::ExposeSecret;
 use sqlx::{Executor, PgPool};
 
-use crate::servers::log::Log;
+use broker_tests::log::Log;
 use places::{Places, characters, found};
+use tracing_subscriber::fmt::format::FmtSpan;
 
 /// Tokens in addition to one per state.
 const NORMAL: u128 = 4;
@@ -85,7 +86,7 @@ const LIVE_TOKEN: usize = 3;
 
 #[tokio::test]
 async fn token_plaintext_is_in_no_stored_place() {
-    let (log, _logging) = Log::start();
+    let (log, _logging) = Log::start(tracing::Level::TRACE, FmtSpan::NEW);
     let places = Places::prepare().await;
     let (tokens, errors) = exercise_tokens(&places.adapters()).await;
 
@@ -115,7 +116,7 @@ async fn token_plaintext_is_in_no_stored_place() {
 #[tokio::test]
 async fn refused_row_is_in_no_error_and_no_log() {
     const SECRET: &str = "canary-9f1c2a7e";
-    let (log, _logging) = Log::start();
+    let (log, _logging) = Log::start(tracing::Level::TRACE, FmtSpan::NEW);
     let database = super::fresh_database().await;
     database
         .pool()

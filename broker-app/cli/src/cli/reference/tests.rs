@@ -29,21 +29,21 @@ fn json_examples_have_the_keys_of_real_output() {
     let id = id.to_string();
 
     let documented = &examples(&page, "A resource")[0];
-    let got = world.run_command(&["get", &id, "--output=json"]).json();
+    let got = world.json(&["get", &id]);
     assert_eq!(keys(documented), keys(&got));
     assert_eq!(keys(&documented["failure"]), keys(&got["failure"]));
     assert_eq!(keys(&documented["composed"][0]), keys(&got["composed"][0]));
     assert_eq!(keys(&documented["provider_config"]), keys(&got["provider_config"]));
 
-    let listed = world.run_command(&["list", "--output=json"]).json();
+    let listed = world.json(&["list"]);
     assert_eq!(keys(&examples(&page, "`list`")[0]), keys(&listed));
 
-    let history = world.run_command(&["history", &id, "--output=json"]).json();
+    let history = world.json(&["history", &id]);
     let documented = &examples(&page, "`history`")[0];
     assert_eq!(keys(documented), keys(&history));
     assert_eq!(keys(&documented["history"][0]), keys(&history["history"][0]));
 
-    let migrations = world.run_command(&["migrate", "status", "--output=json"]).json();
+    let migrations = world.json(&["migrate", "status"]);
     let documented = &examples(&page, "`migrate`")[0];
     assert_eq!(keys(documented), keys(&migrations));
     assert_eq!(keys(&documented["migrations"][0]), keys(&migrations["migrations"][0]));
@@ -53,7 +53,7 @@ fn json_examples_have_the_keys_of_real_output() {
         [&["pause", &id], &["brake", "set"], &["redrive-events", &id], &["scrub-audit", &id]];
     assert_eq!(results.len(), verbs.len());
     for (documented, verb) in results.iter().zip(verbs) {
-        let printed = world.run_command(&[verb, &["--output=json"]].concat()).json();
+        let printed = world.json(verb);
         assert_eq!(keys(documented), keys(&printed), "{verb:?}");
     }
 }

@@ -23,23 +23,18 @@ async fn assert_deleted_without_objects(world: &World, id: broker_domain::Provis
     let deleted = world.until(id, Phase::Deleted).await;
     assert!(deleted.substrate().composed().is_empty());
     if let Some(token) = deleted.bootstrap_token_id() {
-        assert!(
-            !world.ports.nodes.node_registered(token).await.unwrap(),
-            "the Node is deregistered"
-        );
+        assert!(!world.ports.nodes.node_registered(token).await.unwrap(), "the Node still exists");
     }
     assert_eq!(world.existing_objects(), []);
 }
 
-pub(crate) async fn terminal_failure_is_retained_until_deletion(world: &World) {
+#[tokio::test]
+async fn terminal_failure_is_retained_until_deletion() {
+    let world = &World::new();
     let failed = declare_until_failed(world, OnFailure::Retain).await;
     let failure = failed.failure().unwrap();
     assert_eq!((failure.reason().as_str(), failure.step()), (QUOTA, Phase::Provisioning));
-    assert_eq!(
-        world.round(failed.id()).await.unwrap(),
-        PassResult::NotClaimed,
-        "a retained failure is settled"
-    );
+    assert_eq!(world.round(failed.id()).await.unwrap(), PassResult::NotClaimed, "it is settled");
 
     request_deletion(world, failed.id()).await;
     assert_deleted_without_objects(world, failed.id()).await;
@@ -47,14 +42,18 @@ pub(crate) async fn terminal_failure_is_retained_until_deletion(world: &World) {
     assert_eq!(deleted.failure().unwrap().reason().as_str(), QUOTA, "the row keeps its failure");
 }
 
-pub(crate) async fn terminal_failure_is_rolled_back(world: &World) {
+#[tokio::test]
+async fn terminal_failure_is_rolled_back() {
+    let world = &World::new();
     let failed = declare_until_failed(world, OnFailure::Rollback).await;
     assert_deleted_without_objects(world, failed.id()).await;
     let deleted = world.get(failed.id()).await;
     assert_eq!(deleted.failure().unwrap().reason().as_str(), QUOTA);
 }
 
-pub(crate) async fn failure_survives_the_deletion_of_its_xr(world: &World) {
+#[tokio::test]
+async fn failure_survives_the_deletion_of_its_xr() {
+    let world = &World::new();
     let failed = declare_until_failed(world, OnFailure::Retain).await;
     delete_xr_as_another_party(world, &failed);
     let (work, _) = world.sweep().await;
@@ -65,7 +64,9 @@ pub(crate) async fn failure_survives_the_deletion_of_its_xr(world: &World) {
     assert_deleted_without_objects(world, failed.id()).await;
 }
 
-pub(crate) async fn deletion_in_every_phase_leaves_no_object(world: &World) {
+#[tokio::test]
+async fn deletion_in_every_phase_leaves_no_object() {
+    let world = &World::new();
     for (blueprint, phase) in PHASES_BY_BLUEPRINT {
         let resource = world.declare_until(phase, &declaration(blueprint)).await;
         request_deletion(world, resource.id()).await;
@@ -73,7 +74,9 @@ pub(crate) async fn deletion_in_every_phase_leaves_no_object(world: &World) {
     }
 }
 
-pub(crate) async fn repeated_deletion_request_changes_nothing(world: &World) {
+#[tokio::test]
+async fn repeated_deletion_request_changes_nothing() {
+    let world = &World::new();
     for phase in [Phase::Deregistering, Phase::Deprovisioning, Phase::Deleted] {
         let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
         request_deletion(world, ready.id()).await;
@@ -87,7 +90,9 @@ pub(crate) async fn repeated_deletion_request_changes_nothing(world: &World) {
     }
 }
 
-pub(crate) async fn xr_deleted_during_teardown_is_not_recreated(world: &World) {
+#[tokio::test]
+async fn xr_deleted_during_teardown_is_not_recreated() {
+    let world = &World::new();
     for phase in [Phase::Deregistering, Phase::Deprovisioning] {
         let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
         request_deletion(world, ready.id()).await;
@@ -102,7 +107,9 @@ pub(crate) async fn xr_deleted_during_teardown_is_not_recreated(world: &World) {
     }
 }
 
-pub(crate) async fn provider_config_is_deleted_last(world: &World) {
+#[tokio::test]
+async fn provider_config_is_deleted_last() {
+    let world = &World::new();
     let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     world.cluster.stop(Part::Provider);
     request_deletion(world, ready.id()).await;
@@ -113,10 +120,7 @@ pub(crate) async fn provider_config_is_deleted_last(world: &World) {
         world.round(ready.id()).await.unwrap();
         let existing = world.existing_objects();
         let config = existing.iter().any(|object| object.kind() == "ProviderConfig");
-        assert!(
-            config || existing.is_empty(),
-            "objects without their ProviderConfig: {existing:?}"
-        );
+        assert!(config || existing.is_empty(), "objects without ProviderConfig: {existing:?}");
         if world.get(ready.id()).await.phase() == Phase::Deleted {
             assert!(round >= 4, "the stopped provider holds the teardown");
             return;
@@ -125,7 +129,9 @@ pub(crate) async fn provider_config_is_deleted_last(world: &World) {
     panic!("teardown did not end");
 }
 
-pub(crate) async fn abandoned_resource_gets_no_pass(world: &World) {
+#[tokio::test]
+async fn abandoned_resource_gets_no_pass() {
+    let world = &World::new();
     let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     let refused = world.service.abandon(&operator(), ready.id(), "lost").await.unwrap_err();
     assert_eq!(refused.reason(), "illegal_transition");
@@ -144,7 +150,9 @@ pub(crate) async fn abandoned_resource_gets_no_pass(world: &World) {
     assert!(world.ports.nodes.node_registered(token).await.unwrap(), "no sweep touches the Node");
 }
 
-pub(crate) async fn audit_lists_every_action(world: &World) {
+#[tokio::test]
+async fn audit_lists_every_action() {
+    let world = &World::new();
     let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     request_deletion(world, ready.id()).await;
     world.until(ready.id(), Phase::Deleted).await;

@@ -12,7 +12,9 @@ use serde_json::json;
 
 use super::count_audited;
 
-pub(crate) async fn pass_waits_for_an_unready_namespace(world: &World) {
+#[tokio::test]
+async fn pass_waits_for_an_unready_namespace() {
+    let world = &World::new();
     world.place(false);
     let declared = world.declare(&declaration(NODE)).await.unwrap();
     for _ in 0..3 {
@@ -25,13 +27,17 @@ pub(crate) async fn pass_waits_for_an_unready_namespace(world: &World) {
     world.until(declared.id(), Phase::Ready).await;
 }
 
-pub(crate) async fn an_expired_token_is_not_replaced(world: &World) {
+#[tokio::test]
+async fn an_expired_token_is_not_replaced() {
+    let world = &World::new();
     let waiting = world.declare_until(Phase::Enrolling, &declaration(NODE)).await;
     world.clock.advance(Duration::from_hours(2));
     assert_stays_enrolling(world, &waiting).await;
 }
 
-pub(crate) async fn lost_node_gets_no_second_token(world: &World) {
+#[tokio::test]
+async fn lost_node_gets_no_second_token() {
+    let world = &World::new();
     let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     world.ports.nodes.deregister(ready.bootstrap_token_id().unwrap()).await.unwrap();
     let waiting = world.until(ready.id(), Phase::Enrolling).await;
@@ -47,7 +53,9 @@ async fn assert_stays_enrolling(world: &World, waiting: &broker_domain::Provisio
     assert_eq!(count_audited(world, waiting.id(), "token_issue").await, issued);
 }
 
-pub(crate) async fn unassigned_credential_is_refused_as_absent(world: &World) {
+#[tokio::test]
+async fn unassigned_credential_is_refused_as_absent() {
+    let world = &World::new();
     world.platform.withdraw(project(), id(4));
     let refused = world.declare(&declaration(NODE)).await.unwrap_err();
     assert_eq!(refused.reason(), "credential_not_found");
@@ -58,7 +66,9 @@ pub(crate) async fn unassigned_credential_is_refused_as_absent(world: &World) {
     assert_eq!((work.len(), report.looked_at), (0, 0), "nothing was stored");
 }
 
-pub(crate) async fn retry_returns_the_first_resource(world: &World) {
+#[tokio::test]
+async fn retry_returns_the_first_resource() {
+    let world = &World::new();
     let request = RequestId::new("order-1").unwrap();
     let retried = declaration(NODE).with_request_id(request);
     let first = world.declare(&retried).await.unwrap();
@@ -69,7 +79,9 @@ pub(crate) async fn retry_returns_the_first_resource(world: &World) {
     assert_eq!(other.reason(), "idempotency_conflict");
 }
 
-pub(crate) async fn paused_resource_gets_no_pass(world: &World) {
+#[tokio::test]
+async fn paused_resource_gets_no_pass() {
+    let world = &World::new();
     let declared = world.declare(&declaration(NODE)).await.unwrap();
     world.service.pause(&operator(), declared.id()).await.unwrap();
     assert_eq!(world.round(declared.id()).await.unwrap(), PassResult::NotClaimed);
@@ -77,7 +89,9 @@ pub(crate) async fn paused_resource_gets_no_pass(world: &World) {
     world.until(declared.id(), Phase::Ready).await;
 }
 
-pub(crate) async fn xr_with_another_token_ends_the_pass_without_error(world: &World) {
+#[tokio::test]
+async fn xr_with_another_token_ends_the_pass_without_error() {
+    let world = &World::new();
     let declared = world.declare(&declaration(NODE)).await.unwrap();
     world.cluster.behave_for(declared.id(), Behaviour::never_ready());
     world.round(declared.id()).await.unwrap();

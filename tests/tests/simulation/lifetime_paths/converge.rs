@@ -18,7 +18,9 @@ pub(super) const PHASES_BY_BLUEPRINT: [(u128, Phase); 7] = [
     (STANDALONE, Phase::Ready),
 ];
 
-pub(crate) async fn node_becomes_ready_and_enrols(world: &World) {
+#[tokio::test]
+async fn node_becomes_ready_and_enrols() {
+    let world = &World::new();
     let declared = world.declare(&declaration(NODE)).await.unwrap();
     assert_eq!(declared.phase(), Phase::Pending);
     let ready = world.until(declared.id(), Phase::Ready).await;
@@ -32,14 +34,12 @@ pub(crate) async fn node_becomes_ready_and_enrols(world: &World) {
     let unchanged =
         PassResult::Completed { action: Action::Noop, from: Phase::Ready, to: Phase::Ready };
     assert_eq!(settled, unchanged);
-    assert_eq!(
-        world.get(ready.id()).await.version(),
-        ready.version(),
-        "a further pass writes nothing"
-    );
+    assert_eq!(world.get(ready.id()).await.version(), ready.version(), "another pass wrote");
 }
 
-pub(crate) async fn standalone_resource_becomes_ready_without_a_token(world: &World) {
+#[tokio::test]
+async fn standalone_resource_becomes_ready_without_a_token() {
+    let world = &World::new();
     let ready = world.declare_until(Phase::Ready, &declaration(STANDALONE)).await;
     assert_eq!(ready.mesh_role(), MeshRole::Standalone);
     assert_eq!(ready.bootstrap_token_id(), None);
@@ -48,7 +48,9 @@ pub(crate) async fn standalone_resource_becomes_ready_without_a_token(world: &Wo
     assert_eq!(count_audited(world, ready.id(), "token_issue").await, 0);
 }
 
-pub(crate) async fn required_parameters_are_stored_and_rendered(world: &World) {
+#[tokio::test]
+async fn required_parameters_are_stored_and_rendered() {
+    let world = &World::new();
     let refused = world.declare(&declaration(SIZED)).await.unwrap_err();
     assert_eq!(refused.reason(), "parameter_values_invalid");
 
@@ -59,11 +61,15 @@ pub(crate) async fn required_parameters_are_stored_and_rendered(world: &World) {
     assert_eq!(xr["spec"]["parameters"], json!({"count": 1, "size": "large"}));
 }
 
-pub(crate) async fn lost_xr_of_a_node_is_recreated(world: &World) {
+#[tokio::test]
+async fn lost_xr_of_a_node_is_recreated() {
+    let world = &World::new();
     assert_lost_xr_is_recreated(world, NODE).await;
 }
 
-pub(crate) async fn lost_xr_of_a_standalone_resource_is_recreated(world: &World) {
+#[tokio::test]
+async fn lost_xr_of_a_standalone_resource_is_recreated() {
+    let world = &World::new();
     assert_lost_xr_is_recreated(world, STANDALONE).await;
 }
 
@@ -86,7 +92,9 @@ async fn assert_lost_xr_is_recreated(world: &World, blueprint: u128) {
     }
 }
 
-pub(crate) async fn lost_enrolled_node_is_replaced_with_a_new_token(world: &World) {
+#[tokio::test]
+async fn lost_enrolled_node_is_replaced_with_a_new_token() {
+    let world = &World::new();
     let first = world.declare_until(Phase::Ready, &declaration(NODE)).await;
     delete_xr_as_another_party(world, &first);
     world.until(first.id(), Phase::Pending).await;
@@ -99,7 +107,9 @@ pub(crate) async fn lost_enrolled_node_is_replaced_with_a_new_token(world: &Worl
     assert_eq!(second.event_sequence(), first.event_sequence() + 1, "Ready was reported again");
 }
 
-pub(crate) async fn drift_repair_keeps_the_injected_token(world: &World) {
+#[tokio::test]
+async fn drift_repair_keeps_the_injected_token() {
+    let world = &World::new();
     let waiting = world.declare(&declaration(NODE)).await.unwrap();
     world.cluster.behave_for(waiting.id(), Behaviour::never_ready());
     world.until(waiting.id(), Phase::Provisioning).await;

@@ -1,22 +1,51 @@
-//! Captures the application's log and metrics.
+//! Captures the log of a test's thread and the application's metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
+/// The captured log.
 #[derive(Clone, Default)]
-pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+pub struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
+    /// Captures a level, and the events of spans, until the guard is dropped.
+    #[must_use]
+    pub fn start(
+        level: tracing::Level,
+        spans: FmtSpan,
+    ) -> (Self, (DefaultGuard, tracing::Dispatch)) {
+        let log = Self::default();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(level)
+            .with_span_events(spans)
+            .with_ansi(false)
+            .with_writer(log.clone())
+            .finish();
+        // With only one subscriber, a call site that another test reaches first is cached as disabled
+        // for all tests.
+        let second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
+        (log, (tracing::subscriber::set_default(subscriber), second))
+    }
+
     /// Removes the captured text; returns its lines that contain `part`.
-    pub(crate) fn take_lines(&self, part: &str) -> Vec<String> {
+    #[must_use]
+    pub fn take_lines(&self, part: &str) -> Vec<String> {
         let bytes = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         let text = String::from_utf8_lossy(&bytes);
         text.lines().filter(|line| line.contains(part)).map(str::to_owned).collect()
+    }
+
+    /// The captured text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 
@@ -39,35 +68,27 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
-pub(crate) fn with_log<T>(level: tracing::Level, spans: FmtSpan, work: impl FnOnce(Log) -> T) -> T {
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_span_events(spans)
-        .with_ansi(false)
-        .with_writer(log.clone())
-        .finish();
-    // With only one subscriber, a call site that another test reaches first is cached as disabled
-    // for all tests.
-    let _second_dispatch = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
-    tracing::subscriber::with_default(subscriber, || work(log))
+/// Runs work and captures its log.
+pub fn with_log<T>(level: tracing::Level, spans: FmtSpan, work: impl FnOnce(Log) -> T) -> T {
+    let (log, _guard) = Log::start(level, spans);
+    work(log)
 }
 
 /// A recorder that keeps the names and labels of metrics, not their values.
 #[derive(Debug, Default)]
-pub(crate) struct MetricsCapture {
+pub struct MetricsCapture {
     /// The recorded metrics by name.
-    pub(crate) recorded: Mutex<BTreeMap<String, KindAndLabels>>,
+    pub recorded: Mutex<BTreeMap<String, KindAndLabels>>,
     /// The names of the described metrics.
-    pub(crate) described: Mutex<BTreeSet<String>>,
+    pub described: Mutex<BTreeSet<String>>,
 }
 
 /// The kind of a metric, and the values of each label.
-type KindAndLabels = (&'static str, BTreeMap<String, BTreeSet<String>>);
+pub type KindAndLabels = (&'static str, BTreeMap<String, BTreeSet<String>>);
 
 impl MetricsCapture {
     fn record(&self, kind: &'static str, key: &Key) {
-        let mut recorded = self.recorded.lock().unwrap();
+        let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
         let (_, labels) =
             recorded.entry(key.name().to_owned()).or_insert_with(|| (kind, BTreeMap::new()));
         for label in key.labels() {
@@ -76,7 +97,10 @@ impl MetricsCapture {
     }
 
     fn describe(&self, name: &KeyName) {
-        self.described.lock().unwrap().insert(name.as_str().to_owned());
+        self.described
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(name.as_str().to_owned());
     }
 }
 
