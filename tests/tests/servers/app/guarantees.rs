@@ -152,12 +152,12 @@ async fn execute_without_triggers(world: &RealWorld, statement: String, id: Prov
 }
 
 async fn declare_until(world: &RealWorld, phase: Phase) -> ProvisionedResourceId {
-    if phase != Phase::Deleted {
+    if phase != Deleted {
         return world.declare_until(phase, &world.declaration(NODE)).await.id();
     }
-    let ready = world.declare_until(Phase::Ready, &world.declaration(NODE)).await.id();
+    let ready = world.declare_until(Ready, &world.declaration(NODE)).await.id();
     world.service.deprovision(&operator(), ready).await.unwrap();
-    world.until(ready, Phase::Deleted).await;
+    world.until(ready, Deleted).await;
     ready
 }
 
@@ -182,7 +182,7 @@ async fn every_violation_is_reported_by_name() {
 #[tokio::test]
 async fn work_left_for_a_sweep_or_a_pass_is_reported() {
     let world = RealWorld::new().await;
-    let id = declare_until(&world, Phase::Ready).await;
+    let id = declare_until(&world, Ready).await;
     assert_eq!(world.remaining_work(&[id]).await, Vec::<String>::new());
     world.crossplane.delete_by_hand(id).await;
     let remaining_work = world.remaining_work(&[id]).await;
