@@ -19,6 +19,7 @@ use broker_app::{
 use broker_kube::cache::CacheOptions;
 
 use crate::broker::{Broker, BrokerError};
+use crate::into_port::IntoPort;
 
 /// Builds a [`Broker`]. It has `build` only once a store and a cluster are set, so forgetting one is a compile error.
 ///
@@ -188,8 +189,12 @@ impl<S> BrokerBuilder<S, Missing> {
     }
 
     /// Uses the embedder's own cluster adapter.
-    pub fn cluster(self, cluster: impl Cluster + 'static) -> BrokerBuilder<S, ClusterPort> {
-        self.with_cluster(Box::new(|_| Ok(Arc::new(cluster))))
+    pub fn cluster<F>(
+        self,
+        cluster: impl IntoPort<dyn Cluster, F>,
+    ) -> BrokerBuilder<S, ClusterPort> {
+        let cluster = cluster.into_port();
+        self.with_cluster(Box::new(|_| Ok(cluster)))
     }
 
     fn with_cluster(self, cluster: MakeCluster) -> BrokerBuilder<S, ClusterPort> {
@@ -204,11 +209,11 @@ macro_rules! replace_methods {
         impl<C> BrokerBuilder<StorePorts, C> {
             $(
                 $(#[$doc])*
-                pub fn $method<P: $port + 'static>(
+                pub fn $method<P: IntoPort<dyn $port, F>, F>(
                     mut self,
                     replace: impl FnOnce(Arc<dyn $port>) -> P,
                 ) -> Self {
-                    self.store.$field = Arc::new(replace(self.store.$field));
+                    self.store.$field = replace(self.store.$field).into_port();
                     self
                 }
             )+
@@ -217,9 +222,11 @@ macro_rules! replace_methods {
 }
 
 replace_methods! {
-    /// Replaces the issuer of bootstrap tokens; `replace` receives the store's.
+    /// Replaces the issuer of bootstrap tokens; `replace` receives the store's. An issuer that does not pass tokens of the
+    /// store's on also needs its own [`node_deregistrar`](Self::node_deregistrar): the store's does not know its tokens.
     token_issuer: tokens, TokenIssuer;
-    /// Replaces the port that drains and removes Nodes; `replace` receives the store's.
+    /// Replaces the port that drains and removes Nodes; `replace` receives the store's. It has to know every token of the
+    /// [`token_issuer`](Self::token_issuer).
     node_deregistrar: nodes, NodeDeregistrar;
     /// Replaces the catalog of blueprints; `replace` receives the store's.
     blueprint_resolver: blueprints, BlueprintResolver;
@@ -249,20 +256,20 @@ impl<S, C> BrokerBuilder<S, C> {
     }
 
     /// Sets the receiver of events. Default: a log line per event.
-    pub fn event_sink(mut self, sink: impl EventSink + 'static) -> Self {
-        self.sink = Some(Arc::new(sink));
+    pub fn event_sink<F>(mut self, sink: impl IntoPort<dyn EventSink, F>) -> Self {
+        self.sink = Some(sink.into_port());
         self
     }
 
     /// Sets the clock. Default: the machine's.
-    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Some(Arc::new(clock));
+    pub fn clock<F>(mut self, clock: impl IntoPort<dyn Clock, F>) -> Self {
+        self.clock = Some(clock.into_port());
         self
     }
 
     /// Sets the source of ids. Default: version 7 UUIDs.
-    pub fn id_source(mut self, ids: impl IdSource + 'static) -> Self {
-        self.ids = Some(Arc::new(ids));
+    pub fn id_source<F>(mut self, ids: impl IntoPort<dyn IdSource, F>) -> Self {
+        self.ids = Some(ids.into_port());
         self
     }
 }
@@ -270,12 +277,12 @@ impl<S, C> BrokerBuilder<S, C> {
 impl<S> BrokerBuilder<S, ClusterPort> {
     /// Replaces the cluster; `replace` receives the current one. The new cluster has to forward every method that it does
     /// not change, also [`Cluster::watch`]: otherwise the watch cache stays empty and every sweep lists all objects.
-    pub fn map_cluster<P: Cluster + 'static>(
+    pub fn map_cluster<P: IntoPort<dyn Cluster, F>, F>(
         mut self,
         replace: impl FnOnce(Arc<dyn Cluster>) -> P + Send + 'static,
     ) -> Self {
         let make = self.cluster.0;
-        self.cluster = ClusterPort(Box::new(|config| Ok(Arc::new(replace(make(config)?)))));
+        self.cluster = ClusterPort(Box::new(|config| Ok(replace(make(config)?).into_port())));
         self
     }
 }

@@ -36,6 +36,7 @@
 
 mod broker;
 mod builder;
+pub mod into_port;
 #[cfg(feature = "kubernetes")]
 mod kube_ports;
 #[cfg(feature = "postgres")]
@@ -43,6 +44,7 @@ mod pg_ports;
 
 pub use broker::{Broker, BrokerError};
 pub use builder::{BrokerBuilder, ClusterPort, Missing, Parts, StorePorts};
+pub use into_port::IntoPort;
 
 pub use broker_app::domain::{
     BlueprintVersionId, CloudCredentialId, Declaration, Phase, ProjectId, ProvisionedResource,

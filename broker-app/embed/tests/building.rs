@@ -210,10 +210,11 @@ async fn ports_keep_the_sink_clock_and_ids_of_the_builder() {
     let platform = MemoryPlatform::new();
     let delivered = Arc::<AtomicUsize>::default();
     let parts = Broker::builder(url())
-        .event_sink(CountingSink(Arc::clone(&delivered)))
+        .event_sink(Arc::new(CountingSink(Arc::clone(&delivered))))
         .clock(FixedClock)
         .id_source(FixedIds)
         .ports(platform.ports())
+        .token_issuer(|store| store)
         .parts()
         .unwrap();
     let machine = parts.service.provision(&operator(), &platform.declaration()).await.unwrap();
