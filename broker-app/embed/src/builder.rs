@@ -18,8 +18,9 @@ use broker_app::{
 #[cfg(feature = "kubernetes")]
 use broker_kube::cache::CacheOptions;
 
-use crate::broker::{Broker, BrokerError};
+use crate::broker::{Broker, BrokerError, check_store};
 use crate::into_port::IntoPort;
+use crate::no_cluster::NoCluster;
 
 /// Builds a [`Broker`]. It has `build` only once a store and a cluster are set, so forgetting one is a compile error.
 ///
@@ -77,7 +78,7 @@ pub struct ClusterPort(MakeCluster);
 type MakeCluster = Box<dyn FnOnce(&BrokerConfig) -> Result<Arc<dyn Cluster>, ConfigError> + Send>;
 
 pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
-type CheckFuture = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>>;
+type CheckFuture = Pin<Box<dyn Future<Output = Result<(), BrokerError>> + Send>>;
 pub(crate) type StoreCheck = Box<dyn Fn() -> CheckFuture + Send + Sync>;
 
 /// The parts of a broker. All use the same ports and the same configuration.
@@ -197,6 +198,12 @@ impl<S> BrokerBuilder<S, Missing> {
         self.with_cluster(Box::new(|_| Ok(cluster)))
     }
 
+    /// Uses no cluster, for a process that only calls the [`service`](BrokerBuilder::service) and cannot reach the cluster.
+    /// Calls that need the cluster fail with this reason.
+    pub fn without_cluster(self, reason: impl Into<String>) -> BrokerBuilder<S, ClusterPort> {
+        self.cluster(NoCluster(reason.into()))
+    }
+
     fn with_cluster(self, cluster: MakeCluster) -> BrokerBuilder<S, ClusterPort> {
         let Self { config, store, sink, clock, ids, .. } = self;
         BrokerBuilder { config, store, cluster: ClusterPort(cluster), sink, clock, ids }
@@ -288,15 +295,19 @@ impl<S> BrokerBuilder<S, ClusterPort> {
 }
 
 impl BrokerBuilder<StorePorts, ClusterPort> {
-    /// Builds only the service, for a process that does not run the broker. It calls neither store nor cluster, the API
-    /// URL may be missing, and the size of the pool is not checked.
+    /// Builds only the service, for a process that does not run the broker, and checks that this release can run on the
+    /// schema of the store. It does not call the cluster, the API URL may be missing, and the size of the pool is not
+    /// checked.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] when the configuration is invalid.
-    pub fn service(self) -> Result<Service, ConfigError> {
+    /// [`BrokerError`] when the configuration is invalid or the store cannot be used.
+    pub async fn service(self) -> Result<Service, BrokerError> {
         self.config.validate_service()?;
-        let WiredPorts { ports, config, .. } = self.wire()?;
+        let WiredPorts { ports, config, check, .. } = self.wire()?;
+        if let Some(check) = check {
+            check_store(&check, config.deadlines.store).await?;
+        }
         Ok(Service::new(ports, config))
     }
 

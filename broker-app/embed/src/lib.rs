@@ -39,6 +39,7 @@ mod builder;
 pub mod into_port;
 #[cfg(feature = "kubernetes")]
 mod kube_ports;
+mod no_cluster;
 #[cfg(feature = "postgres")]
 mod pg_ports;
 
@@ -56,10 +57,10 @@ pub use broker_app::ports::{
 };
 pub use broker_app::render::ApiUrl;
 pub use broker_app::{
-    Absence, Basis, BootError, BrakeLosses, BrakeStatus, BrokerConfig, ConfigError, Error,
-    ErrorKind, HoldUp, Label, LogEventSink, METRICS, Metric, MetricKind, Probe, ProbeFailure,
-    Service, StartError, Status, SystemClock, SystemIds, ToJson, UnreadResource, WaitOutcome,
-    describe_metrics, domain, explain, one_line, plan, ports, render,
+    Absence, Basis, BootError, BrakeLosses, BrakeStatus, BrokerConfig, ConfigError,
+    Error, ErrorKind, HoldUp, Label, LogEventSink, METRICS, Metric, MetricKind, Probe,
+    ProbeFailure, Service, StartError, Status, SystemClock, SystemIds, ToJson, UnreadResource,
+    WaitOutcome, describe_metrics, domain, explain, one_line, plan, ports, render,
 };
 // The types of `Parts`, and the types that these return.
 pub use broker_app::{

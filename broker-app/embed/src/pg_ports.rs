@@ -5,6 +5,7 @@ use std::sync::Arc;
 use broker_pg::{PgMesh, PgPlatform, PgStore, PgTokenIssuer, migrate};
 use sqlx::PgPool;
 
+use crate::broker::BrokerError;
 use crate::builder::StorePorts;
 
 pub(crate) fn store_ports(pool: PgPool) -> StorePorts {
@@ -26,7 +27,13 @@ pub(crate) fn store_ports(pool: PgPool) -> StorePorts {
         max_connections,
         check: Some(Box::new(move || {
             let pool = pool.clone();
-            Box::pin(async move { Ok(migrate::ensure_current(&pool).await?) })
+            Box::pin(async move {
+                let checked = migrate::ensure_current(&pool).await;
+                checked.map_err(|error| BrokerError::Store {
+                    kind: error.kind(),
+                    source: error.into(),
+                })
+            })
         })),
     }
 }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::Arc;
 
+use broker_app::one_line;
 use broker_domain::{Error as DomainError, Phase, ProvisionedResourceId};
 use broker_pg::migrate;
 use broker_ports::{Envelope, EventSink};
@@ -85,14 +86,13 @@ impl Shop {
         .await;
     }
 
-    async fn wait_until_stopped(mut self) {
-        until("the example to end", || {
+    /// Waits until `serve` returns.
+    async fn ended(mut self) -> std::io::Result<()> {
+        let ended = until("the example to end", || {
             let ended = self.serving.try_join_next();
             async move { ended }
-        })
-        .await
-        .unwrap()
-        .unwrap();
+        });
+        ended.await.unwrap()
     }
 }
 
@@ -225,8 +225,8 @@ async fn axum_example_ignores_a_repeated_event() {
 async fn axum_example_serves_while_the_broker_cannot_start() {
     let (log, _guard) = Log::start();
     let world = Arc::new(RealWorld::new().await);
-    let rename = "ALTER TABLE plexsphere.provisioned_resources RENAME TO mislaid";
-    world.pool().execute(rename).await.unwrap();
+    let mut maintenance = world.pool().begin().await.unwrap();
+    maintenance.execute("LOCK TABLE plexsphere.provisioned_resources").await.unwrap();
     let shop = Shop::open(&world).await;
     until("the broker not to start", || async {
         log.text().contains("the broker does not run").then_some(())
@@ -235,8 +235,7 @@ async fn axum_example_serves_while_the_broker_cannot_start() {
     let look = format!("GET /orders/{}", Uuid::from_u128(1));
     assert_eq!(shop.send(&look, "", "").await, (404, "the order does not exist".to_owned()));
 
-    let rename = "ALTER TABLE plexsphere.mislaid RENAME TO provisioned_resources";
-    world.pool().execute(rename).await.unwrap();
+    maintenance.rollback().await.unwrap();
     let _playing = world.keep_simulating();
     let placed = shop.place_order(&world, "order-1").await;
     shop.status(&placed, "Ready").await;
@@ -248,6 +247,16 @@ async fn axum_example_stops_http_before_the_broker() {
     let mut shop = Shop::open(&world).await;
     let _playing = world.keep_simulating();
     let first = shop.place_order(&world, "order-1").await;
+#[tokio::test]
+async fn axum_example_ends_if_a_retry_cannot_start_the_broker() {
+    let world = RealWorld::new().await;
+    let rename = "ALTER TABLE plexsphere.provisioned_resources RENAME TO mislaid";
+    world.pool().execute(rename).await.unwrap();
+    let shop = Shop::open(&world).await;
+    let error = shop.ended().await.unwrap_err();
+    assert!(one_line(&error).contains("the repository failed"), "{error}");
+}
+
 
     // The server sends 100 Continue once the handler waits for the body.
     let (mut connection, body) = (shop.connect().await, order(&world, NODE));
@@ -270,7 +279,7 @@ async fn axum_example_stops_http_before_the_broker() {
     let (status, body) = read_response(connection).await;
     assert_eq!(status, 202, "{body}");
     let second: Value = serde_json::from_str(&body).unwrap();
-    shop.wait_until_stopped().await;
+    shop.ended().await.unwrap();
     // The declaration is stored; the phase depends on when the runner stopped.
     world.get(machine(&second)).await;
 }
