@@ -1,4 +1,4 @@
-//! Every call of the service carries the trace of its request in its span.
+//! Every call of the service, and the delivery of its events, carries the trace of the request in its span.
 
 use std::time::Duration;
 
@@ -11,11 +11,12 @@ use crate::log_capture::with_log;
 
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// Every public method of the service that takes a context, by the name of its span.
-const CALLS: [&str; 24] = [
+/// Every public method of the service that takes a context, and the delivery of an event, by the name of its span.
+const CALLS: [&str; 25] = [
     "abandon",
     "admit",
     "brake_status",
+    "deliver",
     "deprovision",
     "explain",
     "explain_all",
@@ -68,6 +69,7 @@ async fn call_everything(world: &World) {
     drop(service.abandon(context, id, "test").await);
     service.wait_for(context, id, Phase::Pending, Duration::ZERO).await.unwrap();
     service.deprovision(context, id).await.unwrap();
+    world.relay().deliver_batch().await.unwrap();
 }
 
 #[test]

@@ -129,6 +129,8 @@ fn machine(order: &Value) -> ProvisionedResourceId {
     text(order, "machine").parse().unwrap()
 }
 
+const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
 /// Orders, resources, events.
 async fn stored(world: &RealWorld) -> (i64, i64, i64) {
     sqlx::query_as(
@@ -153,10 +155,14 @@ async fn axum_example_takes_an_order_to_ready_and_to_deleted() {
     assert_eq!((status, refusal), (422, message));
     assert_eq!(stored(&world).await, (0, 0, 0));
 
-    let headers = "x-request-id: order-1\r\ntraceparent: malformed\r\n";
-    let (status, body) = shop.send("POST /orders", headers, &order(&world, NODE)).await;
+    let headers = format!("x-request-id: order-1\r\ntraceparent: {TRACE}\r\n");
+    let (status, body) = shop.send("POST /orders", &headers, &order(&world, NODE)).await;
     assert_eq!(status, 202, "{body}");
     let placed: Value = serde_json::from_str(&body).unwrap();
+    let trace = "SELECT traceparent FROM plexsphere.provisioning_outbox WHERE sequence = 1";
+    let trace: String = sqlx::query_scalar(trace).fetch_one(world.pool()).await.unwrap();
+    assert_eq!(trace, TRACE);
+    let headers = "x-request-id: order-1\r\ntraceparent: malformed\r\n";
     let (status, again) = shop.send("POST /orders", headers, &order(&world, NODE)).await;
     let again: Value = serde_json::from_str(&again).unwrap();
     assert_eq!((status, text(&again, "id")), (200, text(&placed, "id")));
@@ -242,12 +248,6 @@ async fn axum_example_serves_while_the_broker_cannot_start() {
 }
 
 #[tokio::test]
-async fn axum_example_stops_http_before_the_broker() {
-    let world = Arc::new(RealWorld::new().await);
-    let mut shop = Shop::open(&world).await;
-    let _playing = world.keep_simulating();
-    let first = shop.place_order(&world, "order-1").await;
-#[tokio::test]
 async fn axum_example_ends_if_a_retry_cannot_start_the_broker() {
     let world = RealWorld::new().await;
     let rename = "ALTER TABLE plexsphere.provisioned_resources RENAME TO mislaid";
@@ -257,6 +257,12 @@ async fn axum_example_ends_if_a_retry_cannot_start_the_broker() {
     assert!(one_line(&error).contains("the repository failed"), "{error}");
 }
 
+#[tokio::test]
+async fn axum_example_stops_http_before_the_broker() {
+    let world = Arc::new(RealWorld::new().await);
+    let mut shop = Shop::open(&world).await;
+    let _playing = world.keep_simulating();
+    let first = shop.place_order(&world, "order-1").await;
 
     // The server sends 100 Continue once the handler waits for the body.
     let (mut connection, body) = (shop.connect().await, order(&world, NODE));
