@@ -3,7 +3,6 @@
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use broker_embed::{Error, ProjectId, RequestContext, TraceParent};
-use uuid::Uuid;
 
 use crate::problem::Problem;
 
@@ -25,12 +24,16 @@ impl<S: Sync> FromRequestParts<S> for Caller {
         let request_id = header("x-request-id");
         Ok(Self {
             customer: header("x-customer").ok_or(Problem::Unauthenticated)?,
-            correlation_id: request_id.clone().unwrap_or_else(|| Uuid::new_v4().to_string()),
+            correlation_id: request_id.clone().unwrap_or_else(new_id),
             request_id,
             // W3C Trace Context requires that a malformed header is ignored.
             traceparent: header("traceparent").and_then(|text| TraceParent::new(text).ok()),
         })
     }
+}
+
+fn new_id() -> String {
+    format!("{:032x}", rand::random::<u128>())
 }
 
 impl Caller {
