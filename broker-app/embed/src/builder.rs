@@ -166,9 +166,25 @@ impl<C> BrokerBuilder<Missing, C> {
 }
 
 impl<S> BrokerBuilder<S, Missing> {
-    /// Uses the cluster of a Kubernetes API server. [`Broker::run`] also runs the watch cache.
-    ///
-    /// The client must not retry requests: create it from [`client_config`](broker_kube::client_config).
+    /// Uses the cluster of a Kubernetes API server, with a client that sends each request once and carries this user
+    /// agent. [`Broker::run`] also runs the watch cache. [`build`](BrokerBuilder::build) creates the client, and refuses a
+    /// configuration from which none can be created.
+    #[cfg(feature = "kubernetes")]
+    pub fn kubernetes_config(
+        self,
+        config: kube::Config,
+        user_agent: impl Into<String>,
+    ) -> BrokerBuilder<S, ClusterPort> {
+        let user_agent = user_agent.into();
+        self.with_cluster(Box::new(move |broker| {
+            let client = crate::kube_ports::kube_client(config, &user_agent)?;
+            let options = CacheOptions::default();
+            Ok(Arc::new(crate::kube_ports::kube_cluster(client, options, broker)?.0))
+        }))
+    }
+
+    /// As [`kubernetes_config`](Self::kubernetes_config), with the embedder's own client. It must not retry requests, which
+    /// a client does not show: create it from [`client_config`](broker_kube::client_config).
     #[cfg(feature = "kubernetes")]
     pub fn kubernetes(self, client: kube::Client) -> BrokerBuilder<S, ClusterPort> {
         self.kubernetes_with(client, CacheOptions::default())

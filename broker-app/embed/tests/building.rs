@@ -26,7 +26,7 @@ const ZERO: Duration = Duration::ZERO;
 const NANOSECOND: Duration = Duration::from_nanos(1);
 const MAX: Duration = Duration::MAX;
 /// Longer than a century.
-const TOO_LONG: Duration = Duration::from_secs(3_153_600_060);
+const TOO_LONG: Duration = Duration::from_mins(52_560_001);
 
 fn url() -> ApiUrl {
     ApiUrl::new("https://mesh.example.org").expect("a URL")
@@ -117,7 +117,7 @@ const INVALID: [(Change, &str); 50] = [
     ),
     (|config| config.event_attempts = 0, "event_attempts is 0; give at least 1"),
     (
-        |config| config.event_source = "/the broker".to_owned(),
+        |config| config.event_source = "/the broker".into(),
         "event_source is \"/the broker\"; give a URI reference, such as /provisioning-broker",
     ),
     (
@@ -125,15 +125,15 @@ const INVALID: [(Change, &str); 50] = [
         "event_source is \"\"; give a URI reference, such as /provisioning-broker",
     ),
     (
-        |config| config.event_source = "/the%broker".to_owned(),
+        |config| config.event_source = "/the%broker".into(),
         "event_source is \"/the%broker\"; give a URI reference, such as /provisioning-broker",
     ),
     (
-        |config| config.event_source = "/the#broker#again".to_owned(),
+        |config| config.event_source = "/the#broker#again".into(),
         "event_source is \"/the#broker#again\"; give a URI reference, such as /provisioning-broker",
     ),
     (
-        |config| config.event_source = "https://[broker".to_owned(),
+        |config| config.event_source = "https://[broker".into(),
         "event_source is \"https://[broker\"; give a URI reference, such as /provisioning-broker",
     ),
     (|config| config.workers_per_lane = 0, "workers_per_lane is 0; give 1 to 1000"),
@@ -444,6 +444,12 @@ async fn invalid_cache_option_is_refused_with_the_allowed_range() {
     let pool = pool.connect_lazy("postgres://user@127.0.0.1:1/none").unwrap();
     let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let client = kube::Client::try_from(config).unwrap();
+    let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    let builder = Broker::builder(url()).postgres(pool.clone()).kubernetes_config(config, "a\nb");
+    assert_eq!(
+        builder.build_unchecked().err().expect("an error").to_string(),
+        "user_agent is \"a\\nb\"; give visible ASCII characters and spaces"
+    );
     for (change, expected) in rows {
         let mut options = CacheOptions::default();
         change(&mut options);
