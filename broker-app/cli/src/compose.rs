@@ -14,7 +14,7 @@ use broker_render::ProviderProfiles;
 
 use crate::catalog::Catalog;
 use crate::cli::{Migrate, RunArguments};
-use crate::composition::{Composition, Migration, Publication};
+use crate::wiring::{Wiring, Migration, Publication};
 use crate::failure::{Failure, in_one_line};
 use crate::settings::{Replica, Settings};
 
@@ -22,7 +22,7 @@ use crate::settings::{Replica, Settings};
 pub(crate) struct Servers;
 
 #[async_trait]
-impl Composition for Servers {
+impl Wiring for Servers {
     async fn service(&self, settings: &Settings) -> Result<Service, Failure> {
         let mut config = config(settings);
         let pool = postgres::connect(settings.store()?, &config).await?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use broker_app::BrokerConfig;
 use broker_pg::catalog::{self, BlueprintVersion, ImportError, Source};
-use broker_pg::resilient;
+use broker_pg::test_idle_connections;
 use broker_render::catalog::Files;
 use secrecy::ExposeSecret;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
@@ -14,7 +14,7 @@ use sqlx::{Connection, PgConnection, PgPool};
 use tokio::time::timeout;
 
 use crate::catalog::{Catalog, CheckedBlueprint};
-use crate::composition::Publication;
+use crate::wiring::Publication;
 use crate::failure::Failure;
 use crate::settings::{Dsn, SettingsError};
 
@@ -35,7 +35,7 @@ pub(super) async fn connect(dsn: &Dsn, config: &BrokerConfig) -> Result<PgPool, 
         .await
         .map_err(|_| unusable(ConnectError::Timeout(deadline)))?
         .map_err(|error| unusable(ConnectError::from(error)))?;
-    let pool = resilient(PgPoolOptions::new());
+    let pool = test_idle_connections(PgPoolOptions::new());
     let pool = pool.max_connections(config.connections()).acquire_timeout(deadline);
     Ok(pool.connect_lazy_with(options))
 }
