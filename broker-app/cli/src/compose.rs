@@ -17,6 +17,7 @@ use crate::cli::{Migrate, RunArguments};
 use crate::wiring::{Wiring, Migration, Publication};
 use crate::failure::{Failure, in_one_line};
 use crate::settings::{Replica, Settings};
+use crate::wiring::{Migration, Publication, Wiring};
 
 /// Postgres and Kubernetes.
 pub(crate) struct Servers;

@@ -17,6 +17,7 @@ use crate::catalog::{Catalog, CheckedBlueprint};
 use crate::wiring::Publication;
 use crate::failure::Failure;
 use crate::settings::{Dsn, SettingsError};
+use crate::wiring::Publication;
 
 /// A pool for a process with this configuration, after one connection.
 pub(super) async fn connect(dsn: &Dsn, config: &BrokerConfig) -> Result<PgPool, Failure> {
