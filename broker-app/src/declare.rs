@@ -6,8 +6,8 @@ use broker_domain::{
     Declaration, Error as DomainError, NotFound, ProjectId, ProvisionedResource, RequestId,
 };
 use broker_ports::{
-    Admitted, AuditAction, AuditEntry, Cluster, Created, NamespaceObservation, RequestContext,
-    RequestHash,
+    Admitted, AuditAction, AuditEntry, Cluster, Created, NamespaceObservation, PortError, PortName,
+    RequestContext, RequestHash,
 };
 
 use crate::error::Error;
@@ -15,6 +15,45 @@ use crate::service::Service;
 use crate::telemetry::traceparent;
 
 pub(crate) use views::{References, Views, require_same_cluster};
+
+/// The answer to a declaration: something new, or the resource of an earlier, equal declaration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Declared<T> {
+    /// It was not made before.
+    New(T),
+    /// Its request id was used with an equal declaration, which made this resource.
+    Replayed(Box<ProvisionedResource>),
+}
+
+impl Declared<ProvisionedResource> {
+    /// The answer of a store that was asked to create an admitted resource.
+    ///
+    /// # Errors
+    ///
+    /// `idempotency_conflict`; `repository_…`.
+    pub fn from_created(
+        admitted: &Admitted,
+        created: Result<Created, PortError>,
+    ) -> Result<Self, Error> {
+        let resource = admitted.change().resource();
+        match created.map_err(|source| Error::Port { port: PortName::Repository, source })? {
+            Created::Stored => Ok(Self::New(resource.clone())),
+            Created::Replayed(first) => Ok(Self::Replayed(first)),
+            Created::Conflict => {
+                let request = admitted.request().map(|(request, _)| request);
+                Err(request_id_conflict(resource.project_id(), request))
+            }
+        }
+    }
+
+    /// The resource, new or not.
+    pub fn into_resource(self) -> ProvisionedResource {
+        match self {
+            Self::New(resource) => resource,
+            Self::Replayed(first) => *first,
+        }
+    }
+}
 
 impl Service {
     /// Accepts a declaration and returns the resource at Pending; the reconciler continues from there.
@@ -38,19 +77,19 @@ impl Service {
         self.audit_refusal(context, declaration, provisioned).await
     }
 
-    /// Resolves and validates a declaration without storing it, for an embedder that stores it in its own
-    /// transaction.
+    /// The first half of [`provision`](Self::provision): looks for an earlier, equal declaration, and otherwise resolves
+    /// and validates this one, for an embedder that stores it in its own transaction.
     ///
     /// # Errors
     ///
-    /// As [`provision`](Self::provision).
+    /// As [`provision`](Self::provision). A refusal is audited, and nothing else is written.
     #[tracing::instrument(name = "broker.admit", skip_all, fields(traceparent = traceparent(context)))]
     pub async fn admit(
         &self,
         context: &RequestContext,
         declaration: &Declaration,
-    ) -> Result<Admitted, Error> {
-        let admitted = self.validate(context, declaration).await;
+    ) -> Result<Declared<Admitted>, Error> {
+        let admitted = self.find_or_validate(context, declaration).await;
         self.audit_refusal(context, declaration, admitted).await
     }
 
@@ -59,16 +98,23 @@ impl Service {
         context: &RequestContext,
         declaration: &Declaration,
     ) -> Result<ProvisionedResource, Error> {
-        if let Some(first) = self.find_replayed(context, declaration).await? {
-            return Ok(first);
-        }
-        let admitted = self.validate(context, declaration).await?;
-        match self.ports().repository.write(|it| it.create(&admitted)).await? {
-            Created::Stored => Ok(admitted.change().resource().clone()),
-            Created::Replayed(first) => Ok(*first),
-            Created::Conflict => {
-                Err(request_id_conflict(declaration, declaration.request_id.as_ref()))
-            }
+        let admitted = match self.find_or_validate(context, declaration).await? {
+            Declared::New(admitted) => admitted,
+            Declared::Replayed(first) => return Ok(*first),
+        };
+        let created = self.ports().repository.write(|it| it.create(&admitted)).await?;
+        Ok(Declared::from_created(&admitted, Ok(created))?.into_resource())
+    }
+
+    /// A repeated request returns the first resource before any other check: the platform may have changed since.
+    async fn find_or_validate(
+        &self,
+        context: &RequestContext,
+        declaration: &Declaration,
+    ) -> Result<Declared<Admitted>, Error> {
+        match self.find_replayed(context, declaration).await? {
+            Some(first) => Ok(Declared::Replayed(Box::new(first))),
+            None => Ok(Declared::New(self.validate(context, declaration).await?)),
         }
     }
 
@@ -151,7 +197,7 @@ impl Service {
             Some(stored) if stored.hash == RequestHash::of(declaration) => {
                 Ok(Some(stored.resource))
             }
-            Some(_) => Err(request_id_conflict(declaration, Some(request))),
+            Some(_) => Err(request_id_conflict(project, Some(request))),
         }
     }
 
@@ -166,13 +212,11 @@ impl Service {
     }
 }
 
-pub(crate) fn request_id_conflict(declaration: &Declaration, request: Option<&RequestId>) -> Error {
+pub(crate) fn request_id_conflict(project: ProjectId, request: Option<&RequestId>) -> Error {
     match request {
-        Some(request) => DomainError::IdempotencyConflict {
-            project: declaration.project_id,
-            request: request.clone(),
+        Some(request) => {
+            DomainError::IdempotencyConflict { project, request: request.clone() }.into()
         }
-        .into(),
         // A store reports a conflict only for a request id.
         None => Error::Internal("the store reported a conflict without a request id"),
     }

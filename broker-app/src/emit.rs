@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use broker_ports::{
     Acknowledged, ClaimEvents, ClaimedEvent, DeliveryFailure, EventSink, FailureClass, Outbox,
-    PageSize, PortName, Ports,
+    PageSize, PortName, Ports, TraceParent,
 };
 use futures_util::future::join_all;
 use time::OffsetDateTime;
@@ -159,6 +159,11 @@ impl Relay {
         Ok(ClaimedBatch { events, limit, at })
     }
 
+    /// The span carries the trace of the request that caused the event.
+    #[tracing::instrument(name = "broker.deliver", skip_all, fields(
+        resource = %event.resource,
+        traceparent = event.traceparent.as_ref().map(TraceParent::as_str),
+    ))]
     async fn deliver_claimed(
         &self,
         event: &ClaimedEvent,

@@ -106,7 +106,7 @@ impl Error {
         match self {
             Self::Domain(refusal) => refusal.kind(),
             Self::Port { source, .. } => {
-                domain_refusal(source).map_or_else(|| kind_of(source.class()), DomainError::kind)
+                domain_refusal(source).map_or_else(|| source.class().kind(), DomainError::kind)
             }
             Self::LeaseRanOut => ErrorKind::Unavailable,
             Self::Platform(_) | Self::Internal(_) => ErrorKind::Internal,
@@ -170,13 +170,6 @@ impl Error {
 /// The domain error that refuses the request; `None` if it only describes corrupt data.
 fn domain_refusal(source: &PortError) -> Option<&DomainError> {
     source.domain().filter(|_| source.is_refusal())
-}
-
-const fn kind_of(class: FailureClass) -> ErrorKind {
-    match class {
-        FailureClass::Rejected => ErrorKind::Internal,
-        FailureClass::Transient | FailureClass::Unknown => ErrorKind::Unavailable,
-    }
 }
 
 fn in_one_line(refusal: &DomainError) -> String {

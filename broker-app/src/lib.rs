@@ -54,6 +54,7 @@ pub use broker_ports as ports;
 pub use broker_render as render;
 
 pub use config::{BrokerConfig, ConfigError};
+pub use declare::Declared;
 pub use emit::{LogEventSink, Relay, RelayReport};
 pub use error::{Error, ErrorKind, one_line};
 pub use reconcile::{PassResult, Reconciler};

@@ -18,7 +18,7 @@ mod purge;
 use std::future::Future;
 use std::sync::Arc;
 
-use broker_domain::ProvisionedResourceId;
+use broker_domain::{ErrorKind, ProvisionedResourceId};
 use broker_ports::Cluster;
 use tokio::task::JoinSet;
 
@@ -60,6 +60,16 @@ pub enum BootError {
         /// The message for people.
         message: String,
     },
+}
+
+impl BootError {
+    /// The kind. A retry without a change helps only if it is [`ErrorKind::Unavailable`].
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Infrastructure(error) => error.kind(),
+            Self::ResourceError { .. } => ErrorKind::Internal,
+        }
+    }
 }
 
 impl Runner {

@@ -30,6 +30,7 @@ params! {
 
 columns! {
     struct ConsumerRow {
+        known: bool,
         node: Option<Uuid>,
         deregistered: bool,
     }
@@ -37,7 +38,8 @@ columns! {
 
 pub(crate) const READ_CONSUMERS: Statement<ReadConsumersValues, ConsumerRow> = Statement::new(
     "token_reader.consumers",
-    "SELECT node.id AS node, node.deregistered_at IS NOT NULL AS deregistered
+    "SELECT token.id IS NOT NULL AS known,
+        node.id AS node, node.deregistered_at IS NOT NULL AS deregistered
     FROM unnest($1::uuid[]) WITH ORDINALITY AS question (token, position)
     LEFT JOIN plexsphere.bootstrap_tokens AS token ON token.id = question.token
     LEFT JOIN plexsphere.nodes AS node ON node.id = token.consumed_by_node_id
@@ -134,8 +136,12 @@ impl PgMesh {
 }
 
 impl ConsumerRow {
-    fn into_consumer(self) -> Result<Option<Consumer>, PortError> {
-        let Self { node, deregistered } = self;
+    fn into_consumer(self, token: BootstrapTokenId) -> Result<Option<Consumer>, PortError> {
+        let Self { known, node, deregistered } = self;
+        if !known {
+            let message = format!("no row of plexsphere.bootstrap_tokens has the id {token}");
+            return Err(PortError::rejected(message));
+        }
         let Some(id) = node else { return Ok(None) };
         let node = NodeId::new(id).map_err(|error| invalid_row("nodes", id, error))?;
         Ok(Some(if deregistered {
@@ -159,12 +165,12 @@ impl TokenReader for PgMesh {
     async fn consumers(
         &self,
         tokens: &[BootstrapTokenId],
-    ) -> Result<Vec<Option<Consumer>>, PortError> {
+    ) -> Result<Vec<Result<Option<Consumer>, PortError>>, PortError> {
         let mut connection = self.connection().await?;
         let values =
             ReadConsumersValues { tokens: tokens.iter().map(BootstrapTokenId::as_uuid).collect() };
         let rows = READ_CONSUMERS.all(&mut connection, values).await.map_uncommitted_error()?;
-        rows.into_iter().map(ConsumerRow::into_consumer).collect()
+        Ok(rows.into_iter().zip(tokens).map(|(row, token)| row.into_consumer(*token)).collect())
     }
 }
 
@@ -207,10 +213,11 @@ mod tests {
 
     #[test]
     fn nil_id_in_a_row_is_not_a_refusal() {
-        let consumer = ConsumerRow { node: Some(Uuid::nil()), deregistered: false };
+        let token = BootstrapTokenId::new(Uuid::from_u128(7)).unwrap();
+        let consumer = ConsumerRow { known: true, node: Some(Uuid::nil()), deregistered: false };
         let peer = PeerRow { id: Uuid::nil() };
         for (table, error) in [
-            ("plexsphere.nodes", consumer.into_consumer().unwrap_err()),
+            ("plexsphere.nodes", consumer.into_consumer(token).unwrap_err()),
             ("plexsphere.peers", peer.into_peer().unwrap_err()),
         ] {
             assert!(!error.is_refusal() && error.domain().is_some(), "{error:?}");

@@ -16,7 +16,7 @@ use crate::context::Attribution;
 
 /// A declaration that may be stored: the new aggregate with its event, and the request that it came from.
 ///
-/// Admission resolves everything and writes nothing, so an embedder can store the result in its own transaction.
+/// Admission resolves everything and stores none of it, so an embedder can store the result in its own transaction.
 ///
 /// The constructor takes [`ValidParameters`], which only a blueprint's schema returns. So unvalidated parameters cannot
 /// reach [`Repository::create`](crate::Repository::create):

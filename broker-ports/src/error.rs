@@ -4,6 +4,8 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use broker_domain::ErrorKind;
+
 use crate::refusal::Refusal;
 
 /// What the adapter knows about a failed operation.
@@ -208,6 +210,14 @@ impl FailureClass {
             Self::Rejected => "rejected",
             Self::Transient => "transient",
             Self::Unknown => "unknown",
+        }
+    }
+
+    /// The kind of a failure of this class. A refusal has the kind of its domain error instead.
+    pub const fn kind(self) -> ErrorKind {
+        match self {
+            Self::Rejected => ErrorKind::Internal,
+            Self::Transient | Self::Unknown => ErrorKind::Unavailable,
         }
     }
 }

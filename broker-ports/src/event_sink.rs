@@ -3,8 +3,6 @@
 use async_trait::async_trait;
 use broker_domain::{EventId, EventType, ProvisionedResourceId};
 
-use std::sync::Arc;
-
 use crate::error::PortError;
 
 /// Delivers events to a receiver outside of the broker.
@@ -26,13 +24,6 @@ pub trait EventSink: Send + Sync {
     /// - `Transient` and `Unknown`: everything else, such as an outage, a wrong address or a missing permission. The
     ///   relay retries without a limit.
     async fn deliver(&self, envelope: &Envelope) -> Result<(), PortError>;
-}
-
-#[async_trait]
-impl<S: EventSink + ?Sized> EventSink for Arc<S> {
-    async fn deliver(&self, envelope: &Envelope) -> Result<(), PortError> {
-        (**self).deliver(envelope).await
-    }
 }
 
 /// An event in a CloudEvents 1.0 envelope, as structured JSON.

@@ -16,20 +16,24 @@ use crate::error::PortError;
 /// Observes and drains the Node of a resource.
 ///
 /// The key is the bootstrap token, because the broker owns it. The Node's own id belongs to the mesh.
+///
+/// **Invariant**: it knows every token of the broker's [`TokenIssuer`](crate::TokenIssuer), so the two belong together:
+/// an embedder that replaces one usually replaces both. An unknown token is an error of every method. It never means
+/// that no Node enrolled, because then the broker would delete substrate under a live Node.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait NodeDeregistrar: Send + Sync {
     /// Drains the Node that consumed the token out of the mesh, and marks it so that it cannot return. Idempotent.
     ///
     /// **Guarantees**: afterwards no Peer of the Node is live, none can appear, and
-    /// [`node_registered`](Self::node_registered) returns `false`. An unconsumed token, a Node without a Peer and a
-    /// drained Node are successes.
+    /// [`node_registered`](Self::node_registered) returns `false`. An unconsumed token that the issuer issued, a Node
+    /// without a Peer and a drained Node are successes.
     ///
     /// **Caller**: calls it before it deletes any substrate, and stops the teardown on any error.
     ///
     /// # Errors
     ///
-    /// Any class. The caller concludes only that it may not have happened, and retries.
+    /// Any class; `Rejected` for an unknown token. The caller concludes only that it may not have happened, and retries.
     async fn deregister(&self, token: BootstrapTokenId) -> Result<(), PortError>;
 
     /// Whether the token was consumed and its Node is not deregistered. A Node whose Peer has not appeared yet is
@@ -40,7 +44,7 @@ pub trait NodeDeregistrar: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Any class, when the state is not known. The adapter never guesses.
+    /// Any class, when the state is not known; `Rejected` for an unknown token. The adapter never guesses.
     async fn node_registered(&self, token: BootstrapTokenId) -> Result<bool, PortError>;
 
     /// Checks many tokens: one result each, in their order. **Implementer**: sends one request if the mesh supports it,

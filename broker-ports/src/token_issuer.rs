@@ -15,6 +15,9 @@ use crate::lease::LeaseEpoch;
 ///
 /// **Invariant**: at most one live token per resource, across crashes, because every issue invalidates earlier
 /// unconsumed tokens. No live token after a confirmed [`close`](Self::close).
+///
+/// An issuer from scratch comes with a [`NodeDeregistrar`](crate::NodeDeregistrar) that knows its tokens and which Node
+/// consumed each. Another deregistrar answers each of them with an error, so no machine becomes Ready or is torn down.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait TokenIssuer: Send + Sync {

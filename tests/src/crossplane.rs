@@ -18,8 +18,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use broker_kube::cache::{Cache, CacheOptions};
-use broker_kube::{KubeCluster, KubeOptions};
+use broker_embed::kube_cluster;
+use broker_kube::KubeCluster;
+use broker_kube::cache::CacheOptions;
 use broker_render::ProviderProfiles;
 use broker_test_servers::servers::{Crossplane, Run, crd};
 use broker_test_servers::tools::CrossplaneTools;
@@ -37,7 +38,7 @@ use crate::cluster::TestCluster;
 use crate::collector;
 use crate::control::Control;
 use crate::failure::OrFail;
-use crate::real::TIMEOUT;
+use crate::real::config;
 use crate::rights::BrokerIdentity;
 
 /// The provider of the samples' clouds. No controller reads its ProviderConfigs.
@@ -164,9 +165,8 @@ impl Deref for TestCrossplane {
 /// The broker's cluster port, for a test that sends requests without a broker.
 #[must_use]
 pub fn cluster_port(broker: &BrokerIdentity) -> KubeCluster {
-    let cache = Cache::new(broker.client.clone(), CacheOptions::default());
-    let options = KubeOptions::new(TIMEOUT, TIMEOUT);
-    KubeCluster::new(broker.client.clone(), options, Arc::new(cache))
+    let options = CacheOptions::default();
+    kube_cluster(broker.client.clone(), options, &config("port")).or_fail("the default options").0
 }
 
 /// Starts Crossplane unless it runs, and restarts parts that a failed test left stopped.

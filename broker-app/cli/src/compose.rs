@@ -1,25 +1,22 @@
 //! The composition root: converts settings into a [`BrokerConfig`], a pool and a client for the [`Broker`] builder.
 
 mod kubernetes;
-mod no_cluster;
 mod postgres;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use broker_app::{BrokerConfig, Error, Service};
-use broker_embed::{Broker, BrokerError};
+use broker_embed::Broker;
 use broker_pg::migrate;
 use broker_ports::{EventSink, WorkerId};
 use broker_render::ProviderProfiles;
 
 use crate::catalog::Catalog;
 use crate::cli::{Migrate, RunArguments};
-use crate::failure::Failure;
+use crate::failure::{Failure, in_one_line};
 use crate::settings::{Replica, Settings};
 use crate::wiring::{Migration, Publication, Wiring};
-
-use no_cluster::NoCluster;
 
 /// Postgres and Kubernetes.
 pub(crate) struct Servers;
@@ -27,8 +24,8 @@ pub(crate) struct Servers;
 #[async_trait]
 impl Wiring for Servers {
     async fn service(&self, settings: &Settings) -> Result<Service, Failure> {
-        let pool = postgres::connect_checked(settings.store()?).await?;
         let mut config = config(settings);
+        let pool = postgres::connect(settings.store()?, &config).await?;
         // The worker name of a lease distinguishes commands from replicas.
         let worker = config.worker.as_str().replacen("replica", "cli", 1);
         config.worker = WorkerId::new(worker).map_err(Error::from)?;
@@ -36,10 +33,10 @@ impl Wiring for Servers {
         let builder = Broker::configured(config).postgres(pool);
         // Most commands do not use the cluster and must work without it.
         let service = match kubernetes::client(settings).await {
-            Ok(client) => builder.kubernetes(client).service(),
-            Err(failure) => builder.cluster(NoCluster::after(&failure)).service(),
+            Ok(client) => builder.kubernetes(client).service().await,
+            Err(failure) => builder.without_cluster(in_one_line(&failure)).service().await,
         };
-        Ok(service.map_err(BrokerError::from)?)
+        Ok(service?)
     }
 
     async fn replica(
@@ -52,8 +49,9 @@ impl Wiring for Servers {
         config.api_url = Some(replica.api_url.clone());
         config.strict = arguments.strict;
         config.retention = arguments.retention;
+        let pool = postgres::connect(replica.dsn, &config).await?;
         let built = Broker::configured(config)
-            .postgres(postgres::connect(replica.dsn).await?)
+            .postgres(pool)
             .kubernetes(kubernetes::client(replica.settings).await?)
             .event_sink(sink)
             .build();
@@ -65,7 +63,7 @@ impl Wiring for Servers {
         settings: &Settings,
         command: Migrate,
     ) -> Result<Vec<Migration>, Failure> {
-        let pool = postgres::connect(settings.store()?).await?;
+        let pool = postgres::connect(settings.store()?, &config(settings)).await?;
         let migrated = async {
             match command {
                 Migrate::Up { reference, .. } => {
@@ -93,7 +91,9 @@ impl Wiring for Servers {
         settings: &Settings,
         catalog: &Catalog,
     ) -> Result<Vec<Publication>, Failure> {
-        postgres::import(&postgres::connect_checked(settings.store()?).await?, catalog).await
+        let pool = postgres::connect(settings.store()?, &config(settings)).await?;
+        migrate::ensure_current(&pool).await.map_err(postgres::unusable)?;
+        postgres::import(&pool, catalog).await
     }
 
     fn rbac(&self, catalog: &Catalog) -> Result<String, Failure> {
@@ -103,7 +103,7 @@ impl Wiring for Servers {
 }
 
 /// The defaults, overridden by the settings.
-fn config(settings: &Settings) -> BrokerConfig {
+pub(crate) fn config(settings: &Settings) -> BrokerConfig {
     let mut config = BrokerConfig::default();
     config.api_url.clone_from(&settings.api_url);
     config.token_ttl = settings.token_ttl;

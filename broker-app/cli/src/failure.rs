@@ -120,7 +120,7 @@ impl From<BrokerError> for Failure {
             BrokerError::Start(StartError::TokenTtl { ttl, window }) => {
                 Self::Settings(SettingsError::TokenTtl { ttl, min: window.min, max: window.max })
             }
-            BrokerError::Store(source) => Self::Compose { subject: "Postgres", source },
+            BrokerError::Store { source, .. } => Self::Compose { subject: "Postgres", source },
             BrokerError::Boot(error) => Self::Boot(error),
             other @ (BrokerError::Start(_) | _) => {
                 Self::Compose { subject: "this configuration", source: other.into() }

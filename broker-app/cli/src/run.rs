@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker_app::LogEventSink;
-use broker_ports::{Deadlines, EventSink};
+use broker_ports::EventSink;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -21,6 +21,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::RunArguments;
+use crate::compose::config;
 use crate::event_sink::HttpEventSink;
 use crate::failure::Failure;
 use crate::serve::{Health, ReplicaState, serve};
@@ -118,7 +119,7 @@ async fn run_replica(
 fn event_sink(settings: &Settings) -> Result<Arc<dyn EventSink>, Failure> {
     let Some(url) = &settings.event_url else { return Ok(Arc::new(LogEventSink)) };
     tracing::info!(%url, "posting events");
-    let sink = HttpEventSink::new(url.clone(), Deadlines::DEFAULT.deliver);
+    let sink = HttpEventSink::new(url.clone(), config(settings).deadlines.deliver);
     let sink = sink.map_err(|source| Failure::Process {
         operation: "find certificates to trust for the event URL",
         source: source.into(),

@@ -3,9 +3,12 @@
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use broker_app::render::ApiUrl;
-use broker_app::{BootError, BrokerConfig, ConfigError, Probe, Runner, Service, StartError};
+use broker_app::{
+    BootError, BrokerConfig, ConfigError, ErrorKind, Probe, Runner, Service, StartError,
+};
 
 use crate::builder::{BoxError, BrokerBuilder, Missing, Parts, StoreCheck};
 
@@ -33,10 +36,28 @@ pub enum BrokerError {
     Start(#[from] StartError),
     /// The store does not answer, or this release cannot run on its schema.
     #[error("the store cannot be used")]
-    Store(#[source] BoxError),
+    Store {
+        /// The kind.
+        kind: ErrorKind,
+        /// The error of the store.
+        #[source]
+        source: BoxError,
+    },
     /// The first sweep failed.
     #[error(transparent)]
     Boot(#[from] BootError),
+}
+
+impl BrokerError {
+    /// The kind. To retry without a change helps only if it is [`ErrorKind::Unavailable`]: otherwise the configuration, the
+    /// schema or the cluster is the wrong one, or something is broken.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Start(error) => error.kind(),
+            Self::Store { kind, .. } => *kind,
+            Self::Boot(error) => error.kind(),
+        }
+    }
 }
 
 impl From<ConfigError> for BrokerError {
@@ -84,10 +105,7 @@ impl Broker {
             return Ok(());
         }
         if let Some(store) = &self.start_checks.store {
-            let deadline = self.runner.config().deadlines.store;
-            let result = tokio::time::timeout(deadline, store()).await;
-            let timed_out = |_| BoxError::from(format!("no answer within {deadline:?}"));
-            result.map_err(timed_out).flatten().map_err(BrokerError::Store)?;
+            check_store(store, self.runner.config().deadlines.store).await?;
         }
         self.runner.check().await?;
         self.start_checks.passed.store(true, Ordering::Relaxed);
@@ -116,4 +134,11 @@ impl Broker {
         self.check().await?;
         Ok(self.runner.run(shutdown).await?)
     }
+}
+
+pub(crate) async fn check_store(check: &StoreCheck, deadline: Duration) -> Result<(), BrokerError> {
+    tokio::time::timeout(deadline, check()).await.unwrap_or_else(|_| {
+        let source = format!("no answer within {deadline:?}").into();
+        Err(BrokerError::Store { kind: ErrorKind::Unavailable, source })
+    })
 }

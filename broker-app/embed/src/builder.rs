@@ -18,7 +18,9 @@ use broker_app::{
 #[cfg(feature = "kubernetes")]
 use broker_kube::cache::CacheOptions;
 
-use crate::broker::{Broker, BrokerError};
+use crate::broker::{Broker, BrokerError, check_store};
+use crate::into_port::IntoPort;
+use crate::no_cluster::NoCluster;
 
 /// Builds a [`Broker`]. It has `build` only once a store and a cluster are set, so forgetting one is a compile error.
 ///
@@ -76,7 +78,7 @@ pub struct ClusterPort(MakeCluster);
 type MakeCluster = Box<dyn FnOnce(&BrokerConfig) -> Result<Arc<dyn Cluster>, ConfigError> + Send>;
 
 pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
-type CheckFuture = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>>;
+type CheckFuture = Pin<Box<dyn Future<Output = Result<(), BrokerError>> + Send>>;
 pub(crate) type StoreCheck = Box<dyn Fn() -> CheckFuture + Send + Sync>;
 
 /// The parts of a broker. All use the same ports and the same configuration.
@@ -164,9 +166,25 @@ impl<C> BrokerBuilder<Missing, C> {
 }
 
 impl<S> BrokerBuilder<S, Missing> {
-    /// Uses the cluster of a Kubernetes API server. [`Broker::run`] also runs the watch cache.
-    ///
-    /// The client must not retry requests: create it from [`client_config`](broker_kube::client_config).
+    /// Uses the cluster of a Kubernetes API server, with a client that sends each request once and carries this user
+    /// agent. [`Broker::run`] also runs the watch cache. [`build`](BrokerBuilder::build) creates the client, and refuses a
+    /// configuration from which none can be created.
+    #[cfg(feature = "kubernetes")]
+    pub fn kubernetes_config(
+        self,
+        config: kube::Config,
+        user_agent: impl Into<String>,
+    ) -> BrokerBuilder<S, ClusterPort> {
+        let user_agent = user_agent.into();
+        self.with_cluster(Box::new(move |broker| {
+            let client = crate::kube_ports::kube_client(config, &user_agent)?;
+            let options = CacheOptions::default();
+            Ok(Arc::new(crate::kube_ports::kube_cluster(client, options, broker)?.0))
+        }))
+    }
+
+    /// As [`kubernetes_config`](Self::kubernetes_config), with the embedder's own client. It must not retry requests, which
+    /// a client does not show: create it from [`client_config`](broker_kube::client_config).
     #[cfg(feature = "kubernetes")]
     pub fn kubernetes(self, client: kube::Client) -> BrokerBuilder<S, ClusterPort> {
         self.kubernetes_with(client, CacheOptions::default())
@@ -188,8 +206,18 @@ impl<S> BrokerBuilder<S, Missing> {
     }
 
     /// Uses the embedder's own cluster adapter.
-    pub fn cluster(self, cluster: impl Cluster + 'static) -> BrokerBuilder<S, ClusterPort> {
-        self.with_cluster(Box::new(|_| Ok(Arc::new(cluster))))
+    pub fn cluster<F>(
+        self,
+        cluster: impl IntoPort<dyn Cluster, F>,
+    ) -> BrokerBuilder<S, ClusterPort> {
+        let cluster = cluster.into_port();
+        self.with_cluster(Box::new(|_| Ok(cluster)))
+    }
+
+    /// Uses no cluster, for a process that only calls the [`service`](BrokerBuilder::service) and cannot reach the cluster.
+    /// Calls that need the cluster fail with this reason.
+    pub fn without_cluster(self, reason: impl Into<String>) -> BrokerBuilder<S, ClusterPort> {
+        self.cluster(NoCluster(reason.into()))
     }
 
     fn with_cluster(self, cluster: MakeCluster) -> BrokerBuilder<S, ClusterPort> {
@@ -204,11 +232,11 @@ macro_rules! replace_methods {
         impl<C> BrokerBuilder<StorePorts, C> {
             $(
                 $(#[$doc])*
-                pub fn $method<P: $port + 'static>(
+                pub fn $method<P: IntoPort<dyn $port, F>, F>(
                     mut self,
                     replace: impl FnOnce(Arc<dyn $port>) -> P,
                 ) -> Self {
-                    self.store.$field = Arc::new(replace(self.store.$field));
+                    self.store.$field = replace(self.store.$field).into_port();
                     self
                 }
             )+
@@ -217,9 +245,11 @@ macro_rules! replace_methods {
 }
 
 replace_methods! {
-    /// Replaces the issuer of bootstrap tokens; `replace` receives the store's.
+    /// Replaces the issuer of bootstrap tokens; `replace` receives the store's. An issuer that does not pass tokens of the
+    /// store's on also needs its own [`node_deregistrar`](Self::node_deregistrar): the store's does not know its tokens.
     token_issuer: tokens, TokenIssuer;
-    /// Replaces the port that drains and removes Nodes; `replace` receives the store's.
+    /// Replaces the port that drains and removes Nodes; `replace` receives the store's. It has to know every token of the
+    /// [`token_issuer`](Self::token_issuer).
     node_deregistrar: nodes, NodeDeregistrar;
     /// Replaces the catalog of blueprints; `replace` receives the store's.
     blueprint_resolver: blueprints, BlueprintResolver;
@@ -249,20 +279,20 @@ impl<S, C> BrokerBuilder<S, C> {
     }
 
     /// Sets the receiver of events. Default: a log line per event.
-    pub fn event_sink(mut self, sink: impl EventSink + 'static) -> Self {
-        self.sink = Some(Arc::new(sink));
+    pub fn event_sink<F>(mut self, sink: impl IntoPort<dyn EventSink, F>) -> Self {
+        self.sink = Some(sink.into_port());
         self
     }
 
     /// Sets the clock. Default: the machine's.
-    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Some(Arc::new(clock));
+    pub fn clock<F>(mut self, clock: impl IntoPort<dyn Clock, F>) -> Self {
+        self.clock = Some(clock.into_port());
         self
     }
 
     /// Sets the source of ids. Default: version 7 UUIDs.
-    pub fn id_source(mut self, ids: impl IdSource + 'static) -> Self {
-        self.ids = Some(Arc::new(ids));
+    pub fn id_source<F>(mut self, ids: impl IntoPort<dyn IdSource, F>) -> Self {
+        self.ids = Some(ids.into_port());
         self
     }
 }
@@ -270,26 +300,30 @@ impl<S, C> BrokerBuilder<S, C> {
 impl<S> BrokerBuilder<S, ClusterPort> {
     /// Replaces the cluster; `replace` receives the current one. The new cluster has to forward every method that it does
     /// not change, also [`Cluster::watch`]: otherwise the watch cache stays empty and every sweep lists all objects.
-    pub fn map_cluster<P: Cluster + 'static>(
+    pub fn map_cluster<P: IntoPort<dyn Cluster, F>, F>(
         mut self,
         replace: impl FnOnce(Arc<dyn Cluster>) -> P + Send + 'static,
     ) -> Self {
         let make = self.cluster.0;
-        self.cluster = ClusterPort(Box::new(|config| Ok(Arc::new(replace(make(config)?)))));
+        self.cluster = ClusterPort(Box::new(|config| Ok(replace(make(config)?).into_port())));
         self
     }
 }
 
 impl BrokerBuilder<StorePorts, ClusterPort> {
-    /// Builds only the service, for a process that does not run the broker. It calls neither store nor cluster, the API
-    /// URL may be missing, and the size of the pool is not checked.
+    /// Builds only the service, for a process that does not run the broker, and checks that this release can run on the
+    /// schema of the store. It does not call the cluster, the API URL may be missing, and the size of the pool is not
+    /// checked.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] when the configuration is invalid.
-    pub fn service(self) -> Result<Service, ConfigError> {
+    /// [`BrokerError`] when the configuration is invalid or the store cannot be used.
+    pub async fn service(self) -> Result<Service, BrokerError> {
         self.config.validate_service()?;
-        let WiredPorts { ports, config, .. } = self.wire()?;
+        let WiredPorts { ports, config, check, .. } = self.wire()?;
+        if let Some(check) = check {
+            check_store(&check, config.deadlines.store).await?;
+        }
         Ok(Service::new(ports, config))
     }
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use broker_app::{BrokerConfig, ConfigError};
+use broker_app::{BrokerConfig, ConfigError, one_line};
 use broker_kube::cache::{Cache, CacheOptions};
-use broker_kube::{KubeCluster, KubeOptions};
-use kube::Client;
+use broker_kube::{KubeCluster, KubeOptions, client_config};
+use kube::{Client, Config};
 
 /// Creates the cluster port and its watch cache as [`kubernetes_with`](crate::BrokerBuilder::kubernetes_with) does, for
 /// a caller that reads or runs the cache itself.
@@ -22,6 +22,16 @@ pub fn kube_cluster(
     let cache = Arc::new(Cache::new(client.clone(), keep_between_sweeps(options, config)));
     let options = KubeOptions::new(config.deadlines.cluster_read, config.deadlines.cluster_write);
     Ok((KubeCluster::new(client, options, Arc::clone(&cache)), cache))
+}
+
+/// Creates a client that sends each request once.
+pub(crate) fn kube_client(config: Config, user_agent: &str) -> Result<Client, ConfigError> {
+    let config = client_config(config, user_agent).map_err(|_| {
+        let allowed = "give visible ASCII characters and spaces";
+        ConfigError::new("user_agent", format_args!("{user_agent:?}"), allowed)
+    })?;
+    let unusable = |error| ConfigError::new("kubernetes_config", "unusable", one_line(&error));
+    Client::try_from(config).map_err(unusable)
 }
 
 /// Makes the cache keep an unused kind for at least three sweep intervals.

@@ -7,7 +7,7 @@
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `postgres` | [`BrokerBuilder::postgres`], and the adapter crate as [`postgres`] |
+//! | `postgres` | [`BrokerBuilder::postgres`], [`provision_in`], and the adapter crate as [`postgres`] |
 //! | `kubernetes` | [`BrokerBuilder::kubernetes`], [`kube_cluster`], and the adapter crate as [`kubernetes`] |
 //! | `memory` | [`Broker::in_memory`], and the adapter crate as [`memory`] |
 //! | `serde` | [serde](https://serde.rs) for the ids, [`Phase`], [`Action`](domain::Action), [`MeshRole`](domain::MeshRole) and [`OnFailure`](domain::OnFailure) |
@@ -36,13 +36,16 @@
 
 mod broker;
 mod builder;
+pub mod into_port;
 #[cfg(feature = "kubernetes")]
 mod kube_ports;
+mod no_cluster;
 #[cfg(feature = "postgres")]
 mod pg_ports;
 
 pub use broker::{Broker, BrokerError};
 pub use builder::{BrokerBuilder, ClusterPort, Missing, Parts, StorePorts};
+pub use into_port::IntoPort;
 
 pub use broker_app::domain::{
     BlueprintVersionId, CloudCredentialId, Declaration, Phase, ProjectId, ProvisionedResource,
@@ -54,10 +57,10 @@ pub use broker_app::ports::{
 };
 pub use broker_app::render::ApiUrl;
 pub use broker_app::{
-    Absence, Basis, BootError, BrakeLosses, BrakeStatus, BrokerConfig, ConfigError, Error,
-    ErrorKind, HoldUp, Label, LogEventSink, METRICS, Metric, MetricKind, Probe, ProbeFailure,
-    Service, StartError, Status, SystemClock, SystemIds, ToJson, UnreadResource, WaitOutcome,
-    describe_metrics, domain, explain, one_line, plan, ports, render,
+    Absence, Basis, BootError, BrakeLosses, BrakeStatus, BrokerConfig, ConfigError, Declared,
+    Error, ErrorKind, HoldUp, Label, LogEventSink, METRICS, Metric, MetricKind, Probe,
+    ProbeFailure, Service, StartError, Status, SystemClock, SystemIds, ToJson, UnreadResource,
+    WaitOutcome, describe_metrics, domain, explain, one_line, plan, ports, render,
 };
 // The types of `Parts`, and the types that these return.
 pub use broker_app::{
@@ -67,6 +70,8 @@ pub use broker_app::{
 
 #[cfg(feature = "kubernetes")]
 pub use kube_ports::kube_cluster;
+#[cfg(feature = "postgres")]
+pub use pg_ports::provision_in;
 
 #[cfg(feature = "kubernetes")]
 pub use broker_kube as kubernetes;
@@ -77,7 +82,7 @@ pub use broker_memory as memory;
 #[cfg(feature = "postgres")]
 pub use broker_pg as postgres;
 
-/// Compiles and runs the examples of the README.
-#[cfg(all(doctest, feature = "memory"))]
-#[doc = include_str!("../../../README.md")]
+/// Compiles the program of this crate's README.
+#[cfg(all(doctest, feature = "kubernetes", feature = "postgres"))]
+#[doc = include_str!("../README.md")]
 struct Readme;

@@ -5,21 +5,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use broker_embed::domain::EventId;
+use broker_embed::explain::Budgets;
 use broker_embed::memory::MemoryPlatform;
 use broker_embed::ports::{
     Backoff, Clock, Envelope, IdSource, Issue, IssueRequest, PortError, TokenIssuer,
     TokenIssuerWrapper, TtlWindow,
 };
 use broker_embed::{
-    ApiUrl, BootError, Broker, BrokerConfig, BrokerError, EventSink, Phase, ProvisionedResourceId,
-    RequestContext, ToJson, WaitOutcome, one_line,
+    ApiUrl, BootError, Broker, BrokerConfig, BrokerError, ErrorKind, EventSink, Phase,
+    ProvisionedResourceId, RequestContext, ToJson, WaitOutcome, one_line,
 };
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use ErrorKind::Unavailable;
+
 const MINUTE: Duration = Duration::from_mins(1);
-#[cfg(all(feature = "kubernetes", feature = "postgres"))]
+const HOUR: Duration = Duration::from_hours(1);
 const ZERO: Duration = Duration::ZERO;
+const NANOSECOND: Duration = Duration::from_nanos(1);
+const MAX: Duration = Duration::MAX;
+/// Longer than a century.
+const TOO_LONG: Duration = Duration::from_mins(52_560_001);
 
 fn url() -> ApiUrl {
     ApiUrl::new("https://mesh.example.org").expect("a URL")
@@ -29,53 +36,188 @@ fn operator() -> RequestContext {
     RequestContext::operator("user:test", "test").expect("a context")
 }
 
-/// The error of `build` over this platform, in one line.
-async fn build_error(platform: &MemoryPlatform, change: impl FnOnce(&mut BrokerConfig)) -> String {
+/// The kind and the message of the error of `build` over this platform.
+async fn build_error(
+    platform: &MemoryPlatform,
+    change: impl FnOnce(&mut BrokerConfig),
+) -> (ErrorKind, String) {
     let built = Broker::builder(url()).ports(platform.ports()).configure(change).build().await;
-    one_line(&built.err().expect("an error"))
+    let error = built.err().expect("an error");
+    (error.kind(), one_line(&error))
 }
+
+type Change = fn(&mut BrokerConfig);
+/// Invalid configurations, each with its error.
+const INVALID: [(Change, &str); 50] = [
+    (|config| config.api_url = None, "api_url is missing; give the URL where agents enrol"),
+    (|config| config.lease = ZERO, "lease is 0ns; give at least 1s"),
+    (|config| config.token_ttl = ZERO, "token_ttl is 0ns; give more than zero"),
+    (|config| config.allowance.within = ZERO, "allowance.within is 0ns; give at least 1s"),
+    (|config| config.sweep_interval = ZERO, "sweep_interval is 0ns; give at least 100ms"),
+    (|config| config.poll_interval = NANOSECOND, "poll_interval is 1ns; give at least 10ms"),
+    (|config| config.wait_interval = NANOSECOND, "wait_interval is 1ns; give at least 10ms"),
+    (|config| config.deadlines.deliver = ZERO, "deadlines.deliver is 0ns; give at least 10ms"),
+    (|config| config.deadlines.store = ZERO, "deadlines.store is 0ns; give at least 10ms"),
+    (|config| config.deadlines.resolve = ZERO, "deadlines.resolve is 0ns; give at least 10ms"),
+    (
+        |config| config.deadlines.cluster_read = ZERO,
+        "deadlines.cluster_read is 0ns; give at least 10ms",
+    ),
+    (
+        |config| config.deadlines.cluster_write = ZERO,
+        "deadlines.cluster_write is 0ns; give at least 10ms",
+    ),
+    (|config| config.deadlines.token = ZERO, "deadlines.token is 0ns; give at least 10ms"),
+    (|config| config.deadlines.node = ZERO, "deadlines.node is 0ns; give at least 10ms"),
+    (
+        |config| config.lease_margin = MINUTE,
+        "lease_margin is 60s; give less than the lease, which is 60s",
+    ),
+    (
+        |config| config.deadlines.store = MINUTE,
+        "deadlines.store is 60s; give at most 55s, the lease without its lease_margin",
+    ),
+    (
+        |config| config.deadlines.resolve = MINUTE,
+        "deadlines.resolve is 60s; give at most 55s, the lease without its lease_margin",
+    ),
+    (
+        |config| config.deadlines.cluster_read = MINUTE,
+        "deadlines.cluster_read is 60s; give at most 55s, the lease without its lease_margin",
+    ),
+    (
+        |config| config.deadlines.cluster_write = MINUTE,
+        "deadlines.cluster_write is 60s; give at most 55s, the lease without its lease_margin",
+    ),
+    (
+        |config| config.deadlines.token = MINUTE,
+        "deadlines.token is 60s; give at most 55s, the lease without its lease_margin",
+    ),
+    (
+        |config| config.deadlines.node = MINUTE,
+        "deadlines.node is 60s; give at most 55s, the lease without its lease_margin",
+    ),
+    (
+        |config| (config.retention, config.lease) = (Some(HOUR), 2 * HOUR),
+        "retention is 3600s; give more than the lease, which is 7200s",
+    ),
+    (
+        |config| config.event_claim = Duration::from_secs(19),
+        "event_claim is 19s; give at least 20s, one delivery and two calls of the store",
+    ),
+    (|config| config.backoff.first = ZERO, "backoff.first is 0ns; give at least 10ms"),
+    (|config| config.backoff.longest = ZERO, "backoff.longest is 0ns; give at least 10ms"),
+    (
+        |config| config.backoff.first = Duration::from_mins(6),
+        "backoff.first is 360s; give at most 300s, which is backoff.longest",
+    ),
+    (
+        |config| config.backoff.longest = MAX,
+        "backoff.longest is 18446744073709551615.999999999s; give at most 86400s",
+    ),
+    (|config| config.event_attempts = 0, "event_attempts is 0; give at least 1"),
+    (
+        |config| config.event_source = "/the broker".into(),
+        "event_source is \"/the broker\"; give a URI reference, such as /provisioning-broker",
+    ),
+    (
+        |config| config.event_source = String::new(),
+        "event_source is \"\"; give a URI reference, such as /provisioning-broker",
+    ),
+    (
+        |config| config.event_source = "/the%broker".into(),
+        "event_source is \"/the%broker\"; give a URI reference, such as /provisioning-broker",
+    ),
+    (
+        |config| config.event_source = "/the#broker#again".into(),
+        "event_source is \"/the#broker#again\"; give a URI reference, such as /provisioning-broker",
+    ),
+    (
+        |config| config.event_source = "https://[broker".into(),
+        "event_source is \"https://[broker\"; give a URI reference, such as /provisioning-broker",
+    ),
+    (|config| config.workers_per_lane = 0, "workers_per_lane is 0; give 1 to 1000"),
+    (|config| config.workers_per_lane = 1_001, "workers_per_lane is 1001; give 1 to 1000"),
+    (
+        |config| config.sweep_interval = Duration::from_millis(99),
+        "sweep_interval is 99ms; give at least 100ms",
+    ),
+    (
+        |config| config.sweep_interval = Duration::from_mins(61),
+        "sweep_interval is 3660s; give at most 3600s",
+    ),
+    (
+        |config| config.poll_interval = Duration::from_mins(61),
+        "poll_interval is 3660s; give at most 3600s",
+    ),
+    (
+        |config| config.wait_interval = Duration::from_mins(61),
+        "wait_interval is 3660s; give at most 3600s",
+    ),
+    (|config| config.lease = Duration::from_hours(25), "lease is 90000s; give at most 86400s"),
+    (
+        |config| config.event_claim = Duration::from_hours(25),
+        "event_claim is 90000s; give at most 86400s",
+    ),
+    (
+        |config| config.stop_within = Duration::from_hours(25),
+        "stop_within is 90000s; give at most 86400s",
+    ),
+    (|config| config.token_ttl = TOO_LONG, "token_ttl is 3153600060s; give at most 3153600000s"),
+    (
+        |config| config.allowance.within = TOO_LONG,
+        "allowance.within is 3153600060s; give at most 3153600000s",
+    ),
+    (
+        |config| config.retention = Some(TOO_LONG),
+        "retention is 3153600060s; give at most 3153600000s",
+    ),
+    (|config| config.retention = Some(MINUTE), "retention is 60s; give at least 3600s"),
+    (
+        |config| config.allowance.min_permits = 21,
+        "allowance.min_permits is 21; give at most 20, which is allowance.max_permits",
+    ),
+    (|config| config.allowance.percent = 101, "allowance.percent is 101; give at most 100"),
+    (
+        |config| config.budgets = Some(Budgets::with_token_ttl(ZERO)),
+        "budgets.enrolling is 0ns; give more than zero",
+    ),
+    (
+        |config| config.sweep_interval = MAX,
+        "sweep_interval is 18446744073709551615.999999999s; give at most 3600s",
+    ),
+];
 
 #[tokio::test]
 async fn invalid_configuration_is_refused_with_the_allowed_range() {
-    type Change = fn(&mut BrokerConfig);
-    let rows: [(Change, &str); 6] = [
-        (|config| config.api_url = None, "api_url is missing; give the URL where agents enrol"),
-        (
-            |config| config.deadlines.store = MINUTE,
-            "deadlines.store is 60s; give at most 55s, the lease without its lease_margin",
-        ),
-        (
-            |config| config.event_claim = Duration::from_secs(1),
-            "event_claim is 1s; give at least 20s, one delivery and two calls of the store",
-        ),
-        (
-            |config| config.retention = Some(MINUTE),
-            "retention is 60s; give more than the lease, which is 60s",
-        ),
-        (
-            |config| config.sweep_interval = Duration::MAX,
-            "sweep_interval is 18446744073709551615.999999999s; give at most 3600s",
-        ),
-        (
-            |config| config.token_ttl = Duration::from_hours(48),
-            "token_ttl is 172800s; the token issuer allows 60s to 86400s",
-        ),
-    ];
-    for (change, expected) in rows {
-        assert_eq!(build_error(&MemoryPlatform::new(), change).await, expected);
+    for (change, expected) in INVALID {
+        let platform = MemoryPlatform::new();
+        let error = build_error(&platform, change).await;
+        assert_eq!(error, (ErrorKind::Invalid, expected.to_owned()));
+        let service = Broker::builder(url()).ports(platform.ports()).configure(change).service();
+        let service_error = service.await.err().map(|error| error.to_string());
+        // A process that only calls the service needs no API URL.
+        let needs_no_url = expected.starts_with("api_url").then_some(expected);
+        assert_eq!(service_error.as_deref().or(needs_no_url), Some(expected));
     }
+    let error = build_error(&MemoryPlatform::new(), |config| config.token_ttl = 48 * HOUR).await;
+    let expected = "token_ttl is 172800s; the token issuer allows 60s to 86400s".to_owned();
+    assert_eq!(error, (ErrorKind::Invalid, expected));
 }
 
 #[tokio::test]
 async fn build_fails_on_unreachable_store_or_cluster_until_retried() {
     let platform = MemoryPlatform::new();
     platform.adapters.cluster.take_down();
-    let error = build_error(&platform, |_| {}).await;
-    assert!(error.starts_with("the cluster failed: "), "{error}");
+    let (kind, error) = build_error(&platform, |_| {}).await;
+    assert!(kind == Unavailable && error.starts_with("the cluster failed: "), "{kind:?} {error}");
     platform.adapters.cluster.bring_back();
     platform.adapters.store.set_reachable(false);
-    let error = build_error(&platform, |_| {}).await;
-    assert!(error.starts_with("the repository failed: "), "{error}");
+    let (kind, error) = build_error(&platform, |_| {}).await;
+    assert!(
+        kind == Unavailable && error.starts_with("the repository failed: "),
+        "{kind:?} {error}"
+    );
     platform.adapters.store.set_reachable(true);
     assert!(Broker::builder(url()).ports(platform.ports()).build().await.is_ok());
 }
@@ -88,7 +230,7 @@ async fn failed_boot_can_be_retried_on_the_same_broker() {
     platform.adapters.store.set_reachable(false);
     let error = broker.run(std::future::pending()).await.unwrap_err();
     let is_boot_error = matches!(error, BrokerError::Boot(BootError::Infrastructure(_)));
-    assert!(is_boot_error, "{error}");
+    assert!(is_boot_error && error.kind() == Unavailable, "{error}");
     platform.adapters.store.set_reachable(true);
     broker.run(tokio::time::sleep(MINUTE)).await.unwrap();
 }
@@ -210,10 +352,11 @@ async fn ports_keep_the_sink_clock_and_ids_of_the_builder() {
     let platform = MemoryPlatform::new();
     let delivered = Arc::<AtomicUsize>::default();
     let parts = Broker::builder(url())
-        .event_sink(CountingSink(Arc::clone(&delivered)))
+        .event_sink(Arc::new(CountingSink(Arc::clone(&delivered))))
         .clock(FixedClock)
         .id_source(FixedIds)
         .ports(platform.ports())
+        .token_issuer(|store| store)
         .parts()
         .unwrap();
     let machine = parts.service.provision(&operator(), &platform.declaration()).await.unwrap();
@@ -237,7 +380,12 @@ async fn pool_below_the_needed_connections_is_refused() {
          or fewer than 8 workers"
     );
     assert!(builder().configure(|config| config.workers_per_lane = 7).build_unchecked().is_ok());
-    assert!(builder().service().is_ok(), "a process without passes needs fewer connections");
+    // A process without passes needs fewer connections, but the same schema.
+    let wait = Duration::from_millis(10);
+    let service = builder().configure(|config| config.deadlines.store = wait).service().await;
+    let refused = service.err().expect("an error");
+    assert_eq!(one_line(&refused), "the store cannot be used: no answer within 10ms");
+    assert_eq!(refused.kind(), Unavailable);
 }
 
 #[cfg(all(feature = "kubernetes", feature = "postgres"))]
@@ -296,17 +444,22 @@ async fn invalid_cache_option_is_refused_with_the_allowed_range() {
     let pool = pool.connect_lazy("postgres://user@127.0.0.1:1/none").unwrap();
     let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let client = kube::Client::try_from(config).unwrap();
+    let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    let builder = Broker::builder(url()).postgres(pool.clone()).kubernetes_config(config, "a\nb");
+    assert_eq!(
+        builder.build_unchecked().err().expect("an error").to_string(),
+        "user_agent is \"a\\nb\"; give visible ASCII characters and spaces"
+    );
     for (change, expected) in rows {
         let mut options = CacheOptions::default();
         change(&mut options);
         let store = || Broker::builder(url()).postgres(pool.clone());
         let builder = || store().kubernetes_with(client.clone(), options.clone());
         assert_eq!(one_line(&builder().build().await.err().expect("an error")), expected);
-        for refused in
-            [builder().build_unchecked().err(), builder().service().err(), builder().parts().err()]
-        {
+        for refused in [builder().build_unchecked().err(), builder().parts().err()] {
             assert_eq!(refused.expect("an error").to_string(), expected);
         }
+        assert_eq!(one_line(&builder().service().await.err().expect("an error")), expected);
     }
 }
 
@@ -323,10 +476,7 @@ async fn service_needs_no_api_url_and_no_reachable_cluster() {
     let platform = MemoryPlatform::new();
     platform.adapters.cluster.take_down();
     let builder = || Broker::configured(BrokerConfig::default()).ports(platform.ports());
-    let refused = builder().configure(|config| config.deadlines.store = MINUTE).service();
-    let refused = refused.err().expect("an error").to_string();
-    assert!(refused.starts_with("deadlines.store is 60s; "), "{refused}");
-    let service = builder().service().unwrap();
+    let service = builder().service().await.unwrap();
     let declared = service.provision(&operator(), &platform.declaration()).await.unwrap();
     assert_eq!(declared.to_json()["phase"], "Pending");
     assert_eq!(service.status(&operator(), declared.id()).await.unwrap().phase, Phase::Pending);

@@ -52,6 +52,18 @@ impl Budgets {
         Self { enrolling: ttl, ..Self::default() }
     }
 
+    /// Each budget with its name in the configuration.
+    pub(crate) const fn fields(&self) -> [(&'static str, Duration); 6] {
+        [
+            ("budgets.pending", self.pending),
+            ("budgets.provisioning", self.provisioning),
+            ("budgets.enrolling", self.enrolling),
+            ("budgets.deregistering", self.deregistering),
+            ("budgets.deprovisioning", self.deprovisioning),
+            ("budgets.provider_silence", self.provider_silence),
+        ]
+    }
+
     /// The budget of a phase; `None` for a phase that a resource may stay in.
     pub const fn of(&self, phase: Phase) -> Option<Duration> {
         match phase {

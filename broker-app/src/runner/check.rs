@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use broker_domain::{ClusterId, Phase};
+use broker_domain::{ClusterId, ErrorKind, Phase};
 use broker_ports::{Cluster, ListQuery, PageSize, PortError, PortName, TokenIssuer, TtlWindow};
 
 use super::Runner;
@@ -27,6 +27,16 @@ pub enum StartError {
     /// Store, cluster or token issuer failed, or the cluster is the wrong one.
     #[error(transparent)]
     Port(#[from] Error),
+}
+
+impl StartError {
+    /// The kind. A retry without a change helps only if it is [`ErrorKind::Unavailable`].
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Config(_) | Self::TokenTtl { .. } => ErrorKind::Invalid,
+            Self::Port(error) => error.kind(),
+        }
+    }
 }
 
 /// How many resources per phase the start check reads.

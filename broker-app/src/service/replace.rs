@@ -64,7 +64,8 @@ impl Service {
                     return self.check_replayed(context, old.id(), *first, declaration).await;
                 }
                 Replaced::Created(Created::Conflict) => {
-                    return Err(request_id_conflict(declaration, declaration.request_id.as_ref()));
+                    let request = declaration.request_id.as_ref();
+                    return Err(request_id_conflict(declaration.project_id, request));
                 }
                 Replaced::Stale => retry.read_again().await?,
             }

@@ -32,12 +32,9 @@ impl ChainedNodeDeregistrar {
     async fn consumers(
         &self,
         tokens: &[BootstrapTokenId],
-    ) -> Result<Vec<Option<Consumer>>, PortError> {
-        let consumers = self
-            .tokens
-            .consumers(tokens)
-            .await
-            .map_err(|error| wrap_port_error("token reader", error))?;
+    ) -> Result<Vec<Result<Option<Consumer>, PortError>>, PortError> {
+        let wrap = |error| wrap_port_error("token reader", error);
+        let consumers = self.tokens.consumers(tokens).await.map_err(wrap)?;
         if consumers.len() != tokens.len() {
             return Err(PortError::rejected(format!(
                 "the token reader returned {} results for {} tokens",
@@ -45,18 +42,19 @@ impl ChainedNodeDeregistrar {
                 tokens.len()
             )));
         }
-        Ok(consumers)
+        Ok(consumers.into_iter().map(|consumer| consumer.map_err(wrap)).collect())
+    }
+
+    async fn consumer(&self, token: BootstrapTokenId) -> Result<Option<Consumer>, PortError> {
+        let mut consumers = self.consumers(&[token]).await?;
+        consumers.pop().transpose().map(Option::flatten)
     }
 }
 
 #[async_trait]
 impl NodeDeregistrar for ChainedNodeDeregistrar {
     async fn deregister(&self, token: BootstrapTokenId) -> Result<(), PortError> {
-        let Some(Consumer { node, .. }) =
-            self.consumers(&[token]).await?.into_iter().flatten().next()
-        else {
-            return Ok(());
-        };
+        let Some(Consumer { node, .. }) = self.consumer(token).await? else { return Ok(()) };
         for _ in 0..MAX_LOOKUPS {
             let peer = self
                 .peers
@@ -79,8 +77,7 @@ impl NodeDeregistrar for ChainedNodeDeregistrar {
     }
 
     async fn node_registered(&self, token: BootstrapTokenId) -> Result<bool, PortError> {
-        let consumers = self.consumers(&[token]).await?;
-        Ok(consumers.into_iter().flatten().any(|consumer| !consumer.deregistered))
+        Ok(self.consumer(token).await?.is_some_and(|consumer| !consumer.deregistered))
     }
 
     async fn nodes_registered(
@@ -88,8 +85,8 @@ impl NodeDeregistrar for ChainedNodeDeregistrar {
         tokens: &[BootstrapTokenId],
     ) -> Result<Vec<Result<bool, PortError>>, PortError> {
         let consumers = self.consumers(tokens).await?;
-        let registered = |consumer: Option<Consumer>| {
-            Ok(consumer.is_some_and(|consumer| !consumer.deregistered))
+        let registered = |consumer: Result<Option<Consumer>, PortError>| {
+            Ok(consumer?.is_some_and(|consumer| !consumer.deregistered))
         };
         Ok(consumers.into_iter().map(registered).collect())
     }
@@ -124,7 +121,7 @@ mod tests {
 
     fn reader_of_consumed_token() -> MockTokenReader {
         let mut tokens = MockTokenReader::new();
-        tokens.expect_consumers().returning(|_| Ok(vec![Some(Consumer::registered(node()))]));
+        tokens.expect_consumers().returning(|_| Ok(vec![Ok(Some(Consumer::registered(node())))]));
         tokens
     }
 

@@ -1,5 +1,6 @@
 //! Why a schema cannot be used or changed. Each message is one line that says what to do.
 
+use broker_domain::ErrorKind;
 use broker_ports::PortError;
 
 use super::lock::StepError;
@@ -95,6 +96,24 @@ pub enum MigrateError {
     /// A statement on the record failed.
     #[error("the migration record cannot be read or written")]
     Database(#[source] PortError),
+}
+
+impl MigrateError {
+    /// The kind. A retry without a change helps only if it is [`ErrorKind::Unavailable`].
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Busy { .. } | Self::Locked { .. } => ErrorKind::Unavailable,
+            Self::Database(error) => error.class().kind(),
+            Self::Failed { .. } => ErrorKind::Internal,
+            Self::NoReferences { .. }
+            | Self::Missing { .. }
+            | Self::Older { .. }
+            | Self::Newer { .. }
+            | Self::Changed { .. }
+            | Self::Gap { .. }
+            | Self::Unfinished { .. } => ErrorKind::Conflict,
+        }
+    }
 }
 
 impl Migration {

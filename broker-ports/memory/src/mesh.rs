@@ -133,10 +133,13 @@ impl fmt::Debug for MemoryMesh {
 
 #[async_trait]
 impl TokenReader for MemoryMesh {
-    async fn consumers(&self, tokens: &[BootstrapTokenId]) -> PortResult<Vec<Option<Consumer>>> {
+    async fn consumers(
+        &self,
+        tokens: &[BootstrapTokenId],
+    ) -> PortResult<Vec<PortResult<Option<Consumer>>>> {
         let mut state = self.lock();
         let state = state.check_reachable()?;
-        Ok(tokens.iter().map(|token| state.consumer(*token)).collect())
+        Ok(tokens.iter().map(|token| state.consumer_of_known(*token)).collect())
     }
 }
 
@@ -160,14 +163,13 @@ impl NodeDeregistrar for MemoryMesh {
     async fn deregister(&self, token: BootstrapTokenId) -> PortResult<()> {
         let mut state = self.lock();
         let state = state.check_reachable()?;
-        let Some(Consumer { node, .. }) = state.consumer(token) else { return Ok(()) };
+        let Some(Consumer { node, .. }) = state.consumer_of_known(token)? else { return Ok(()) };
         let peer = state.live_peer(node);
         state.retire(node, peer).map(|_retired| ())
     }
 
     async fn node_registered(&self, token: BootstrapTokenId) -> PortResult<bool> {
-        let consumer = self.lock().check_reachable()?.consumer(token);
-        Ok(consumer.is_some_and(|consumer| !consumer.deregistered))
+        self.lock().check_reachable()?.registered(token)
     }
 
     async fn nodes_registered(
@@ -176,9 +178,6 @@ impl NodeDeregistrar for MemoryMesh {
     ) -> PortResult<Vec<PortResult<bool>>> {
         let mut state = self.lock();
         let state = state.check_reachable()?;
-        let registered = |token: &BootstrapTokenId| {
-            state.consumer(*token).is_some_and(|consumer| !consumer.deregistered)
-        };
-        Ok(tokens.iter().map(|token| Ok(registered(token))).collect())
+        Ok(tokens.iter().map(|token| state.registered(*token)).collect())
     }
 }

@@ -32,7 +32,8 @@ impl Consumer {
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait TokenReader: Send + Sync {
-    /// The consumer of each token, in their order; `None` for an unconsumed token.
+    /// The consumer of each token, in their order; `None` for an unconsumed token. A token that the mesh does not know is
+    /// that token's error, as in [`NodeDeregistrar`](crate::NodeDeregistrar).
     ///
     /// # Errors
     ///
@@ -40,7 +41,7 @@ pub trait TokenReader: Send + Sync {
     async fn consumers(
         &self,
         tokens: &[BootstrapTokenId],
-    ) -> Result<Vec<Option<Consumer>>, PortError>;
+    ) -> Result<Vec<Result<Option<Consumer>, PortError>>, PortError>;
 }
 
 /// The second seam: from a Node to its live Peer.

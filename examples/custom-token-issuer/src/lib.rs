@@ -1,4 +1,4 @@
-//! Two ways to issue your own bootstrap tokens: an issuer from scratch, and a wrapper around another issuer.
+//! Two ways to issue your own bootstrap tokens: an issuer from scratch with its mesh, and a wrapper around another issuer.
 
 pub mod counted;
 pub mod own;

@@ -1,4 +1,4 @@
-//! An issuer from scratch. One mutex protects its state, so each call is atomic.
+//! An issuer from scratch, and the mesh that its tokens admit to. One mutex protects their state, so each call is atomic.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use broker_embed::TokenIssuer;
 use broker_embed::domain::{BootstrapTokenId, ProvisionedResourceId, TokenOrdinal};
 use broker_embed::ports::{
-    BootstrapToken, Clock, Issue, IssueRequest, IssuedToken, LeaseEpoch, PortError, TokenState,
-    TtlWindow,
+    BootstrapToken, Clock, Issue, IssueRequest, IssuedToken, LeaseEpoch, NodeDeregistrar,
+    PortError, TokenState, TtlWindow,
 };
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
@@ -43,6 +43,8 @@ struct Token {
     /// The plaintext itself is never stored.
     digest: [u8; 32],
     state: TokenState,
+    /// The Node that consumed the token was removed from the mesh.
+    deregistered: bool,
 }
 
 impl OwnTokens {
@@ -99,6 +101,32 @@ impl TokenIssuer for OwnTokens {
     }
 }
 
+/// Only the mesh that admits agents by these tokens knows their Nodes, so both ports are replaced together. In this mesh
+/// each registered Node is a Peer.
+#[async_trait]
+impl NodeDeregistrar for OwnTokens {
+    async fn deregister(&self, token: BootstrapTokenId) -> Result<(), PortError> {
+        self.with_state(|state| {
+            let token = state.tokens.get_mut(&token).ok_or_else(unknown_token)?;
+            // An unconsumed token has no Node yet. The broker closes tokens first, so none follows.
+            token.deregistered = matches!(token.state, TokenState::Consumed { .. });
+            Ok(())
+        })
+    }
+
+    async fn node_registered(&self, token: BootstrapTokenId) -> Result<bool, PortError> {
+        self.with_state(|state| {
+            let token = state.tokens.get(&token).ok_or_else(unknown_token)?;
+            Ok(matches!(token.state, TokenState::Consumed { .. }) && !token.deregistered)
+        })
+    }
+}
+
+/// An answer would be a guess: the Node may be in another mesh.
+fn unknown_token() -> PortError {
+    PortError::rejected("the token was not issued here")
+}
+
 impl State {
     fn issue(&mut self, request: &IssueRequest, now: OffsetDateTime) -> Result<Issue, PortError> {
         let IssueRequest { resource, ordinal, epoch, ttl, .. } = *request;
@@ -124,7 +152,8 @@ impl State {
         let id = BootstrapTokenId::new(Uuid::from_u128(rand::random()))?;
         let state = TokenState::Live { expires_at: now + ttl };
         let digest = digest(&plaintext);
-        self.tokens.insert(id, Token { resource, ordinal, digest, state });
+        let token = Token { resource, ordinal, digest, state, deregistered: false };
+        self.tokens.insert(id, token);
         Ok(Issue::Issued(IssuedToken::new(id, BootstrapToken::new(plaintext))))
     }
 

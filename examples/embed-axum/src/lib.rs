@@ -8,7 +8,7 @@ mod status;
 use std::io;
 use std::time::Duration;
 
-use broker_embed::{ApiUrl, Broker, one_line};
+use broker_embed::{ApiUrl, Broker, BrokerError, ErrorKind, one_line};
 use sqlx::PgPool;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -61,12 +61,12 @@ pub fn shutdown_signal() -> io::Result<impl Future<Output = ()> + Send + 'static
 
 /// Serves HTTP and runs the broker until `shutdown` resolves.
 ///
-/// HTTP ends first, because running requests may still declare. The broker then finishes its passes. A failed start of the
-/// broker is retried. HTTP continues meanwhile, and stored orders are provisioned later.
+/// HTTP ends first, because running requests may still declare. The broker then finishes its passes. While store or cluster
+/// do not answer, the start of the broker is retried. HTTP continues meanwhile, and stored orders are provisioned later.
 ///
 /// # Errors
 ///
-/// HTTP cannot be served.
+/// HTTP cannot be served, or the broker cannot start and a retry would not help.
 pub async fn serve(
     pool: PgPool,
     client: kube::Client,
@@ -86,18 +86,23 @@ pub async fn serve(
         drop(http_runs);
         served
     };
-    let (served, ()) = tokio::join!(http, run_broker(broker, http_ended));
-    served
+    let broker = async { run_broker(broker, http_ended).await.map_err(io::Error::other) };
+    tokio::try_join!(http, broker)?;
+    Ok(())
 }
 
 /// Starts the broker until it runs, and runs it until HTTP has ended.
-async fn run_broker(broker: Broker, http_ended: watch::Receiver<()>) {
+async fn run_broker(broker: Broker, http_ended: watch::Receiver<()>) -> Result<(), BrokerError> {
     while let Err(error) = broker.run(ended(http_ended.clone())).await {
+        if error.kind() != ErrorKind::Unavailable {
+            return Err(error);
+        }
         tracing::error!(error = one_line(&error), "the broker does not run; retrying");
         if tokio::time::timeout(RETRY_AFTER, ended(http_ended.clone())).await.is_ok() {
-            return;
+            break;
         }
     }
+    Ok(())
 }
 
 /// Resolves when the sender is dropped.

@@ -5,10 +5,9 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use broker_embed::ports::Created;
-use broker_embed::postgres::create_in;
 use broker_embed::{
-    Declaration, ProvisionedResourceId, RequestContext, RequestId, Service, domain,
+    Declaration, Declared, ProvisionedResourceId, RequestContext, RequestId, Service, domain,
+    provision_in,
 };
 use serde::{Deserialize, Serialize};
 use sqlx::PgPool;
@@ -65,15 +64,14 @@ async fn place_order(
 ) -> HandlerResult<(StatusCode, Json<OrderResponse>)> {
     let declaration = order.declaration(&caller)?;
     let context = caller.context(declaration.project_id)?;
-    // Resolves and validates without a write, so a rejection needs no transaction.
+    // Resolves and validates, so a rejection needs no transaction.
     let admitted = app.broker.admit(&context, &declaration).await?;
 
     let mut transaction = app.pool.begin().await?;
-    let machine = match create_in(&mut transaction, &admitted).await? {
-        Created::Stored => admitted.change().resource().id(),
+    let machine = match provision_in(&mut transaction, admitted).await? {
+        Declared::New(machine) => machine.id(),
         // A repeated request: return the first order.
-        Created::Replayed(first) => return app.order_of(&caller, first.id()).await,
-        Created::Conflict => return Err(conflict(&declaration)),
+        Declared::Replayed(first) => return app.order_of(&caller, first.id()).await,
     };
     let insert = "INSERT INTO public.orders (customer, project, machine, status)
         VALUES ($1, $2, $3, 'Pending') RETURNING id, machine, status";
@@ -161,15 +159,5 @@ impl Order {
             Some(id) => declaration.with_request_id(RequestId::new(id.as_str())?),
             None => declaration,
         })
-    }
-}
-
-fn conflict(declaration: &Declaration) -> Problem {
-    match declaration.request_id.clone() {
-        Some(request) => {
-            domain::Error::IdempotencyConflict { project: declaration.project_id, request }.into()
-        }
-        // Unreachable: a declaration without a request id cannot conflict.
-        None => domain::Error::invalid("x-request-id", "is missing").into(),
     }
 }

@@ -2,7 +2,6 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use broker_embed::ports::{PortError, PortName};
 use broker_embed::{Error, domain, one_line};
 
 #[derive(Debug, thiserror::Error)]
@@ -20,13 +19,6 @@ pub(crate) enum Problem {
 impl From<domain::Error> for Problem {
     fn from(error: domain::Error) -> Self {
         Self::Broker(error.into())
-    }
-}
-
-/// Converts an error of [`create_in`](broker_embed::postgres::create_in) as the service does.
-impl From<PortError> for Problem {
-    fn from(source: PortError) -> Self {
-        Self::Broker(Error::Port { port: PortName::Repository, source })
     }
 }
 
@@ -50,7 +42,9 @@ impl IntoResponse for Problem {
         }
         let message = match self {
             Self::Broker(error) => error.public_message(),
-            Self::Database(_) => "try again with the same x-request-id".to_owned(),
+            Self::Database(_) => {
+                "try again; with an x-request-id, a repeated order is placed once".to_owned()
+            }
             Self::Unauthenticated | Self::NoSuchOrder => self.to_string(),
         };
         (status, message).into_response()

@@ -1,7 +1,7 @@
 //! The smallest service that runs the broker on Postgres and Kubernetes.
 
 use broker_embed::postgres::{migrate, test_idle_connections};
-use broker_embed::{ApiUrl, Broker, BrokerConfig, client_config};
+use broker_embed::{ApiUrl, Broker, BrokerConfig};
 use sqlx::postgres::PgPoolOptions;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -13,10 +13,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pool = test_idle_connections(pool).connect(&dsn).await?;
     migrate::up(&pool).await?;
 
-    let client = client_config(kube::Config::infer().await?, "my-service/1.0")?;
     let broker = Broker::configured(config)
         .postgres(pool)
-        .kubernetes(kube::Client::try_from(client)?)
+        .kubernetes_config(kube::Config::infer().await?, "my-service/1.0")
         .build()
         .await?;
     let _service = broker.service().clone(); // for your handlers: provision, get, list, …

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use broker_app::{METRICS, MetricKind};
+use broker_app::{BrokerConfig, METRICS, MetricKind};
 use broker_domain::{OnFailure, Phase};
 use broker_memory::{Behaviour, Verb};
 use broker_ports::{FailureClass, PortName};
 use broker_testkit::faults::{DuplicateResponse, Fault, FaultPlan, LateArrival};
 use broker_tests::world::{
-    LEASE, NODE, STANDALONE, World, background, config_with, declaration, operator,
+    NODE, STANDALONE, World, background, config_with, declaration, operator,
 };
 use tokio::time::timeout;
 
@@ -21,7 +21,7 @@ use broker_tests::log::MetricsCapture;
 async fn run_for(world: &World, steps: usize) {
     let config = config_with(|config| {
         config.sweep_interval = Duration::from_secs(2);
-        config.retention = Some(2 * LEASE);
+        config.retention = Some(BrokerConfig::MIN_RETENTION);
     });
     background(world.runner_with(config), async {
         for _ in 0..steps {
@@ -75,7 +75,7 @@ async fn run_full_lifetime() {
         while world.service.redrive_events(&operator(), id, skip).await.unwrap().is_some() {}
     }
     run_for(&world, 16).await;
-    world.clock.advance(4 * LEASE);
+    world.clock.advance(2 * BrokerConfig::MIN_RETENTION);
     run_for(&world, 16).await;
 }
 

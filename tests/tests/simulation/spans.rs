@@ -1,4 +1,4 @@
-//! Every call of the service carries the trace of its request in its span.
+//! Every call of the service, and the delivery of its events, carries the trace of the request in its span.
 
 use broker_ports::TraceParent;
 use broker_tests::log::with_log;
@@ -14,6 +14,7 @@ async fn call_everything(world: &World) {
     let context = operator().with_traceparent(TraceParent::new(TRACE).unwrap());
     let id = world.declare(&declaration(NODE)).await.unwrap().id();
     responses(&world.service, &context, id, project()).await;
+    world.relay().deliver_batch().await.unwrap();
 }
 
 #[test]
@@ -24,7 +25,7 @@ fn service_call_carries_the_traceparent_in_its_span() {
         runtime.block_on(call_everything(&World::new()));
         let lines = log.take_lines("");
         let field = format!("traceparent=\"{TRACE}\"");
-        for call in public_methods() {
+        for call in public_methods().into_iter().chain(["deliver".to_owned()]) {
             let span = format!("broker.{call}{{");
             let has_field = |line: &String| {
                 line.split_once(&span).is_some_and(|(_, fields)| {

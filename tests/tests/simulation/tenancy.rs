@@ -362,7 +362,7 @@ async fn replica_without_a_known_cluster_claims_nothing() {
 #[test]
 fn only_admission_creates_resources() {
     let mut callers = Vec::new();
-    for product in ["../broker-app/src", "../broker-app/cli/src"] {
+    for product in ["../broker-app/src", "../broker-app/cli/src", "../broker-app/embed/src"] {
         for (file, source) in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(product)) {
             let calls = source.lines().filter(|line| !line.trim_start().starts_with("//"));
             let creates = [".create(", "create_in(", "it.replace("];
@@ -372,7 +372,8 @@ fn only_admission_creates_resources() {
     }
     callers.sort_unstable();
     let admission = [
-        "declare.rs: match self.ports().repository.write(|it| it.create(&admitted)).await? {",
+        "declare.rs: let created = self.ports().repository.write(|it| it.create(&admitted)).await?;",
+        "pg_ports.rs: let created = broker_pg::create_in(connection, &admitted).await;",
         "replace.rs: match self.ports.repository.write(|it| it.replace(&replacement)).await? {",
     ];
     assert_eq!(callers, admission);

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use broker_app::BrokerConfig;
 use broker_domain::{OnFailure, Phase};
 use broker_ports::Watermark;
 use time::OffsetDateTime;
@@ -21,9 +22,6 @@ const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duratio
 
 /// One week.
 const MAX_WAIT: Duration = Duration::from_hours(7 * 24);
-
-/// After a short outage, a caller must still find a Deleted resource.
-const MIN_RETENTION: Duration = Duration::from_hours(1);
 
 pub(super) fn seed(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("use a whole number from 0 to {}", u32::MAX))
@@ -88,8 +86,9 @@ pub(super) fn interval(text: &str) -> Result<Duration, String> {
 }
 
 pub(super) fn retention(text: &str) -> Result<Duration, String> {
-    let duration =
-        humantime::parse_duration(text).ok().filter(|duration| *duration >= MIN_RETENTION);
+    let duration = humantime::parse_duration(text)
+        .ok()
+        .filter(|duration| *duration >= BrokerConfig::MIN_RETENTION);
     duration.ok_or_else(|| "use a duration of 1h or more, such as 90days".to_owned())
 }
 

@@ -1,4 +1,4 @@
-//! The store: connects a pool and checks its schema.
+//! The store: connects a pool and publishes a catalog.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use broker_app::BrokerConfig;
 use broker_pg::catalog::{self, BlueprintVersion, ImportError, Source};
-use broker_pg::{migrate, test_idle_connections};
-use broker_ports::Deadlines;
+use broker_pg::test_idle_connections;
 use broker_render::catalog::Files;
 use secrecy::ExposeSecret;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
@@ -19,18 +18,8 @@ use crate::failure::Failure;
 use crate::settings::{Dsn, SettingsError};
 use crate::wiring::Publication;
 
-const CONNECT_TIMEOUT: Duration = Deadlines::DEFAULT.store;
-
-/// A pool, after a check that this release supports the schema.
-pub(super) async fn connect_checked(dsn: &Dsn) -> Result<PgPool, Failure> {
-    let pool = connect(dsn).await?;
-    let checked = timeout(CONNECT_TIMEOUT, migrate::ensure_current(&pool)).await;
-    checked.map_err(|_| unusable(ConnectError::Timeout))?.map_err(unusable)?;
-    Ok(pool)
-}
-
-/// A pool without a check of the schema.
-pub(super) async fn connect(dsn: &Dsn) -> Result<PgPool, Failure> {
+/// A pool for a process with this configuration, after one connection.
+pub(super) async fn connect(dsn: &Dsn, config: &BrokerConfig) -> Result<PgPool, Failure> {
     // Drops the parser's message: it may quote a part of the string.
     let url = dsn.secret().expose_secret();
     let options = PgConnectOptions::from_str(url)
@@ -41,13 +30,13 @@ pub(super) async fn connect(dsn: &Dsn) -> Result<PgPool, Failure> {
     }
     // A pool reports only a timeout; a single connection reports the cause.
     let probe = async { PgConnection::connect_with(&options).await?.close().await };
-    timeout(CONNECT_TIMEOUT, probe)
+    let deadline = config.deadlines.store;
+    timeout(deadline, probe)
         .await
-        .map_err(|_| unusable(ConnectError::Timeout))?
+        .map_err(|_| unusable(ConnectError::Timeout(deadline)))?
         .map_err(|error| unusable(ConnectError::from(error)))?;
     let pool = test_idle_connections(PgPoolOptions::new());
-    let connections = BrokerConfig::default().connections();
-    let pool = pool.max_connections(connections).acquire_timeout(CONNECT_TIMEOUT);
+    let pool = pool.max_connections(config.connections()).acquire_timeout(deadline);
     Ok(pool.connect_lazy_with(options))
 }
 
@@ -66,8 +55,8 @@ fn is_protected(url: &str, options: &PgConnectOptions) -> bool {
 
 #[derive(Debug, thiserror::Error)]
 enum ConnectError {
-    #[error("no answer within {}", humantime::format_duration(CONNECT_TIMEOUT))]
-    Timeout,
+    #[error("no answer within {}", humantime::format_duration(*.0))]
+    Timeout(Duration),
     /// The server's message, without the source line that the driver adds.
     #[error("{0}")]
     Rejected(String),

@@ -188,6 +188,21 @@ impl State {
         Some(if deregistered { Consumer::deregistered(node) } else { Consumer::registered(node) })
     }
 
+    /// As [`consumer`](Self::consumer); an error if no issuer issued the token.
+    pub(super) fn consumer_of_known(
+        &self,
+        token: BootstrapTokenId,
+    ) -> PortResult<Option<Consumer>> {
+        if self.tokens.contains_key(&token) {
+            return Ok(self.consumer(token));
+        }
+        Err(PortError::rejected(format!("the mesh knows no bootstrap token {token}")))
+    }
+
+    pub(super) fn registered(&self, token: BootstrapTokenId) -> PortResult<bool> {
+        Ok(self.consumer_of_known(token)?.is_some_and(|consumer| !consumer.deregistered))
+    }
+
     pub(super) fn live_peer(&self, node: NodeId) -> Option<PeerId> {
         self.nodes.get(&node)?.peer
     }

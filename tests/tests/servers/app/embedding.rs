@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::Arc;
 
+use broker_app::one_line;
 use broker_domain::{Error as DomainError, Phase, ProvisionedResourceId};
 use broker_pg::migrate;
 use broker_ports::{Envelope, EventSink};
@@ -86,14 +87,13 @@ impl Shop {
         .await;
     }
 
-    async fn wait_until_stopped(mut self) {
-        until("the example to end", || {
+    /// Waits until `serve` returns.
+    async fn ended(mut self) -> std::io::Result<()> {
+        let ended = until("the example to end", || {
             let ended = self.serving.try_join_next();
             async move { ended }
-        })
-        .await
-        .unwrap()
-        .unwrap();
+        });
+        ended.await.unwrap()
     }
 }
 
@@ -130,6 +130,8 @@ fn machine(order: &Value) -> ProvisionedResourceId {
     text(order, "machine").parse().unwrap()
 }
 
+const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
 /// The numbers of orders, resources and events.
 async fn stored_counts(world: &RealWorld) -> (i64, i64, i64) {
     sqlx::query_as(
@@ -154,10 +156,14 @@ async fn axum_example_takes_an_order_to_ready_and_to_deleted() {
     assert_eq!((status, refusal), (422, message));
     assert_eq!(stored_counts(&world).await, (0, 0, 0));
 
-    let headers = "x-request-id: order-1\r\ntraceparent: malformed\r\n";
-    let (status, body) = shop.send("POST /orders", headers, &order(&world, NODE)).await;
+    let headers = format!("x-request-id: order-1\r\ntraceparent: {TRACE}\r\n");
+    let (status, body) = shop.send("POST /orders", &headers, &order(&world, NODE)).await;
     assert_eq!(status, 202, "{body}");
     let placed: Value = serde_json::from_str(&body).unwrap();
+    let trace = "SELECT traceparent FROM plexsphere.provisioning_outbox WHERE sequence = 1";
+    let trace: String = sqlx::query_scalar(trace).fetch_one(world.pool()).await.unwrap();
+    assert_eq!(trace, TRACE);
+    let headers = "x-request-id: order-1\r\ntraceparent: malformed\r\n";
     let (status, again) = shop.send("POST /orders", headers, &order(&world, NODE)).await;
     let again: Value = serde_json::from_str(&again).unwrap();
     assert_eq!((status, text(&again, "id")), (200, text(&placed, "id")));
@@ -226,8 +232,8 @@ async fn axum_example_ignores_a_repeated_event() {
 async fn axum_example_serves_while_the_broker_cannot_start() {
     let (log, _guard) = Log::start(tracing::Level::TRACE, FmtSpan::NEW);
     let world = Arc::new(RealWorld::new().await);
-    let rename = "ALTER TABLE plexsphere.provisioned_resources RENAME TO renamed";
-    world.pool().execute(rename).await.unwrap();
+    let mut maintenance = world.pool().begin().await.unwrap();
+    maintenance.execute("LOCK TABLE plexsphere.provisioned_resources").await.unwrap();
     let shop = Shop::open(&world).await;
     until("the broker not to start", || async {
         log.text().contains("the broker does not run").then_some(())
@@ -237,11 +243,20 @@ async fn axum_example_serves_while_the_broker_cannot_start() {
     let response = shop.send(&request_line, "", "").await;
     assert_eq!(response, (404, "the order does not exist".to_owned()));
 
-    let rename = "ALTER TABLE plexsphere.renamed RENAME TO provisioned_resources";
-    world.pool().execute(rename).await.unwrap();
+    maintenance.rollback().await.unwrap();
     let _simulation = world.keep_simulating();
     let placed = shop.place_order(&world, "order-1").await;
     shop.wait_for_status(&placed, "Ready").await;
+}
+
+#[tokio::test]
+async fn axum_example_ends_if_a_retry_cannot_start_the_broker() {
+    let world = RealWorld::new().await;
+    let rename = "ALTER TABLE plexsphere.provisioned_resources RENAME TO mislaid";
+    world.pool().execute(rename).await.unwrap();
+    let shop = Shop::open(&world).await;
+    let error = shop.ended().await.unwrap_err();
+    assert!(one_line(&error).contains("the repository failed"), "{error}");
 }
 
 #[tokio::test]
@@ -272,7 +287,7 @@ async fn axum_example_stops_http_before_the_broker() {
     let (status, body) = read_response(connection).await;
     assert_eq!(status, 202, "{body}");
     let second: Value = serde_json::from_str(&body).unwrap();
-    shop.wait_until_stopped().await;
+    shop.ended().await.unwrap();
     // The declaration is stored; the phase depends on when the runner stopped.
     world.get(machine(&second)).await;
 }

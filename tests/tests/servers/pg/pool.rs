@@ -13,9 +13,8 @@ const CONNECTIONS: u32 = 20;
 
 fn pool_through(proxy: &PgProxy) -> PgPool {
     let options = PgPoolOptions::new().max_connections(CONNECTIONS);
-    // Exceeds the timeout of the liveness test, after which dead connections free their slots.
-    let options = options.acquire_timeout(Duration::from_secs(20));
-    test_idle_connections(options).connect_lazy_with(proxy.options())
+    test_idle_connections(options.acquire_timeout(Duration::from_secs(20)))
+        .connect_lazy_with(proxy.options())
 }
 
 async fn assert_all_connections_work(pool: &PgPool) {

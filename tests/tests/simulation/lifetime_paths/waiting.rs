@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use broker_app::{PassResult, decide::EarlyExit};
+use broker_app::{Declared, PassResult, decide::EarlyExit};
 use broker_domain::{OnFailure, Phase, RequestId};
 use broker_memory::Behaviour;
 use broker_ports::AuditAction;
@@ -75,8 +75,13 @@ async fn retry_returns_the_first_resource() {
     // A retry resolves no reference, so a withdrawn credential does not matter.
     world.platform.withdraw(project(), id(4));
     assert_eq!(world.declare(&retried).await.unwrap().id(), first.id());
-    let other = world.declare(&retried.clone().on_failure(OnFailure::Rollback)).await.unwrap_err();
-    assert_eq!(other.reason(), "idempotency_conflict");
+    let admitted = world.service.admit(&operator(), &retried).await.unwrap();
+    assert!(matches!(admitted, Declared::Replayed(replayed) if replayed.id() == first.id()));
+    let other = retried.on_failure(OnFailure::Rollback);
+    let declared = world.declare(&other).await.map(drop);
+    for refused in [declared, world.service.admit(&operator(), &other).await.map(drop)] {
+        assert_eq!(refused.unwrap_err().reason(), "idempotency_conflict");
+    }
 }
 
 #[tokio::test]

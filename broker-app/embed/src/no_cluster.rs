@@ -1,23 +1,16 @@
-//! The cluster port of a command without a cluster: each call fails with the reason.
+//! The cluster port of a process without a cluster: each call fails with the reason.
 
 use async_trait::async_trait;
-use broker_domain::ClusterId;
-use broker_ports::{
+use broker_app::domain::ClusterId;
+use broker_app::ports::{
     Applied, ApplyRequest, CachedXr, Cluster, DeleteRequest, Deleted, DryRun, Hints, Inspection,
     OwnedPage, OwnedQuery, PortError, Reading, Target, XrTarget,
 };
 
-use crate::failure::{Failure, in_one_line};
-
 /// Rejects every call with this message.
-pub(super) struct NoCluster(String);
+pub(crate) struct NoCluster(pub(crate) String);
 
 impl NoCluster {
-    /// After the client could not be created.
-    pub(super) fn after(failure: &Failure) -> Self {
-        Self(in_one_line(failure))
-    }
-
     fn reject<T>(&self) -> Result<T, PortError> {
         Err(PortError::rejected(self.0.clone()))
     }
