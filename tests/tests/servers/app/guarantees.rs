@@ -1,7 +1,8 @@
 //! Negative control of the harness: each guarantee is violated once without the broker, and the
 //! harness must report it.
 
-use broker_domain::{Phase, ProvisionedResourceId, XrName};
+use broker_domain::Phase::{self, Deleted, Ready};
+use broker_domain::{ProvisionedResourceId, XrName};
 use broker_render::FIELD_MANAGER;
 use broker_tests::TestCluster;
 use broker_tests::real::RealWorld;
@@ -16,9 +17,13 @@ use sqlx::{AssertSqlSafe, Executor};
 /// A guarantee, the phase of the resource, and a violation of the guarantee.
 type Case = (&'static str, Phase, Violation);
 
+use Violation::Rows;
+
 enum Violation {
-    /// A statement about the resource `$1`.
-    Sql(&'static str),
+    /// Rows of the resource change: the table, the assignment and a condition.
+    Rows(&'static str, &'static str, &'static str),
+    /// The second event is missing.
+    MissingEvent,
     /// A second ProviderConfig with this name suffix.
     ExtraConfig(&'static str),
     /// Another party changes the composite resource.
@@ -32,81 +37,46 @@ enum Violation {
     StoredToken,
 }
 
+const AUDIT: &str = "provisioned_resource_audit";
+const OUTBOX: &str = "provisioning_outbox";
+
 const CASES: [Case; 15] = [
-    (
-        "S1",
-        Phase::Ready,
-        Violation::Sql(
-            "UPDATE plexsphere.provisioned_resource_audit
-        SET previous_phase = 'Deleted' WHERE provisioned_resource_id = $1 AND new_phase = 'Ready'",
-        ),
-    ),
-    (
-        "S2",
-        Phase::Ready,
-        Violation::Sql(
-            "UPDATE plexsphere.provisioned_resources
-        SET status = 'Enrolling' WHERE id = $1",
-        ),
-    ),
-    (
-        "S2",
-        Phase::Ready,
-        Violation::Sql(
-            "DELETE FROM plexsphere.provisioning_outbox
-        WHERE provisioned_resource_id = $1 AND sequence = 2",
-        ),
-    ),
-    (
-        "S3",
-        Phase::Ready,
-        Violation::Sql(
-            "UPDATE plexsphere.provisioning_outbox
-        SET sequence = 7 WHERE provisioned_resource_id = $1 AND sequence = 2",
-        ),
-    ),
+    ("S1", Ready, Rows(AUDIT, "previous_phase = 'Deleted'", "new_phase = 'Ready'")),
+    ("S2", Ready, Rows("provisioned_resources", "status = 'Enrolling'", "true")),
+    ("S2", Ready, Violation::MissingEvent),
+    ("S3", Ready, Rows(OUTBOX, "sequence = 7", "sequence = 2")),
     (
         "S4",
-        Phase::Deleted,
-        Violation::Sql(
-            "UPDATE plexsphere.bootstrap_tokens SET consumed_at = NULL, consumed_by_node_id = NULL
-        WHERE provisioned_resource_id = $1",
-        ),
+        Deleted,
+        Rows("bootstrap_tokens", "consumed_at = NULL, consumed_by_node_id = NULL", "true"),
     ),
-    (
-        "S5",
-        Phase::Deleted,
-        Violation::Sql(
-            "UPDATE plexsphere.nodes SET deregistered_at = NULL WHERE id IN
-        (SELECT consumed_by_node_id FROM plexsphere.bootstrap_tokens
-         WHERE provisioned_resource_id = $1)",
-        ),
-    ),
-    ("S6", Phase::Ready, Violation::ExtraConfig("-another")),
-    ("S7", Phase::Deleted, Violation::ExtraConfig("")),
-    ("S8", Phase::Ready, Violation::DeletionWithoutRead),
-    ("S10", Phase::Ready, Violation::ChangedNote),
-    ("S10", Phase::Ready, Violation::ForeignField),
+    ("S5", Deleted, Rows("nodes", "deregistered_at = NULL", "true")),
+    ("S6", Ready, Violation::ExtraConfig("-another")),
+    ("S7", Deleted, Violation::ExtraConfig("")),
+    ("S8", Ready, Violation::DeletionWithoutRead),
+    ("S10", Ready, Violation::ChangedNote),
+    ("S10", Ready, Violation::ForeignField),
     (
         "S11",
-        Phase::Ready,
-        Violation::Sql(
-            "UPDATE plexsphere.provisioned_resource_audit
-        SET at = at - interval '1 hour' WHERE provisioned_resource_id = $1
-        AND new_phase IN ('Enrolling', 'Ready')",
-        ),
+        Ready,
+        Rows(AUDIT, "at = at - interval '1 hour'", "new_phase IN ('Enrolling', 'Ready')"),
     ),
-    ("S14", Phase::Ready, Violation::ForeignNamespace),
-    ("S15", Phase::Ready, Violation::StoredToken),
-    (
-        "S16",
-        Phase::Ready,
-        Violation::Sql(
-            "UPDATE plexsphere.provisioned_resource_audit
-        SET epoch = 99 WHERE provisioned_resource_id = $1 AND action = 'token_recorded'",
-        ),
-    ),
+    ("S14", Ready, Violation::ForeignNamespace),
+    ("S15", Ready, Violation::StoredToken),
+    ("S16", Ready, Rows(AUDIT, "epoch = 99", "action = 'token_recorded'")),
 ];
+
+/// The condition for the rows of resource `$1` in a table.
+fn of_resource(table: &str) -> &'static str {
+    match table {
+        "provisioned_resources" => "id = $1",
+        "nodes" => {
+            "id IN (SELECT consumed_by_node_id FROM plexsphere.bootstrap_tokens
+                WHERE provisioned_resource_id = $1)"
+        }
+        _ => "provisioned_resource_id = $1",
+    }
+}
 
 /// The ProviderConfig of a resource, or a second one.
 fn config_of(world: &RealWorld, name: &str) -> (Api<DynamicObject>, DynamicObject) {
@@ -120,7 +90,16 @@ fn config_of(world: &RealWorld, name: &str) -> (Api<DynamicObject>, DynamicObjec
 async fn violate(world: &RealWorld, id: ProvisionedResourceId, violation: &Violation) {
     let name = XrName::of(id).to_string();
     match violation {
-        Violation::Sql(statement) => execute_without_triggers(world, statement, id).await,
+        Rows(table, change, condition) => {
+            let rows = format!("{} AND {condition}", of_resource(table));
+            let update = format!("UPDATE plexsphere.{table} SET {change} WHERE {rows}");
+            execute_without_triggers(world, update, id).await;
+        }
+        Violation::MissingEvent => {
+            let rows = format!("{} AND sequence = 2", of_resource(OUTBOX));
+            let delete = format!("DELETE FROM plexsphere.{OUTBOX} WHERE {rows}");
+            execute_without_triggers(world, delete, id).await;
+        }
         Violation::ExtraConfig(suffix) => {
             let (api, config) = config_of(world, &format!("{name}{suffix}"));
             api.create(&PostParams::default(), &config).await.unwrap();
@@ -163,26 +142,22 @@ async fn violate(world: &RealWorld, id: ProvisionedResourceId, violation: &Viola
     }
 }
 
-async fn execute_without_triggers(
-    world: &RealWorld,
-    statement: &'static str,
-    id: ProvisionedResourceId,
-) {
+async fn execute_without_triggers(world: &RealWorld, statement: String, id: ProvisionedResourceId) {
     let mut transaction = world.pool().begin().await.unwrap();
     transaction.execute("SET LOCAL session_replication_role = replica").await.unwrap();
-    let statement = sqlx::query(statement).bind(id.as_uuid());
+    let statement = sqlx::query(AssertSqlSafe(statement)).bind(id.as_uuid());
     let changed = statement.execute(&mut *transaction).await.unwrap().rows_affected();
     assert!(changed > 0, "the statement changed no row");
     transaction.commit().await.unwrap();
 }
 
 async fn declare_until(world: &RealWorld, phase: Phase) -> ProvisionedResourceId {
-    if phase != Phase::Deleted {
+    if phase != Deleted {
         return world.declare_until(phase, &world.declaration(NODE)).await.id();
     }
-    let ready = world.declare_until(Phase::Ready, &world.declaration(NODE)).await.id();
+    let ready = world.declare_until(Ready, &world.declaration(NODE)).await.id();
     world.service.deprovision(&operator(), ready).await.unwrap();
-    world.until(ready, Phase::Deleted).await;
+    world.until(ready, Deleted).await;
     ready
 }
 
@@ -207,7 +182,7 @@ async fn every_violation_is_reported_by_name() {
 #[tokio::test]
 async fn work_left_for_a_sweep_or_a_pass_is_reported() {
     let world = RealWorld::new().await;
-    let id = declare_until(&world, Phase::Ready).await;
+    let id = declare_until(&world, Ready).await;
     assert_eq!(world.remaining_work(&[id]).await, Vec::<String>::new());
     world.crossplane.delete_by_hand(id).await;
     let remaining_work = world.remaining_work(&[id]).await;
