@@ -48,7 +48,7 @@ impl RunningReplica {
             assert_ne!(
                 self.log.read_line(&mut line).expect("a line"),
                 0,
-                "the log ended before {message:?}"
+                "no {message:?} in the log"
             );
             let line: Value = serde_json::from_str(&line).expect("JSON");
             if line["message"] == message {

@@ -317,11 +317,7 @@ fn teardown_deletes_the_provider_config_last() {
             Observation { xr: shell(7), ..live.clone() },
             vec![Effect::DeleteXr("uid".to_owned())],
         ),
-        (
-            "a composed object is left",
-            Observation { composed_left: true, ..config_only.clone() },
-            vec![],
-        ),
+        ("one is left", Observation { composed_left: true, ..config_only.clone() }, vec![]),
         ("only the ProviderConfig is left", config_only.clone(), vec![delete_config]),
         (
             "the ProviderConfig is being deleted",

@@ -53,11 +53,7 @@ fn armed_annotation_is_parsed_back() {
     let fixture = RenderFixture::node(InjectionStrategy::ProviderSecret);
     let rendered = xr(&fixture.input()).unwrap();
     assert_eq!(armed(&value(&rendered.shell(41).to_bytes())), None);
-    assert_ne!(
-        rendered.shell(41).to_bytes(),
-        rendered.shell(42).to_bytes(),
-        "the epoch changes the shell"
-    );
+    assert_ne!(rendered.shell(41).to_bytes(), rendered.shell(42).to_bytes(), "another epoch");
     for arming in [Armed::Token(token_id()), Armed::Standalone] {
         let live = value(&rendered.armed(&arming).to_bytes());
         assert_eq!(armed(&live), Some(arming.to_string().as_str()));

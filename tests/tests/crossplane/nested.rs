@@ -49,11 +49,7 @@ async fn wait_until_deleting(installation: &Installation, resource: &DeclaredRes
 async fn nested_teardown_waits_for_objects_of_the_inner_xr() {
     let (installation, outer) = ready_nested().await;
     let grandchildren = installation.composed(&outer).await;
-    assert_eq!(
-        grandchildren.len(),
-        1,
-        "the object has the outermost XR's label: {grandchildren:?}"
-    );
+    assert_eq!(grandchildren.len(), 1, "it has the outermost XR's label: {grandchildren:?}");
     installation.crossplane.provider().kill().await;
     let _replica = installation.replica();
     installation.deprovision(&outer).await;

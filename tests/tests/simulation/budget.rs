@@ -132,10 +132,7 @@ async fn running_replicas_stay_within_the_allowance_at_every_moment() {
                 assert!(recreated <= ALLOWANCE, "{recreated} of {losses} lost ones were recreated");
             }
             let deregistered = count_deregistered(&world, &resources);
-            assert!(
-                deregistered <= ALLOWANCE,
-                "{deregistered} of {losses} lost machines were deregistered"
-            );
+            assert!(deregistered <= ALLOWANCE, "{deregistered} of {losses} were deregistered");
             assert!(permits_taken(&world) <= ALLOWANCE, "{losses} were lost");
         }
         let expected = losses.min(ALLOWANCE);
@@ -262,11 +259,7 @@ async fn failures_after_leaving_ready_stay_within_the_allowance() {
     let failed = json!({"type": "ProvisioningFailed", "status": "True", "message": "broken"});
     set_conditions(&world, &resources, &json!([unready.clone()]));
     world.round_of(&ids).await;
-    assert_eq!(
-        count_in_phase(&world, &resources, Phase::Provisioning).await,
-        12,
-        "they left Ready"
-    );
+    assert_eq!(count_in_phase(&world, &resources, Phase::Provisioning).await, 12, "it left Ready");
     set_conditions(&world, &resources, &json!([unready, failed]));
     for _ in 0..3 {
         world.round_of(&ids).await;
@@ -422,11 +415,7 @@ async fn release_names_unreadable_objects_and_accepts_the_rest() {
     let service = world.service_with(plan);
     let failed = service.release_brake(&operator(), &cluster, None).await.unwrap_err();
     assert_eq!(failed.reason(), "cluster_transient");
-    assert_eq!(
-        active_brakes(&world).await.len(),
-        1,
-        "a failed read of the cluster prevents the release"
-    );
+    assert_eq!(active_brakes(&world).await.len(), 1, "a failed read prevents the release");
 }
 
 /// No pass recreates objects for a Project on another cluster.

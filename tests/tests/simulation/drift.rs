@@ -105,11 +105,7 @@ async fn edited_spec_of_a_ready_resource_is_only_reported() -> Result<(), Error>
     assert!(!pass_requested && report.drifted == 1, "{report:?}");
     let (_, edited) = config_and_xr_version(&world, &ready);
     world.round(ready.id()).await?;
-    assert_eq!(
-        config_and_xr_version(&world, &ready).1,
-        edited,
-        "a Ready resource is not applied again"
-    );
+    assert_eq!(config_and_xr_version(&world, &ready).1, edited, "a Ready one is not applied again");
 
     let explained = world.explain(ready.id()).await;
     assert_eq!(explained.verdict, Verdict::Drifted, "{explained:?}");

@@ -112,11 +112,7 @@ async fn late_shell_that_arrives_first_composes_nothing() {
     let resource = cut_off(&world).await;
     assert_eq!(world.faults.complete_pending().await, 1);
     world.cluster.settle(5);
-    assert_eq!(
-        world.existing_objects().len(),
-        2,
-        "composite resource and ProviderConfig, nothing composed"
-    );
+    assert_eq!(world.existing_objects().len(), 2, "the XR and its ProviderConfig");
     let shell = xr(&world, &resource);
     let other = world.replica("replica-2");
     other.reconcile(resource.id()).await.unwrap();

@@ -121,11 +121,7 @@ async fn orphaned_provider_config_is_removed_when_unneeded() {
     world.cluster.settle(5);
     assert!(!world.cluster.exists(&xr));
     let (_, report) = world.sweep().await;
-    assert_eq!(
-        orphan_states(&report),
-        [("ProviderConfig", OrphanState::Deferred)],
-        "a composed object is left"
-    );
+    assert_eq!(orphan_states(&report), [("ProviderConfig", OrphanState::Deferred)], "one is left");
     world.cluster.delete_in_background(&composed);
     let (_, report) = world.sweep().await;
     assert_eq!(orphan_states(&report), [("ProviderConfig", OrphanState::Deleting)]);

@@ -114,11 +114,7 @@ async fn replace_from_a_stale_read_commits_from_the_new_version() {
         Box::pin(service.replace(&caller, old, None));
     let new = replacement.await.unwrap();
     let calls = faults.calls();
-    assert_eq!(
-        calls.get(&(PortName::Repository, "replace")),
-        Some(&2),
-        "the first attempt was stale"
-    );
+    assert_eq!(calls.get(&(PortName::Repository, "replace")), Some(&2), "the first was stale");
     assert_eq!(world.get(old).await.phase(), Phase::Deregistering);
     assert_eq!(world.get(new.id()).await.phase(), Phase::Pending);
     assert_eq!(stored_resources(&world).await.len(), 2);

@@ -208,11 +208,7 @@ async fn dry_run_stores_requests_and_acts_on_none() {
         (leaving.id(), Action::DeregisterNode, Phase::Deregistering),
     ] {
         let planned = world.reconciler.reconcile(id).await.unwrap();
-        assert_eq!(
-            planned,
-            PassResult::Completed { action, from: phase, to: phase },
-            "the planned action"
-        );
+        assert_eq!(planned, PassResult::Completed { action, from: phase, to: phase }, "as planned");
     }
     // The dry run's runner still delivers both events.
     background(world.runner(), async {

@@ -78,11 +78,7 @@ async fn status_with_a_runner_knows_pause_brake_and_namespace() {
         service.pause(&operator(), declared).await.unwrap();
         assert_eq!(hold_up().await, Some(HoldUp::Paused), "this process paused the resource");
         world.service.resume(&operator(), declared).await.unwrap();
-        assert_eq!(
-            hold_up().await,
-            Some(HoldUp::Paused),
-            "this process does not know of the resume"
-        );
+        assert_eq!(hold_up().await, Some(HoldUp::Paused), "the resume is not known here");
         next_sweep().await;
         assert_eq!(hold_up().await, Some(HoldUp::NamespaceNotReady));
         world.service.pause(&operator(), declared).await.unwrap();
@@ -123,11 +119,7 @@ async fn status_with_a_runner_names_the_hold_up() {
                 world.service.reconcile_now(&operator(), declared).await.ok();
             }
             let shown = status_of(&service, declared).await;
-            assert_eq!(
-                (shown.hold_up, shown.basis),
-                (expected, Basis::RowAndRunner),
-                "row {number}"
-            );
+            assert_eq!((shown.hold_up, shown.basis), (expected, Basis::RowAndRunner), "{number}");
         })
         .await;
     }
@@ -166,11 +158,7 @@ async fn status_with_a_runner_knows_a_reported_problem() {
             world.cluster.behave_for(declared, Behaviour::never_ready());
             world.let_time_pass().await;
             tokio::time::sleep(Duration::from_secs(31)).await;
-            assert_eq!(
-                status_of(&service, declared).await.hold_up,
-                None,
-                "{why}: the problem is gone"
-            );
+            assert_eq!(status_of(&service, declared).await.hold_up, None, "{why}: it is gone");
         })
         .await;
     }

@@ -158,11 +158,7 @@ async fn oversized_list_page_is_requested_in_parts() {
         pages.into_iter().partition(|(_, size)| *size > BYTES);
     let limits =
         |pages: &[(usize, usize)]| pages.iter().map(|(limit, _)| *limit).collect::<Vec<_>>();
-    assert_eq!(
-        limits(&oversized),
-        [500, 250, 125, 62, 31, 15, 7],
-        "each limit is half of the previous one"
-    );
+    assert_eq!(limits(&oversized), [500, 250, 125, 62, 31, 15, 7], "each limit is halved");
     assert_eq!(limits(&accepted), [3; 7], "later pages keep the size that fits");
     // A single object is accepted at any size, or the kind would never be warm.
     let options = CacheOptions::default().with_page_bytes(10);

@@ -154,11 +154,7 @@ fn provider_config_changes_are_reported() {
     assert_eq!(relist(&mut index, &[object(1, 3), object(2, 3)], 5), []);
     assert_eq!(index.apply(Event::Applied(&object(1, 6))), Ok(Some(resource_id(1))));
     index.expire();
-    assert_eq!(
-        relist(&mut index, &[object(1, 6), object(2, 7)], 8),
-        [resource_id(2)],
-        "it changed"
-    );
+    assert_eq!(relist(&mut index, &[object(1, 6), object(2, 7)], 8), [resource_id(2)], "changed");
     assert_eq!(index.apply(Event::Deleted(&object(1, 9))), Ok(Some(resource_id(1))));
     assert_eq!(index.len(), 1);
 }

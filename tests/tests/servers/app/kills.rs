@@ -82,10 +82,7 @@ async fn assert_survives_every_kill(workflow: Workflow) {
     );
     assert!(failed.is_empty(), "{workflow:?} did not survive: {}", failed.join("\n"));
     // The last requests of the counted run may follow the resource's final phase.
-    assert!(
-        killed_count * 2 > total,
-        "only {killed_count} of {total} replicas died before they were done"
-    );
+    assert!(killed_count * 2 > total, "only {killed_count} of {total} replicas died early");
 }
 
 #[tokio::test]

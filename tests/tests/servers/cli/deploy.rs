@@ -269,11 +269,7 @@ async fn every_referenced_metric_is_exposed_by_a_replica() {
     }
     let unused: Vec<_> =
         METRICS.iter().map(|metric| metric.name).filter(|name| !used.contains(name)).collect();
-    assert_eq!(
-        unused,
-        Vec::<&str>::new(),
-        "documented metrics that no alert and no dashboard uses"
-    );
+    assert_eq!(unused, Vec::<&str>::new(), "metrics that no alert and no dashboard uses");
 }
 
 #[test]

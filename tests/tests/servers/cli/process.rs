@@ -32,11 +32,7 @@ pub(crate) fn binary() -> &'static Path {
     BINARY.get_or_init(|| {
         let tests = std::env::current_exe().unwrap();
         let built = tests.parent().and_then(Path::parent).unwrap().join("provisioning-broker");
-        assert!(
-            built.exists(),
-            "{} is missing: `cargo xtask test` builds it with the tests",
-            built.display()
-        );
+        assert!(built.exists(), "{} is missing: run `cargo xtask test`", built.display());
         let own = tests.with_file_name("provisioning-broker-under-test");
         let new = tests.with_file_name(format!("provisioning-broker-{}", std::process::id()));
         fs::hard_link(&built, &new).unwrap();

@@ -205,11 +205,7 @@ async fn restored_store_is_noticed_when_the_watch_is_established() {
     wait_for_hint(&mut hints, &lost).await;
     until_current(&cache, &fixture, &kept).await;
     let warm = cache.warm(&fixture.xrd).unwrap();
-    assert_eq!(
-        warm.observe(&lost.xr_target()),
-        CachedXr::Absent,
-        "the restored store does not have it"
-    );
+    assert_eq!(warm.observe(&lost.xr_target()), CachedXr::Absent, "it was not restored");
     // The cache also follows changes below the version that it had reached.
     let new = fixture.machine();
     new.start(&cluster).await;
@@ -257,11 +253,7 @@ async fn cluster_identity_is_cached_while_watches_continue() {
     assert_eq!(cache.identity(), None);
     let reads = count(&proxy, is_identity);
     let known = cluster.identity().await.unwrap();
-    assert_eq!(
-        (&known, count(&proxy, is_identity)),
-        (&here, reads + 1),
-        "the identity is read again"
-    );
+    assert_eq!((&known, count(&proxy, is_identity)), (&here, reads + 1), "it is read again");
     held.release();
     until("every kind to be warm", || async { cache.identity() }).await;
 }

@@ -105,11 +105,7 @@ async fn plan_of_a_refused_declaration_names_the_field() {
     let invalid = declaration(SIZED).with_parameters("{}");
     let error = world.service.plan_declaration(&operator(), &invalid).await.unwrap_err();
     assert_eq!(error.reason(), "parameter_values_invalid");
-    assert_eq!(
-        world.store.audit_trail().len(),
-        0,
-        "a plan writes no audit line, not even for a refusal"
-    );
+    assert_eq!(world.store.audit_trail().len(), 0, "a plan audits nothing, not even a refusal");
 }
 
 /// An XRD that accepts one control plane URL and one agent image.
