@@ -14,10 +14,11 @@ CREATE TABLE plexsphere.resources (
     id         uuid        CONSTRAINT resources_pkey PRIMARY KEY DEFAULT gen_random_uuid(),
     project_id uuid        NOT NULL
         CONSTRAINT resources_project_id_fkey REFERENCES plexsphere.projects (id) ON DELETE RESTRICT,
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    -- The name inside the Project, with which an agent registers.
+    handle     text        NOT NULL CONSTRAINT resources_handle_check CHECK (handle <> ''),
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT resources_project_id_handle_key UNIQUE (project_id, handle)
 );
-
-CREATE INDEX resources_project_id_idx ON plexsphere.resources (project_id);
 
 -- A Resource inherits the labels of its Project. Its own label overrides an inherited one with the same key,
 -- even if only the inherited one propagates.

@@ -20,7 +20,7 @@ pub(crate) use credential::RESOLVE_CREDENTIAL;
 use crate::error::ClassifyError;
 use blueprint::BlueprintCache;
 
-/// Catalog, inventory, credentials, assignments and labels from the platform's tables. It implements all five
+/// Catalog, inventory, credentials, assignments and Resources from the platform's tables. It implements all five
 /// resolvers. Clones share the blueprint cache.
 #[derive(Debug, Clone)]
 pub struct PgPlatform {

@@ -5,7 +5,7 @@
 //!
 //! | stage | ports |
 //! |---|---|
-//! | declare | [`BlueprintResolver`], [`CloudResolver`], [`CredentialResolver`], [`AssignmentReader`], [`LabelTagResolver`] |
+//! | declare | [`BlueprintResolver`], [`CloudResolver`], [`CredentialResolver`], [`AssignmentReader`], [`ResourceReader`] |
 //! | persist | [`Repository`], [`Schedule`] |
 //! | observe | [`Cluster`], [`NodeDeregistrar`] |
 //! | act | [`Cluster`], [`TokenIssuer`] |
@@ -74,7 +74,7 @@ pub use repository::{
 };
 pub use resolvers::{
     AssignmentReader, BlueprintResolver, BlueprintVersionView, CloudResolver, CloudView,
-    CredentialResolver, CredentialView, LabelTagResolver, NamespaceObservation, ResourceView,
+    CredentialResolver, CredentialView, NamespaceObservation, ResourceReader, ResourceView,
 };
 pub use schedule::{
     Allowance, Backoff, Brake, BrakeRelease, ClaimRequest, ClaimTarget, Due, Loss, LostObject,
@@ -99,7 +99,7 @@ pub mod mocks {
     pub use crate::outbox::MockOutbox;
     pub use crate::resolvers::{
         MockAssignmentReader, MockBlueprintResolver, MockCloudResolver, MockCredentialResolver,
-        MockLabelTagResolver,
+        MockResourceReader,
     };
     pub use crate::schedule::MockSchedule;
     pub use crate::token_issuer::MockTokenIssuer;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use broker_domain::{
-    BlueprintVersionId, CloudCredentialId, CloudId, ClusterId, MeshRole, ProjectId, ResourceId,
+    BlueprintVersionId, CloudCredentialId, CloudId, ClusterId, MeshRole, ProjectId, ResourceHandle,
+    ResourceId,
 };
 use broker_render::catalog::ComposedKind;
 use broker_render::{CompositionName, InjectionStrategy, ParameterSchema, Provider, Xrd};
@@ -77,18 +78,19 @@ pub trait AssignmentReader: Send + Sync {
     async fn read(&self, project: ProjectId) -> Result<Option<NamespaceObservation>, PortError>;
 }
 
-/// Reads a Project's Resources with the labels that become cloud tags.
+/// Reads a Project's Resources: the handle with which an agent registers, and the labels that become cloud tags.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
-pub trait LabelTagResolver: Send + Sync {
+pub trait ResourceReader: Send + Sync {
     /// The Resource of an id, if it belongs to the Project. **Implementer**: returns `None` for a Resource of another
     /// Project, exactly as for one that does not exist, so that no caller learns that it exists.
     ///
     /// # Errors
     ///
-    /// `Transient` when the source could not be reached; callers conclude nothing from it. Never `Rejected`: labels
-    /// are validated during rendering.
-    async fn resolve(
+    /// - `Transient`: the source could not be reached; callers conclude nothing from it.
+    /// - `Rejected`, with the domain error as its source: the stored handle is invalid. Only this Resource is affected.
+    ///   Labels are validated during rendering.
+    async fn read(
         &self,
         project: ProjectId,
         resource: ResourceId,
@@ -101,13 +103,13 @@ pub trait LabelTagResolver: Send + Sync {
     ///
     /// When no result is available at all. A failure for one Resource is its own error; the other results stay valid.
     /// The default does this.
-    async fn resolve_many(
+    async fn read_many(
         &self,
         resources: &[(ProjectId, ResourceId)],
     ) -> Result<Vec<Result<Option<ResourceView>, PortError>>, PortError> {
         let mut results = Vec::with_capacity(resources.len());
         for (project, resource) in resources {
-            results.push(self.resolve(*project, *resource).await);
+            results.push(self.read(*project, *resource).await);
         }
         Ok(results)
     }
@@ -209,17 +211,19 @@ impl CredentialView {
 }
 
 /// The part of a Project's Resource that provisioning needs.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ResourceView {
+    /// Its name inside its Project.
+    pub handle: ResourceHandle,
     /// The labels that propagate, after inheritance.
     pub labels: BTreeMap<String, String>,
 }
 
 impl ResourceView {
     /// A Resource with its propagating labels.
-    pub const fn new(labels: BTreeMap<String, String>) -> Self {
-        Self { labels }
+    pub const fn new(handle: ResourceHandle, labels: BTreeMap<String, String>) -> Self {
+        Self { handle, labels }
     }
 }
 

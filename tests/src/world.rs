@@ -31,7 +31,7 @@ use broker_ports::{
 };
 use broker_render::catalog::ComposedKind;
 use broker_render::{InjectionStrategy, Provider, namespace};
-use broker_testkit::builders::{id, second};
+use broker_testkit::builders::{handle, id, second};
 use broker_testkit::faults::{FaultPlan, Faults};
 use secrecy::ExposeSecret;
 use tokio::sync::oneshot;
@@ -172,7 +172,7 @@ impl World {
     pub fn add_project(&self, project: ProjectId, resource: ResourceId) {
         let home = namespace(project).as_str().to_owned();
         self.neighbours.assign(project, id(4));
-        self.neighbours.add_resource(project, resource);
+        self.neighbours.add_resource(project, resource, handle("web-1"));
         self.cluster.create_namespace(&home);
         self.neighbours.place(project, NamespaceObservation::new(home, true));
     }

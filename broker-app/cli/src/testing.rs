@@ -21,7 +21,7 @@ use broker_ports::{
 };
 use broker_render::catalog::ComposedKind;
 use broker_render::{InjectionStrategy, Provider, Xrd, namespace};
-use broker_testkit::builders::{id, project, second};
+use broker_testkit::builders::{handle, id, project, second};
 use http_body_util::{BodyExt, Empty};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
@@ -231,7 +231,7 @@ fn prepare_platform(
     neighbours.add_cloud(CloudView::new(id(0xc0), provider, r#"{"region":"eu-1"}"#));
     neighbours.add_credential(CredentialView::new(id(4), id(0xc0), "kv", "team/hetzner"));
     neighbours.assign(project(1), id(4));
-    neighbours.add_resource(project(1), id(2));
+    neighbours.add_resource(project(1), id(2), handle("web-1"));
     let project_namespace = namespace(project(1));
     neighbours.place(project(1), NamespaceObservation::new(project_namespace.as_str(), true));
     cluster.create_namespace(project_namespace.as_str());

@@ -1,6 +1,5 @@
 //! Resolves the references of a resource for rendering, at the declaration and in every pass that applies the substrate.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use broker_domain::{
@@ -33,7 +32,7 @@ pub(crate) struct Views {
     tags: CloudTags,
 }
 
-/// Queries to the platform: catalog, assignments, credentials, clouds and labels.
+/// Queries to the platform: catalog, assignments, credentials, clouds and Resources.
 impl TimedPorts {
     pub(crate) async fn blueprint(
         &self,
@@ -83,27 +82,27 @@ impl TimedPorts {
         Ok(found.ok_or_else(|| id.not_found())?)
     }
 
-    pub(crate) async fn labels(
+    pub(crate) async fn resource(
         &self,
         project: ProjectId,
         resource: ResourceId,
-    ) -> Result<BTreeMap<String, String>, Error> {
-        let found = self.labels.read(|it| it.resolve(project, resource)).await?;
-        Ok(found.ok_or_else(|| resource.not_found())?.labels)
+    ) -> Result<ResourceView, Error> {
+        let found = self.resources.read(|it| it.read(project, resource)).await?;
+        Ok(found.ok_or_else(|| resource.not_found())?)
     }
 
-    /// The labels of many Resources, in request order.
-    pub(crate) async fn labels_of_many(
+    /// Many Resources, in request order.
+    pub(crate) async fn resources_of(
         &self,
         resources: &[(ProjectId, ResourceId)],
-    ) -> Result<Vec<Result<BTreeMap<String, String>, Error>>, Error> {
-        let results = self.labels.read(|it| it.resolve_many(resources)).await?;
-        let to_labels =
+    ) -> Result<Vec<Result<ResourceView, Error>>, Error> {
+        let results = self.resources.read(|it| it.read_many(resources)).await?;
+        let to_view =
             |(result, (_, resource)): (Result<Option<ResourceView>, _>, &(_, ResourceId))| {
-                let found = result.map_err(self.labels.to_error())?;
-                Ok(found.ok_or_else(|| resource.not_found())?.labels)
+                let found = result.map_err(self.resources.to_error())?;
+                Ok(found.ok_or_else(|| resource.not_found())?)
             };
-        Ok(results.into_iter().zip(resources).map(to_labels).collect())
+        Ok(results.into_iter().zip(resources).map(to_view).collect())
     }
 
     pub(crate) async fn views(
@@ -113,8 +112,8 @@ impl TimedPorts {
     ) -> Result<Views, Error> {
         let credential = self.credential(references.project, references.credential).await?;
         let cloud = self.cloud(credential.cloud_id).await?;
-        let labels = self.labels(references.project, references.resource).await?;
-        Ok(Views::new(blueprint, credential, cloud, &labels))
+        let resource = self.resource(references.project, references.resource).await?;
+        Ok(Views::new(blueprint, credential, cloud, Some(&resource)))
     }
 }
 
@@ -159,13 +158,15 @@ fn unrenderable(error: DomainError) -> Error {
 }
 
 impl Views {
+    /// Without a Resource there are no tags, as for a ProviderConfig.
     pub(crate) fn new(
         blueprint: Arc<BlueprintVersionView>,
         credential: CredentialView,
         cloud: CloudView,
-        labels: &BTreeMap<String, String>,
+        resource: Option<&ResourceView>,
     ) -> Self {
-        let tags = cloud_tags(&cloud.provider, labels);
+        let labels = resource.map(|resource| &resource.labels);
+        let tags = labels.map(|labels| cloud_tags(&cloud.provider, labels)).unwrap_or_default();
         Self { blueprint, credential, cloud, tags }
     }
 

@@ -88,8 +88,8 @@ pub enum ReferenceKind {
     Credential,
     /// The cloud.
     Cloud,
-    /// The labels that become tags.
-    Labels,
+    /// The Resource, with its handle and the labels that become tags.
+    Resource,
 }
 
 impl ReferenceKind {
@@ -98,7 +98,7 @@ impl ReferenceKind {
             Self::Blueprint => "blueprint",
             Self::Credential => "credential",
             Self::Cloud => "cloud",
-            Self::Labels => "labels",
+            Self::Resource => "resource",
         }
     }
 }

@@ -240,9 +240,9 @@ impl Gatherer<'_> {
         let credential = record_reference(known, ReferenceKind::Credential, credential)?;
         let cloud = self.service.ports().cloud(credential.cloud_id).await;
         let cloud = record_reference(known, ReferenceKind::Cloud, cloud)?;
-        let labels = self.service.ports().labels(references.project, references.resource).await;
-        let labels = record_reference(known, ReferenceKind::Labels, labels)?;
-        Some(Views::new(blueprint, credential, cloud, &labels))
+        let resource = self.service.ports().resource(references.project, references.resource).await;
+        let resource = record_reference(known, ReferenceKind::Resource, resource)?;
+        Some(Views::new(blueprint, credential, cloud, Some(&resource)))
     }
 
     async fn assignment(&self) -> Reference<bool> {

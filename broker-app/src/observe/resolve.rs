@@ -1,6 +1,5 @@
 //! Resolves what the act stage needs in addition to the facts: brakes, the namespace, and the references to render.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use broker_domain::{
@@ -121,8 +120,8 @@ async fn views_for_restore(
     let credential = resource.cloud_credential_id();
     let credential = ports.credential(resource.project_id(), credential).await?;
     let cloud = ports.cloud(credential.cloud_id).await?;
-    // A ProviderConfig has no tags, so a Resource with unreadable labels can still get it back.
-    let views = Views::new(blueprint, credential, cloud, &BTreeMap::new());
+    // A ProviderConfig has no tags, so an unreadable Resource can still get it back.
+    let views = Views::new(blueprint, credential, cloud, None);
     let manifest = views.provider_config(resource, profiles)?;
     if Some(manifest.reference()) == resource.substrate().provider_config() {
         return Ok(Some(views));

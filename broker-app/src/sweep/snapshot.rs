@@ -13,7 +13,7 @@ use broker_domain::{
 };
 use broker_ports::{
     BlueprintVersionView, CachedXr, CloudView, CompactRow, ConfigPresence, CredentialView,
-    NamespaceObservation, PortError, PortName, XrTarget,
+    NamespaceObservation, PortError, PortName, ResourceView, XrTarget,
 };
 use broker_render::{Armed, Digest, Identity, Provider};
 use futures_util::future::join;
@@ -26,8 +26,6 @@ use super::triage::TriageInput;
 use crate::deadline::TimedPorts;
 use crate::declare::{Views, require_same_cluster};
 use crate::error::Error;
-
-type Labels = BTreeMap<String, String>;
 
 /// A value or error that is resolved once per sweep and shared by rows.
 type Resolved<T> = Result<T, Arc<Error>>;
@@ -129,7 +127,7 @@ impl<'a> SnapshotReader<'a> {
         self
     }
 
-    /// Reads a page with one request each to the cluster, the mesh and the label resolver.
+    /// Reads a page with one request each to the cluster, the mesh and the resource reader.
     pub(super) async fn of_page<'r>(
         &mut self,
         rows: &'r [CompactRow],
@@ -142,16 +140,16 @@ impl<'a> SnapshotReader<'a> {
         // The two requests are independent.
         let (cached, nodes) = join(self.cached(rows, &blueprints, kinds), self.nodes(rows)).await;
         let cached = cached?;
-        let labels = self.labels(rows, &cached).await;
+        let resources = self.resources(rows, &cached).await;
         let mut snapshots = Vec::with_capacity(rows.len());
-        let columns = blueprints.into_iter().zip(cached).zip(nodes.into_iter().zip(labels));
-        for (row, ((blueprint, cached), (node, labels))) in rows.iter().zip(columns) {
+        let columns = blueprints.into_iter().zip(cached).zip(nodes.into_iter().zip(resources));
+        for (row, ((blueprint, cached), (node, resource))) in rows.iter().zip(columns) {
             let node = row.bootstrap_token_id.map(|_| {
                 node.unwrap_or_else(|| Err(Arc::new(too_few_results(PortName::NodeDeregistrar))))
             });
             let snapshot = match (blueprint, cached) {
                 (Ok(blueprint), Some(cached)) => {
-                    self.snapshot(row, blueprint, cached, node, labels).await
+                    self.snapshot(row, blueprint, cached, node, resource).await
                 }
                 (Err(error), _) => Err(error),
                 (Ok(_), None) => Err(Arc::new(too_few_results(PortName::Cluster))),
@@ -190,7 +188,7 @@ impl<'a> SnapshotReader<'a> {
         blueprint: Arc<BlueprintVersionView>,
         cached: Result<CachedXr, PortError>,
         node: Option<Resolved<bool>>,
-        labels: Option<Resolved<Labels>>,
+        resource: Option<Resolved<ResourceView>>,
     ) -> Resolved<RowSnapshot> {
         let cached = cached.map_err(|source| Error::Port { port: PortName::Cluster, source })?;
         let node = NodeObservation::of(row.mesh_role, node.transpose()?);
@@ -200,11 +198,11 @@ impl<'a> SnapshotReader<'a> {
             } else {
                 true
             };
-        let desired = match (parameters_to_render(row, &cached), labels) {
-            (Some(parameters), Some(labels)) => {
-                self.desired(row, parameters, blueprint, &labels?).await?
+        let desired = match (parameters_to_render(row, &cached), resource) {
+            (Some(parameters), Some(resource)) => {
+                self.desired(row, parameters, blueprint, &resource?).await?
             }
-            (Some(_), None) => return Err(Arc::new(too_few_results(PortName::LabelTagResolver))),
+            (Some(_), None) => return Err(Arc::new(too_few_results(PortName::ResourceReader))),
             (None, _) => None,
         };
         Ok(RowSnapshot { cached, version: row.version, node, desired, namespace_ready })
@@ -216,11 +214,11 @@ impl<'a> SnapshotReader<'a> {
         row: &CompactRow,
         parameters: &Parameters,
         blueprint: Arc<BlueprintVersionView>,
-        labels: &Labels,
+        resource: &ResourceView,
     ) -> Resolved<Option<Digest>> {
         let credential = self.credential(row.project_id, row.cloud_credential_id).await?;
         let cloud = self.cloud(credential.cloud_id).await?;
-        let views = Views::new(blueprint, credential, cloud, labels);
+        let views = Views::new(blueprint, credential, cloud, Some(resource));
         let identity = Identity {
             resource: row.id,
             project: row.project_id,
@@ -231,13 +229,13 @@ impl<'a> SnapshotReader<'a> {
         Ok(armed.map(|armed| rendered.armed(&armed).digest()))
     }
 
-    /// The labels of the rows to render. If the batch request fails, each is requested alone: an unreadable
+    /// The Resources of the rows to render. If the batch request fails, each is requested alone: an unreadable
     /// Resource does not affect the others.
-    async fn labels(
+    async fn resources(
         &mut self,
         rows: &[CompactRow],
         cached: &[Option<Result<CachedXr, PortError>>],
-    ) -> PerRow<Resolved<Labels>> {
+    ) -> PerRow<Resolved<ResourceView>> {
         let (indices, resources): (Vec<usize>, Vec<(ProjectId, ResourceId)>) = rows
             .iter()
             .zip(cached)
@@ -251,15 +249,15 @@ impl<'a> SnapshotReader<'a> {
         if resources.is_empty() {
             return per_row(rows, indices, Vec::new());
         }
-        let port = PortName::LabelTagResolver;
-        let many = self.ports.labels_of_many(&resources);
+        let port = PortName::ResourceReader;
+        let many = self.ports.resources_of(&resources);
         let results: Vec<_> = match self.call(port, many).await {
             Ok(results) => results.into_iter().map(|result| result.map_err(Arc::new)).collect(),
             Err(error) => {
-                tracing::warn!(%error, resources = resources.len(), "the batch label query failed; labels are resolved one by one");
+                tracing::warn!(%error, resources = resources.len(), "the batch read of Resources failed; they are read one by one");
                 let mut results = Vec::with_capacity(resources.len());
                 for (project, resource) in resources {
-                    let one = self.ports.labels(project, resource);
+                    let one = self.ports.resource(project, resource);
                     results.push(self.call(port, one).await);
                 }
                 results

@@ -76,7 +76,7 @@ impl MemoryAdapters {
             clouds: neighbours.clone(),
             credentials: neighbours.clone(),
             assignments: neighbours.clone(),
-            labels: neighbours,
+            resources: neighbours,
             sink: Arc::new(self.sink.clone()),
             clock: Arc::new(self.clock.clone()),
             ids: Arc::new(self.ids.clone()),

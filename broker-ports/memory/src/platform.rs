@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker_domain::{ClusterId, Declaration, Error, MeshRole};
+use broker_domain::{ClusterId, Declaration, Error, MeshRole, ResourceHandle};
 use broker_render::catalog::ComposedKind;
 use broker_render::{InjectionStrategy, Provider, Xrd, namespace};
 use secrecy::ExposeSecret;
@@ -90,7 +90,8 @@ impl MemoryPlatform {
         cluster.behave(&xrd, Behaviour::ready_after(1));
         neighbours.add_cloud(CloudView::new(cloud, Provider::new("hetzner")?, "{}"));
         neighbours.add_credential(CredentialView::new(credential, cloud, "kv", "team/hetzner"));
-        neighbours.add_resource(declaration.project_id, declaration.resource_id);
+        let handle = ResourceHandle::new("machine")?;
+        neighbours.add_resource(declaration.project_id, declaration.resource_id, handle);
         neighbours.assign(declaration.project_id, credential);
         neighbours.place(declaration.project_id, NamespaceObservation::new(namespace_name, true));
         let (api_version, kind) = (COMPOSED_KIND.0.to_owned(), COMPOSED_KIND.1.to_owned());

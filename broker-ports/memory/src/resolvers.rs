@@ -1,11 +1,12 @@
-//! Declare: the platform's other contexts in memory: catalog, inventory, assignments and labels.
+//! Declare: the platform's other contexts in memory: catalog, inventory, assignments and Resources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use broker_domain::{
-    BlueprintVersionId, CloudCredentialId, CloudId, Error, MeshRole, ProjectId, ResourceId,
+    BlueprintVersionId, CloudCredentialId, CloudId, Error, MeshRole, ProjectId, ResourceHandle,
+    ResourceId,
 };
 use broker_render::catalog::{ComposedKind, composition_name};
 use broker_render::{InjectionStrategy, ParameterSchema, Xrd};
@@ -14,11 +15,11 @@ use serde_json::json;
 use crate::PortResult;
 use broker_ports::{
     AssignmentReader, BlueprintResolver, BlueprintVersionView, CloudResolver, CloudView,
-    CredentialResolver, CredentialView, LabelTagResolver, NamespaceObservation, PortError,
+    CredentialResolver, CredentialView, NamespaceObservation, PortError, ResourceReader,
     ResourceView,
 };
 
-/// Catalog, inventory, assignments and labels in one type, which implements all five resolvers. Clones are handles on
+/// Catalog, inventory, assignments and Resources in one type, which implements all five resolvers. Clones are handles on
 /// the same data.
 ///
 /// ```
@@ -77,8 +78,8 @@ struct ContextData {
     credentials: BTreeMap<CloudCredentialId, CredentialView>,
     assignments: BTreeSet<(ProjectId, CloudCredentialId)>,
     namespaces: BTreeMap<ProjectId, NamespaceObservation>,
-    /// The Project of each Resource.
-    resources: BTreeMap<ResourceId, ProjectId>,
+    /// The Project and the handle of each Resource.
+    resources: BTreeMap<ResourceId, (ProjectId, ResourceHandle)>,
     labels: BTreeMap<ResourceId, BTreeMap<String, Label>>,
 }
 
@@ -141,9 +142,9 @@ impl MemoryPlatformContexts {
         self.lock().namespaces.remove(&project);
     }
 
-    /// Adds a Resource to a Project.
-    pub fn add_resource(&self, project: ProjectId, resource: ResourceId) {
-        self.lock().resources.insert(resource, project);
+    /// Adds a Resource to a Project, or renames it.
+    pub fn add_resource(&self, project: ProjectId, resource: ResourceId, handle: ResourceHandle) {
+        self.lock().resources.insert(resource, (project, handle));
     }
 
     /// Removes a Resource from its Project.
@@ -247,19 +248,18 @@ impl AssignmentReader for MemoryPlatformContexts {
 }
 
 #[async_trait]
-impl LabelTagResolver for MemoryPlatformContexts {
-    async fn resolve(
+impl ResourceReader for MemoryPlatformContexts {
+    async fn read(
         &self,
         project: ProjectId,
         resource: ResourceId,
     ) -> PortResult<Option<ResourceView>> {
         let data = self.check_reachable()?;
-        if data.resources.get(&resource) != Some(&project) {
-            return Ok(None);
-        }
+        let found = data.resources.get(&resource).filter(|(owner, _)| *owner == project);
+        let Some((_, handle)) = found else { return Ok(None) };
         let labels = data.labels.get(&resource).into_iter().flatten();
         let propagating = labels.filter(|(_, label)| label.propagates);
         let labels = propagating.map(|(key, label)| (key.clone(), label.value.clone())).collect();
-        Ok(Some(ResourceView::new(labels)))
+        Ok(Some(ResourceView::new(handle.clone(), labels)))
     }
 }

@@ -14,7 +14,7 @@ use broker_ports::{
     Schedule,
 };
 use broker_render::namespace;
-use broker_testkit::builders::id;
+use broker_testkit::builders::{handle, id};
 use broker_tests::world::{NODE, STANDALONE, World, caller_of, declaration, operator, project};
 use time::OffsetDateTime;
 
@@ -204,7 +204,7 @@ async fn resource_of_another_project_is_refused_as_absent() {
 async fn pass_over_a_moved_resource_fails_with_the_reason() {
     let world = two_projects();
     let declared = world.declare(&declaration(NODE)).await.unwrap();
-    world.neighbours.add_resource(id(OTHER), id(2));
+    world.neighbours.add_resource(id(OTHER), id(2), handle("web-1"));
     let error = world.round(declared.id()).await.unwrap_err();
     assert_eq!(error.reason(), "resource_not_found");
     assert!(world.existing_objects().is_empty());

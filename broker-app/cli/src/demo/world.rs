@@ -10,7 +10,7 @@ use broker_app::explain::Explanation;
 use broker_app::{BrokerConfig, Error, Reconciler, Service, Sweeper};
 use broker_domain::{
     BlueprintVersionId, CloudCredentialId, CloudId, ClusterId, Declaration, Error as DomainError,
-    ProjectId, ProvisionedResource, ProvisionedResourceId, ResourceId,
+    ProjectId, ProvisionedResource, ProvisionedResourceId, ResourceHandle, ResourceId,
 };
 use broker_embed::{Broker, Parts};
 use broker_memory::{
@@ -141,7 +141,8 @@ impl World {
             | Scenario::Teardown => self.sample_ids.atlas,
         };
         let resource = ResourceId::new(self.ids.uuid())?;
-        self.platform.add_resource(project, resource);
+        let handle = ResourceHandle::new(planned.name.as_str())?;
+        self.platform.add_resource(project, resource, handle);
         self.platform.label(resource, "name", planned.name.as_str());
         let declaration = Declaration::new(
             project,

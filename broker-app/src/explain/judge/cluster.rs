@@ -184,7 +184,8 @@ impl Judge<'_> {
             "resource_not_found",
             "cluster_mismatch",
         ];
-        let resolver_reasons = ["_resolver_", "assignment_reader_", "node_deregistrar_"];
+        let resolver_reasons =
+            ["_resolver_", "assignment_reader_", "resource_reader_", "node_deregistrar_"];
         let is_outdated = checked_now.contains(&reason)
             || resolver_reasons.iter().any(|part| reason.contains(part))
             // The kind was checked above.

@@ -145,7 +145,7 @@ fn missing(kind: ReferenceKind, facts: &crate::explain::facts::Facts) -> Judgeme
             let id = resource.cloud_credential_id();
             (Verdict::CloudMissing, format!("the cloud of credential {id}"))
         }
-        ReferenceKind::Labels => {
+        ReferenceKind::Resource => {
             let (id, project) = (resource.resource_id(), resource.project_id());
             (Verdict::ResourceMissing, format!("resource {id} of project {project}"))
         }
@@ -156,7 +156,7 @@ fn missing(kind: ReferenceKind, facts: &crate::explain::facts::Facts) -> Judgeme
 fn unreadable(kind: ReferenceKind, message: &str) -> Judgement {
     let verdict = match kind {
         ReferenceKind::Blueprint => Verdict::BlueprintUnreadable,
-        ReferenceKind::Credential | ReferenceKind::Cloud | ReferenceKind::Labels => {
+        ReferenceKind::Credential | ReferenceKind::Cloud | ReferenceKind::Resource => {
             Verdict::CannotRender
         }
     };

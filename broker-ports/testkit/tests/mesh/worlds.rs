@@ -16,9 +16,9 @@ use broker_memory::{
 };
 use broker_ports::{
     AssignmentReader, BlueprintResolver, BootstrapToken, Clock, CloudResolver, CloudView,
-    CredentialResolver, CredentialView, EventSink, IdSource, Issue, IssueRequest, LabelTagResolver,
-    LeaseEpoch, NamespaceObservation, NodeDeregistrar, NodeId, PeerCommander, PeerResolver,
-    PortError, TokenIssuer, TokenReader,
+    CredentialResolver, CredentialView, EventSink, IdSource, Issue, IssueRequest, LeaseEpoch,
+    NamespaceObservation, NodeDeregistrar, NodeId, PeerCommander, PeerResolver, PortError,
+    ResourceReader, ResourceView, TokenIssuer, TokenReader,
 };
 use broker_render::Provider;
 use broker_testkit::clock::{ClockUnderTest, IdSourceUnderTest};
@@ -26,7 +26,7 @@ use broker_testkit::event_sink::EventSinkUnderTest;
 use broker_testkit::node_deregistrar::{MeshAgents, NodeDeregistrarUnderTest, SeamsUnderTest};
 use broker_testkit::resolvers::{
     AssignmentReaderUnderTest, BlueprintResolverUnderTest, CloudResolverUnderTest,
-    CredentialResolverUnderTest, LabelTagResolverUnderTest, RawBlueprint,
+    CredentialResolverUnderTest, RawBlueprint, ResourceReaderUnderTest,
 };
 use broker_testkit::token_issuer::TokenIssuerUnderTest;
 use secrecy::ExposeSecret;
@@ -288,18 +288,15 @@ impl AssignmentReaderUnderTest for World {
 }
 
 #[async_trait]
-impl LabelTagResolverUnderTest for World {
-    fn resolver(&self) -> &dyn LabelTagResolver {
+impl ResourceReaderUnderTest for World {
+    fn reader(&self) -> &dyn ResourceReader {
         &self.contexts
     }
 
-    async fn resource(
-        &self,
-        labels: &BTreeMap<String, String>,
-    ) -> HookResult<(ProjectId, ResourceId)> {
+    async fn resource(&self, view: &ResourceView) -> HookResult<(ProjectId, ResourceId)> {
         let (project, resource) = (self.id(), self.id());
-        self.contexts.add_resource(project, resource);
-        for (key, value) in labels {
+        self.contexts.add_resource(project, resource, view.handle.clone());
+        for (key, value) in &view.labels {
             self.contexts.label(resource, key, value);
         }
         Ok((project, resource))

@@ -32,7 +32,7 @@ const SOURCES: &[(Source, Option<Verdict>)] = {
         (Port(PortName::BlueprintResolver, "resolve"), SILENT),
         (Port(PortName::CredentialResolver, "resolve"), SILENT),
         (Port(PortName::CloudResolver, "resolve"), SILENT),
-        (Port(PortName::LabelTagResolver, "resolve"), SILENT),
+        (Port(PortName::ResourceReader, "read"), SILENT),
         (Port(PortName::AssignmentReader, "read"), SILENT),
         (Port(PortName::Cluster, "inspect"), Some(Verdict::ClusterUnreachable)),
         (OnCluster("get", "Namespace"), None),

@@ -7,7 +7,7 @@ use broker_domain::{ClusterId, ProvisionedResourceId};
 use broker_memory::{Behaviour, Part};
 use broker_ports::{BrakeRelease, CloudView, NodeDeregistrar, Redrive, Schedule};
 use broker_render::{BLUEPRINT_VERSION_LABEL, Provider};
-use broker_testkit::builders::id;
+use broker_testkit::builders::{handle, id};
 use broker_tests::world::{LEASE, operator, project};
 use serde_json::json;
 
@@ -136,7 +136,7 @@ fn restore(fixture: &Fixture, what: &str) {
     match what.split_once(' ') {
         Some(("blueprint", _)) => fixture.world.publish_blueprints(),
         Some(("credential", _)) => neighbours.assign(project(), id(4)),
-        Some(("resource", _)) => neighbours.add_resource(project(), id(2)),
+        Some(("resource", _)) => neighbours.add_resource(project(), id(2), handle("web-1")),
         Some(("the", cloud)) if cloud.starts_with("cloud") => {
             let provider = Provider::new("hetzner").unwrap();
             neighbours.add_cloud(CloudView::new(id(0xc0), provider, r#"{"region":"eu-1"}"#));

@@ -1,4 +1,4 @@
-//! Rows of other contexts: blueprints, clouds, credentials, assignments, labels.
+//! Rows of other contexts: blueprints, clouds, credentials, assignments, Resources.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use broker_domain::{
 };
 use broker_ports::{
     AssignmentReader, BlueprintResolver, CloudResolver, CloudView, CredentialResolver,
-    CredentialView, LabelTagResolver, NamespaceObservation, PortError,
+    CredentialView, NamespaceObservation, PortError, ResourceReader, ResourceView,
 };
 use broker_render::Provider;
 use broker_testkit::resolvers::{
     AssignmentReaderUnderTest, BlueprintResolverUnderTest, CloudResolverUnderTest,
-    CredentialResolverUnderTest, LabelTagResolverUnderTest, RawBlueprint,
+    CredentialResolverUnderTest, RawBlueprint, ResourceReaderUnderTest,
 };
 
 use super::World;
@@ -35,9 +35,11 @@ impl World {
     pub(in super::super) async fn new_resource_of(
         &self,
         project: ProjectId,
+        handle: &str,
     ) -> Result<ResourceId, PortError> {
-        let insert = "INSERT INTO plexsphere.resources (project_id) VALUES ($1) RETURNING id";
-        let insert = sqlx::query_scalar(insert).bind(project.as_uuid());
+        let insert =
+            "INSERT INTO plexsphere.resources (project_id, handle) VALUES ($1, $2) RETURNING id";
+        let insert = sqlx::query_scalar(insert).bind(project.as_uuid()).bind(handle);
         Ok(ResourceId::new(self.insert(insert).await?)?)
     }
 
@@ -172,19 +174,21 @@ impl AssignmentReaderUnderTest for World {
 }
 
 #[async_trait]
-impl LabelTagResolverUnderTest for World {
-    fn resolver(&self) -> &dyn LabelTagResolver {
+impl ResourceReaderUnderTest for World {
+    fn reader(&self) -> &dyn ResourceReader {
         &self.neighbours
     }
 
-    async fn resource(
-        &self,
-        labels: &BTreeMap<String, String>,
-    ) -> Result<(ProjectId, ResourceId), PortError> {
+    async fn resource(&self, view: &ResourceView) -> Result<(ProjectId, ResourceId), PortError> {
         let project = self.new_project().await?;
-        let resource = self.new_resource_of(project).await?;
-        self.label(resource, labels, true).await?;
+        let resource = self.new_resource_of(project, view.handle.as_str()).await?;
+        self.label(resource, &view.labels, true).await?;
         Ok((project, resource))
+    }
+
+    async fn corrupt(&self, resource: ResourceId) -> Result<bool, PortError> {
+        let spoil = "UPDATE plexsphere.resources SET handle = 'two words' WHERE id = $1";
+        Ok(self.execute(sqlx::query(spoil).bind(resource.as_uuid())).await? == 1)
     }
 
     async fn add_local_labels(
