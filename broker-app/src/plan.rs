@@ -222,8 +222,10 @@ impl Service {
             recorder.drive(persisting, Some(&resolved)).await?;
         }
         let (steps, mut notes) = recorder.into_steps();
-        if action == Action::Apply && resolved.observation.gate == Gate::Closed {
-            notes.push("the namespace of its Project is not ready: nothing is applied".to_owned());
+        if let (Action::Apply, Gate::Namespace(phase)) = (action, resolved.observation.gate) {
+            notes.push(format!(
+                "the namespace of its Project is {phase}, not Ready: nothing is applied"
+            ));
         }
         if resolved.observation.is_held(project) {
             notes.push("a brake is set: nothing is created or destroyed".to_owned());

@@ -114,9 +114,10 @@ CREATE TABLE plexsphere.namespace_assignments (
             REFERENCES plexsphere.projects (id) ON DELETE CASCADE,
     namespace       text        NOT NULL
         CONSTRAINT namespace_assignments_namespace_check CHECK (namespace <> ''),
-    namespace_phase text        NOT NULL DEFAULT 'Provisioning'
+    namespace_phase text        NOT NULL DEFAULT 'Pending'
         CONSTRAINT namespace_assignments_namespace_phase_check
-            CHECK (namespace_phase IN ('Provisioning', 'Ready', 'Degraded')),
+            CHECK (namespace_phase IN
+                ('Pending', 'Provisioning', 'Ready', 'Degraded', 'Terminating', 'Deleted')),
     -- The management cluster: the uid of its namespace kube-system. NULL if the platform has only one cluster.
     cluster_id      text
         CONSTRAINT namespace_assignments_cluster_id_check CHECK (cluster_id <> ''),

@@ -74,7 +74,8 @@ pub use repository::{
 };
 pub use resolvers::{
     AssignmentReader, BlueprintResolver, BlueprintVersionView, CloudResolver, CloudView,
-    CredentialResolver, CredentialView, NamespaceObservation, ResourceReader, ResourceView,
+    CredentialResolver, CredentialView, NamespaceObservation, NamespacePhase, ResourceReader,
+    ResourceView,
 };
 pub use schedule::{
     Allowance, Backoff, Brake, BrakeRelease, ClaimRequest, ClaimTarget, Due, Loss, LostObject,

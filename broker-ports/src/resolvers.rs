@@ -2,6 +2,8 @@
 //!
 //! Every view is plain data without secrets. All methods are read-only, so a retry is safe.
 
+mod states;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,6 +16,8 @@ use broker_render::catalog::ComposedKind;
 use broker_render::{CompositionName, InjectionStrategy, ParameterSchema, Provider, Xrd};
 
 use crate::error::PortError;
+
+pub use states::NamespacePhase;
 
 /// Finds published blueprint versions.
 #[cfg_attr(feature = "mocks", mockall::automock)]
@@ -69,12 +73,13 @@ pub trait CredentialResolver: Send + Sync {
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait AssignmentReader: Send + Sync {
-    /// The Project's namespace, its readiness and its cluster; `None` if the Project is not placed.
+    /// The Project's namespace, its phase and its cluster; `None` if the Project is not placed. **Implementer**: no
+    /// cache, because the phase decides what a pass may create.
     ///
     /// # Errors
     ///
-    /// `Transient` when the source could not be reached; callers conclude nothing from it. Never `Rejected`: values are
-    /// validated during rendering.
+    /// - `Transient`: the source could not be reached; callers conclude nothing from it.
+    /// - `Rejected`, with the domain error as its source: the stored phase or cluster is invalid.
     async fn read(&self, project: ProjectId) -> Result<Option<NamespaceObservation>, PortError>;
 }
 
@@ -233,16 +238,16 @@ impl ResourceView {
 pub struct NamespaceObservation {
     /// The namespace of the assignment. Rendering rejects any but the Project's own.
     pub namespace: String,
-    /// Whether it exists and accepts objects.
-    pub ready: bool,
+    /// Its phase. Ready takes every object, Degraded those of resources that were applied before.
+    pub phase: NamespacePhase,
     /// Its management cluster; `None` on a platform with a single, unnamed cluster.
     pub cluster: Option<ClusterId>,
 }
 
 impl NamespaceObservation {
     /// A namespace on an unnamed cluster.
-    pub fn new(namespace: impl Into<String>, ready: bool) -> Self {
-        Self { namespace: namespace.into(), ready, cluster: None }
+    pub fn new(namespace: impl Into<String>, phase: NamespacePhase) -> Self {
+        Self { namespace: namespace.into(), phase, cluster: None }
     }
 
     /// Sets the management cluster.

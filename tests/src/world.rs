@@ -27,7 +27,7 @@ use broker_memory::{
 };
 use broker_ports::{
     AccessScope, Actor, CloudView, CorrelationId, CredentialView, EventSink, NamespaceObservation,
-    Ports, RequestContext,
+    NamespacePhase, Ports, RequestContext,
 };
 use broker_render::catalog::ComposedKind;
 use broker_render::{InjectionStrategy, Provider, namespace};
@@ -174,7 +174,7 @@ impl World {
         self.neighbours.assign(project, id(4));
         self.neighbours.add_resource(project, resource, handle("web-1"));
         self.cluster.create_namespace(&home);
-        self.neighbours.place(project, NamespaceObservation::new(home, true));
+        self.neighbours.place(project, NamespaceObservation::new(home, NamespacePhase::Ready));
     }
 
     /// Publishes the world's three blueprints.
@@ -210,10 +210,15 @@ impl World {
         self.neighbours.publish(id::<BlueprintVersionId>(blueprint), documents);
     }
 
-    /// Sets whether the Project's namespace is ready.
+    /// Sets whether the Project's namespace is ready, or still being prepared.
     pub fn place(&self, ready: bool) {
+        self.place_in(if ready { NamespacePhase::Ready } else { NamespacePhase::Provisioning });
+    }
+
+    /// Sets the phase of the Project's namespace.
+    pub fn place_in(&self, phase: NamespacePhase) {
         let name = namespace(project()).as_str().to_owned();
-        self.neighbours.place(project(), NamespaceObservation::new(name, ready));
+        self.neighbours.place(project(), NamespaceObservation::new(name, phase));
     }
 
     /// Declares a resource.

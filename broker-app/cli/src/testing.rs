@@ -17,7 +17,7 @@ use broker_memory::{
 };
 use broker_ports::{
     AccessScope, Actor, CloudView, CorrelationId, CredentialView, EventSink, NamespaceObservation,
-    Ports, RequestContext,
+    NamespacePhase, Ports, RequestContext,
 };
 use broker_render::catalog::ComposedKind;
 use broker_render::{InjectionStrategy, Provider, Xrd, namespace};
@@ -233,7 +233,10 @@ fn prepare_platform(
     neighbours.assign(project(1), id(4));
     neighbours.add_resource(project(1), id(2), handle("web-1"));
     let project_namespace = namespace(project(1));
-    neighbours.place(project(1), NamespaceObservation::new(project_namespace.as_str(), true));
+    neighbours.place(
+        project(1),
+        NamespaceObservation::new(project_namespace.as_str(), NamespacePhase::Ready),
+    );
     cluster.create_namespace(project_namespace.as_str());
     let composed = ("nop.crossplane.io/v1alpha1", "NopResource");
     cluster.install_kind(composed.0, composed.1, KindScope::Namespaced);

@@ -7,7 +7,8 @@ use broker_domain::{
     MeshRole, NotFound, Parameters, ProjectId, ProvisionedResource, ResourceId,
 };
 use broker_ports::{
-    BlueprintVersionView, CloudView, CredentialView, NamespaceObservation, ResourceView,
+    BlueprintVersionView, CloudView, CredentialView, NamespaceObservation, NamespacePhase,
+    ResourceView,
 };
 use broker_render::{
     CloudTags, Identity, Manifest, ProviderConfigInput, ProviderProfiles, Xr, XrInput,
@@ -53,19 +54,14 @@ impl TimedPorts {
         Ok(assignment)
     }
 
-    /// Whether the Project's namespace takes objects, on whichever cluster it is.
-    pub(crate) async fn namespace_is_ready(&self, project: ProjectId) -> Result<bool, Error> {
-        Ok(self.assignment(project).await?.ready)
-    }
-
-    pub(crate) async fn namespace_is_ready_on(
+    pub(crate) async fn namespace_phase_on(
         &self,
         project: ProjectId,
         cluster: &ClusterId,
-    ) -> Result<bool, Error> {
+    ) -> Result<NamespacePhase, Error> {
         let assignment = self.assignment(project).await?;
         require_same_cluster(project, &assignment, cluster)?;
-        Ok(assignment.ready)
+        Ok(assignment.phase)
     }
 
     pub(crate) async fn credential(

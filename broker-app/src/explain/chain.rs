@@ -61,8 +61,8 @@ pub(super) fn fact_lines(facts: &Facts) -> Vec<FactLine> {
     let skipped = facts.skipped_tags.iter().map(ToString::to_string);
     lines.extend(skipped.map(|skipped| FactLine::known("labels", skipped)));
     if facts.resource.phase().is_converging() {
-        lines.push(reference_line("assignment", &facts.assignment, |ready| {
-            format!("the namespace is {}", if *ready { "ready" } else { "not ready" })
+        lines.push(reference_line("assignment", &facts.assignment, |phase| {
+            format!("the namespace is {phase}")
         }));
     }
     lines.extend(cluster_lines(facts));

@@ -2,8 +2,8 @@
 
 use broker_domain::{ClusterId, ObjectReference, Phase, ProvisionedResource};
 use broker_ports::{
-    Brake, ClusterEvent, DeadLetter, NamespaceState, ObjectReport, Refusal, ScheduleEntry,
-    TokenState,
+    Brake, ClusterEvent, DeadLetter, NamespacePhase, NamespaceState, ObjectReport, Refusal,
+    ScheduleEntry, TokenState,
 };
 use broker_render::{CompositionName, Digest, SkippedTag};
 use time::OffsetDateTime;
@@ -57,8 +57,8 @@ pub struct Facts {
     pub transitions: Fact<Vec<Transition>>,
     /// Its references, in the order in which a pass resolves them.
     pub references: Vec<(ReferenceKind, Reference)>,
-    /// Whether the namespace of its Project is ready.
-    pub assignment: Reference<bool>,
+    /// The phase of the namespace of its Project.
+    pub assignment: Reference<NamespacePhase>,
     /// The digest of what a pass would apply now, or the rendering error; `None` if a pass applies nothing.
     pub desired: Option<Result<Option<Digest>, String>>,
     /// The Composition of its blueprint; `None` if a pass applies nothing.

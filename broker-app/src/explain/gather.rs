@@ -7,8 +7,8 @@ use broker_domain::{
     ProvisionedResource, ProvisionedResourceId,
 };
 use broker_ports::{
-    BlueprintVersionView, EventsOf, FailureClass, Inspection, ObjectReport, PageSize, PortError,
-    RequestContext, Target, TokenState,
+    BlueprintVersionView, EventsOf, FailureClass, Inspection, NamespacePhase, ObjectReport,
+    PageSize, PortError, RequestContext, Target, TokenState,
 };
 use broker_render::Armed;
 use futures_util::FutureExt as _;
@@ -245,8 +245,9 @@ impl Gatherer<'_> {
         Some(Views::new(blueprint, credential, cloud, Some(&resource)))
     }
 
-    async fn assignment(&self) -> Reference<bool> {
-        to_reference(self.service.ports().namespace_is_ready(self.resource.project_id()).await)
+    async fn assignment(&self) -> Reference<NamespacePhase> {
+        let assignment = self.service.ports().assignment(self.resource.project_id()).await;
+        to_reference(assignment.map(|assignment| assignment.phase))
     }
 
     async fn token(&self, token: BootstrapTokenId) -> Fact<Option<TokenState>> {

@@ -81,7 +81,7 @@ impl PassReading {
             gate: match &views {
                 Some(_) if will_apply => gate(ports, resource, &raw.cluster).await?,
                 Some(_) => Gate::Open,
-                None => Gate::Closed,
+                None => Gate::NotRead,
             },
             brakes: if will_apply || restores || will_fail {
                 ports.schedule.read(|it| it.brakes(&raw.cluster)).await?
@@ -113,9 +113,8 @@ async fn views_for_restore(
     blueprint: Arc<BlueprintVersionView>,
     cluster: &ClusterId,
 ) -> Result<Option<Views>, Error> {
-    match gate(ports, resource, cluster).await? {
-        Gate::Closed => return Ok(None),
-        Gate::Open => {}
+    if !gate(ports, resource, cluster).await?.is_open() {
+        return Ok(None);
     }
     let credential = resource.cloud_credential_id();
     let credential = ports.credential(resource.project_id(), credential).await?;
@@ -191,6 +190,6 @@ async fn gate(
     resource: &ProvisionedResource,
     cluster: &ClusterId,
 ) -> Result<Gate, Error> {
-    let ready = ports.namespace_is_ready_on(resource.project_id(), cluster).await?;
-    Ok(if ready { Gate::Open } else { Gate::Closed })
+    let phase = ports.namespace_phase_on(resource.project_id(), cluster).await?;
+    Ok(Gate::of_namespace(phase, resource.substrate().applied()))
 }

@@ -9,23 +9,23 @@ use std::sync::Arc;
 
 use broker_domain::{
     BlueprintVersionId, BootstrapTokenId, CloudCredentialId, CloudId, ClusterId, NodeObservation,
-    Parameters, Phase, ProjectId, ResourceId, Version,
+    Parameters, ProjectId, ResourceId, Version,
 };
 use broker_ports::{
-    BlueprintVersionView, CachedXr, CloudView, CompactRow, ConfigPresence, CredentialView,
-    NamespaceObservation, PortError, PortName, ResourceView, XrTarget,
+    Arming, BlueprintVersionView, CachedXr, CloudView, CompactRow, ConfigPresence, CredentialView,
+    NamespaceObservation, NamespacePhase, PortError, PortName, ResourceView, XrTarget,
 };
 use broker_render::{Armed, Digest, Identity, Provider};
 use futures_util::future::join;
 use time::OffsetDateTime;
 
 use super::circuit_breaker::CircuitBreaker;
-use super::losses::is_lost;
 use super::orphan_scan::Kinds;
 use super::triage::TriageInput;
 use crate::deadline::TimedPorts;
 use crate::declare::{Views, require_same_cluster};
 use crate::error::Error;
+use crate::observe::Gate;
 
 /// A value or error that is resolved once per sweep and shared by rows.
 type Resolved<T> = Result<T, Arc<Error>>;
@@ -37,7 +37,7 @@ pub(super) struct Fingerprint {
     /// A hash of the object's version. A collision only delays a pass until the row is due.
     object: Option<u64>,
     node: NodeObservation,
-    namespace_ready: bool,
+    gate: Gate,
     misses_config: bool,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct RowSnapshot {
     version: Version,
     node: NodeObservation,
     desired: Option<Digest>,
-    namespace_ready: bool,
+    gate: Gate,
 }
 
 /// Reads snapshots, and caches the views that it resolved.
@@ -61,7 +61,8 @@ pub(super) struct SnapshotReader<'a> {
     cluster: Option<ClusterId>,
     breaker: CircuitBreaker,
     blueprints: BTreeMap<BlueprintVersionId, Resolved<Arc<BlueprintVersionView>>>,
-    namespaces: BTreeMap<ProjectId, Resolved<bool>>,
+    /// `None` for a Project on another cluster.
+    namespaces: BTreeMap<ProjectId, Resolved<Option<NamespacePhase>>>,
     credentials: BTreeMap<(ProjectId, CloudCredentialId), Resolved<CredentialView>>,
     clouds: BTreeMap<CloudId, Resolved<CloudView>>,
 }
@@ -80,14 +81,14 @@ impl RowSnapshot {
             version: self.version,
             object,
             node: self.node,
-            namespace_ready: self.namespace_ready,
+            gate: self.gate,
             misses_config: misses_config(&self.cached),
         }
     }
 
-    /// Whether the Project's namespace takes objects; `true` if the snapshot did not have to check.
-    pub(super) const fn namespace_ready(&self) -> bool {
-        self.namespace_ready
+    /// Whether a pass may apply; open if the snapshot did not have to check.
+    pub(super) const fn gate(&self) -> Gate {
+        self.gate
     }
 
     pub(super) fn triage_input<'a>(
@@ -101,7 +102,7 @@ impl RowSnapshot {
             cached: &self.cached,
             node: self.node,
             desired: self.desired,
-            namespace_ready: self.namespace_ready,
+            gate: self.gate,
             unchanged,
             now,
         }
@@ -192,12 +193,11 @@ impl<'a> SnapshotReader<'a> {
     ) -> Resolved<RowSnapshot> {
         let cached = cached.map_err(|source| Error::Port { port: PortName::Cluster, source })?;
         let node = NodeObservation::of(row.mesh_role, node.transpose()?);
-        let namespace_ready =
-            if row.phase == Phase::Pending || is_lost(row, &cached) || misses_config(&cached) {
-                self.namespace_ready(row.project_id).await?
-            } else {
-                true
-            };
+        let gate = if would_create(row, &cached) || misses_config(&cached) {
+            self.gate(row).await?
+        } else {
+            Gate::Open
+        };
         let desired = match (parameters_to_render(row, &cached), resource) {
             (Some(parameters), Some(resource)) => {
                 self.desired(row, parameters, blueprint, &resource?).await?
@@ -205,7 +205,7 @@ impl<'a> SnapshotReader<'a> {
             (Some(_), None) => return Err(Arc::new(too_few_results(PortName::ResourceReader))),
             (None, _) => None,
         };
-        Ok(RowSnapshot { cached, version: row.version, node, desired, namespace_ready })
+        Ok(RowSnapshot { cached, version: row.version, node, desired, gate })
     }
 
     /// The digest of what a pass would apply now, without the injection; `None` for a Node without a token.
@@ -266,9 +266,14 @@ impl<'a> SnapshotReader<'a> {
         per_row(rows, indices, results)
     }
 
-    /// Whether the Project's namespace takes objects on this cluster. No pass creates anything for a Project on
-    /// another cluster.
-    async fn namespace_ready(&mut self, project: ProjectId) -> Resolved<bool> {
+    /// The gate that a pass would read.
+    async fn gate(&mut self, row: &CompactRow) -> Resolved<Gate> {
+        let phase = self.namespace_phase(row.project_id).await?;
+        Ok(phase.map_or(Gate::OtherCluster, |it| Gate::of_namespace(it, row.applied.as_ref())))
+    }
+
+    /// The phase of the Project's namespace; `None` if it is on another cluster.
+    async fn namespace_phase(&mut self, project: ProjectId) -> Resolved<Option<NamespacePhase>> {
         if let Some(known) = self.namespaces.get(&project) {
             return known.clone();
         }
@@ -277,10 +282,9 @@ impl<'a> SnapshotReader<'a> {
         let is_on_this_cluster = |it: &NamespaceObservation| {
             self.cluster.as_ref().is_none_or(|here| require_same_cluster(project, it, here).is_ok())
         };
-        let ready =
-            assignment.map(|assignment| assignment.ready && is_on_this_cluster(&assignment));
-        self.namespaces.insert(project, ready.clone());
-        ready
+        let phase = assignment.map(|it| is_on_this_cluster(&it).then_some(it.phase));
+        self.namespaces.insert(project, phase.clone());
+        phase
     }
 
     async fn credential(
@@ -387,6 +391,12 @@ fn parameters_to_render<'r>(row: &'r CompactRow, cached: &CachedXr) -> Option<&'
         CachedXr::Present { .. } => row.parameters.as_ref(),
         CachedXr::Absent => None,
     }
+}
+
+/// Whether a pass would have to create the composite resource, or to arm a shell.
+const fn would_create(row: &CompactRow, cached: &CachedXr) -> bool {
+    row.phase.is_converging()
+        && matches!(cached, CachedXr::Absent | CachedXr::Present { armed: Arming::Shell, .. })
 }
 
 /// The cache shows the composite resource but not its ProviderConfig.

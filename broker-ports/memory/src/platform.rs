@@ -11,7 +11,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{Behaviour, BlueprintDocuments, KindScope, MemoryAdapters};
-use broker_ports::{CloudView, CredentialView, NamespaceObservation, Ports};
+use broker_ports::{CloudView, CredentialView, NamespaceObservation, NamespacePhase, Ports};
 
 /// The start of the clock, after the Unix epoch: a declaration requires a later time.
 const START: Duration = Duration::from_hours(24 * 365);
@@ -93,7 +93,10 @@ impl MemoryPlatform {
         let handle = ResourceHandle::new("machine")?;
         neighbours.add_resource(declaration.project_id, declaration.resource_id, handle);
         neighbours.assign(declaration.project_id, credential);
-        neighbours.place(declaration.project_id, NamespaceObservation::new(namespace_name, true));
+        neighbours.place(
+            declaration.project_id,
+            NamespaceObservation::new(namespace_name, NamespacePhase::Ready),
+        );
         let (api_version, kind) = (COMPOSED_KIND.0.to_owned(), COMPOSED_KIND.1.to_owned());
         let documents = BlueprintDocuments {
             xrd: XRD.as_bytes().to_vec(),

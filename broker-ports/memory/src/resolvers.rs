@@ -25,15 +25,15 @@ use broker_ports::{
 /// ```
 /// use broker_domain::{ProjectId, ResourceId};
 /// use broker_memory::MemoryPlatformContexts;
-/// use broker_ports::{AssignmentReader, NamespaceObservation};
+/// use broker_ports::{AssignmentReader, NamespaceObservation, NamespacePhase};
 /// use uuid::Uuid;
 ///
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 /// let contexts = MemoryPlatformContexts::default();
 /// let project = ProjectId::new(Uuid::from_u128(1))?;
 /// assert_eq!(contexts.read(project).await?, None);
-/// contexts.place(project, NamespaceObservation::new("plexsphere-project-1", true));
-/// assert!(contexts.read(project).await?.unwrap().ready);
+/// contexts.place(project, NamespaceObservation::new("plexsphere-project-1", NamespacePhase::Ready));
+/// assert_eq!(contexts.read(project).await?.unwrap().phase, NamespacePhase::Ready);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -10,8 +10,8 @@ use broker_app::explain::Verdict;
 use broker_app::{Error, PassResult, Service, one_line};
 use broker_domain::{ClusterId, Declaration, Phase, ProjectId, ProvisionedResourceId, RequestId};
 use broker_ports::{
-    AuditAction, Brake, ListQuery, NamespaceObservation, PageSize, Redrive, RequestContext,
-    Schedule,
+    AuditAction, Brake, ListQuery, NamespaceObservation, NamespacePhase, PageSize, Redrive,
+    RequestContext, Schedule,
 };
 use broker_render::namespace;
 use broker_testkit::builders::{handle, id};
@@ -290,7 +290,8 @@ const HERE: &str = "kube-system-uid";
 
 fn assign_to_cluster(world: &World, name: &str) {
     let namespace_name = namespace(project()).as_str().to_owned();
-    let assignment = NamespaceObservation::new(namespace_name, true).on_cluster(cluster(name));
+    let assignment =
+        NamespaceObservation::new(namespace_name, NamespacePhase::Ready).on_cluster(cluster(name));
     world.neighbours.place(project(), assignment);
 }
 

@@ -19,7 +19,7 @@ use broker_memory::{
 };
 use broker_ports::{
     AccessScope, Actor, Clock, CloudView, CorrelationId, CredentialView, NamespaceObservation,
-    RequestContext, WorkerId,
+    NamespacePhase, RequestContext, WorkerId,
 };
 use broker_render::{ApiUrl, Provider, Xrd, namespace};
 use time::OffsetDateTime;
@@ -112,14 +112,14 @@ impl World {
 
     fn set_namespace(&self, project: ProjectId, state: Namespace) {
         let name = namespace(project).as_str().to_owned();
-        let ready = match state {
-            Namespace::Missing => false,
+        let phase = match state {
+            Namespace::Missing => NamespacePhase::Provisioning,
             Namespace::Ready => {
                 self.cluster.create_namespace(&name);
-                true
+                NamespacePhase::Ready
             }
         };
-        self.platform.place(project, NamespaceObservation::new(name, ready));
+        self.platform.place(project, NamespaceObservation::new(name, phase));
     }
 
     pub(super) fn create_late_namespace(&self) {

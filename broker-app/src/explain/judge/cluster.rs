@@ -1,12 +1,13 @@
 //! Obstacles of the whole cluster, and the errors of the last pass.
 
-use broker_ports::{NamespaceState, Refusal};
+use broker_ports::{NamespacePhase, NamespaceState, Refusal};
 use broker_render::namespace;
 
 use super::{Judge, Judgement};
 use crate::explain::facts::{LastError, Reference};
 use crate::explain::remedy::Remedy;
 use crate::explain::verdict::Verdict;
+use crate::observe::Gate;
 
 /// The generated role with the broker's read permissions.
 const READER: &str = "plexsphere-provisioning-broker-reader";
@@ -45,10 +46,20 @@ impl Judge<'_> {
         let facts = self.facts;
         let name = namespace(facts.resource.project_id()).as_str().to_owned();
         match &facts.assignment {
-            Reference::Found(true) => {}
-            Reference::Found(false) => {
-                let remedy = Remedy::ReadyNamespace(name);
-                return Some(Judgement::new(Verdict::NamespaceNotReady, remedy));
+            Reference::Found(phase) => {
+                let applied = facts.resource.substrate().applied();
+                if !Gate::of_namespace(*phase, applied).is_open() {
+                    let found =
+                        Judgement::new(Verdict::NamespaceNotReady, Remedy::ReadyNamespace(name));
+                    let words = match phase {
+                        NamespacePhase::Degraded => {
+                            "its phase is Degraded, which takes no new resource; this one waits for Ready"
+                                .to_owned()
+                        }
+                        _ => format!("its phase is {phase}; the resource waits for Ready"),
+                    };
+                    return Some(found.with_message(words));
+                }
             }
             Reference::Missing => {
                 let what = format!("the assignment of project {}", facts.resource.project_id());

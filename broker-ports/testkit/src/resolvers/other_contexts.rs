@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use broker_domain::{ClusterId, Error, ResourceHandle};
-use broker_ports::{NamespaceObservation, ResourceView};
+use broker_ports::{NamespaceObservation, NamespacePhase, ResourceView};
 use broker_render::Provider;
 
 use super::blueprint::require_invalid;
@@ -122,7 +122,7 @@ async fn unreachable_credentials_are_never_absent(
     require_outage(world.resolver().resolve(project, credential.id).await, "a credential")
 }
 
-/// Readiness and cluster change, and the cluster may be unnamed.
+/// Phase and cluster change, and the cluster may be unnamed.
 async fn an_assignment_is_read_without_a_cache(world: &dyn AssignmentReaderUnderTest) -> Outcome {
     let project = world.project().await?;
     for unplaced in [project, unused_id()?] {
@@ -130,17 +130,11 @@ async fn an_assignment_is_read_without_a_cache(world: &dyn AssignmentReaderUnder
         require(found.is_none(), "a project that was not placed has a namespace")?;
     }
     let name = format!("plexsphere-project-{project}");
-    let with_readiness = |ready| NamespaceObservation::new(name.as_str(), ready);
-    let on_cluster =
-        |uid| ClusterId::new(uid).map(|cluster| with_readiness(true).on_cluster(cluster));
-    for namespace in [
-        with_readiness(false),
-        with_readiness(true),
-        with_readiness(false),
-        on_cluster("uid-1")?,
-        on_cluster("uid-2")?,
-        with_readiness(true),
-    ] {
+    let in_phase = |phase| NamespaceObservation::new(name.as_str(), phase);
+    let ready = in_phase(NamespacePhase::Ready);
+    let on_cluster = |uid| ClusterId::new(uid).map(|cluster| ready.clone().on_cluster(cluster));
+    let moved = [on_cluster("uid-1")?, on_cluster("uid-2")?, ready.clone()];
+    for namespace in NamespacePhase::ALL.iter().copied().map(in_phase).chain(moved) {
         world.place(project, &namespace).await?;
         let found = world.reader().read(project).await?;
         require(
@@ -155,7 +149,8 @@ async fn an_unreachable_assignment_is_never_absent(
     world: &dyn AssignmentReaderUnderTest,
 ) -> Outcome {
     let project = world.project().await?;
-    let namespace = NamespaceObservation::new(format!("plexsphere-project-{project}"), true);
+    let namespace =
+        NamespaceObservation::new(format!("plexsphere-project-{project}"), NamespacePhase::Ready);
     world.place(project, &namespace).await?;
     world.cut_off().await?;
     require_outage(world.reader().read(project).await, "an assignment")

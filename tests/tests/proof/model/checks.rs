@@ -143,7 +143,7 @@ fn every_order_of_events_keeps_every_promise() {
     assert!(states >= minimum, "{states} states in all, not {minimum}");
 }
 
-/// Two resources with two workers and one namespace, which opens and closes. The normal run is
+/// Two resources with two workers and one namespace, which degrades and closes. The normal run is
 /// bounded in steps, the nightly run is exhaustive. The objects have different names, so the
 /// resources share nothing else.
 #[test]

@@ -1,6 +1,7 @@
 //! A worker's pass: it claims, reads, drives the real step and executes its effects, or is cut off.
 
 use broker_domain::{MeshRole, Phase};
+use broker_ports::NamespacePhase;
 
 use super::environment_moves::Changed;
 use super::memo::Memo;
@@ -62,7 +63,7 @@ pub(super) enum Stage {
 pub(super) struct Rules<'a> {
     pub(super) memo: &'a Memo,
     pub(super) without: Option<Rule>,
-    pub(super) gate_open: bool,
+    pub(super) namespace: NamespacePhase,
     /// The number of permits, in settings that count them.
     pub(super) allowance: Option<u8>,
 }
@@ -112,7 +113,7 @@ impl Resource {
             config: self.world.config && !blind,
             composed: if blind || rules.memo.composes_secret { 0 } else { self.world.composed() },
             registered: node.is_some_and(|node| !node.deregistered),
-            gate_open: rules.gate_open,
+            namespace: rules.namespace,
         };
         let plan = rules.memo.plan(row, view);
         let pass = &mut self.passes[index];

@@ -1,7 +1,7 @@
 //! The types that memo and model share: ids of rows and checkpoints, views, commands and replies.
 
 use broker_domain::{BootstrapTokenId, MeshRole, Phase};
-use broker_ports::LostObject;
+use broker_ports::{LostObject, NamespacePhase};
 use broker_testkit::builders::id;
 
 use super::rule::Violation;
@@ -102,7 +102,7 @@ pub(super) struct View {
     /// One bit per existing composed object.
     pub(super) composed: u8,
     pub(super) registered: bool,
-    pub(super) gate_open: bool,
+    pub(super) namespace: NamespacePhase,
 }
 
 /// The decision of a pass, and the checkpoint at which its act begins.

@@ -156,16 +156,14 @@ impl AssignmentReaderUnderTest for World {
         project: ProjectId,
         namespace: &NamespaceObservation,
     ) -> Result<(), PortError> {
-        let phase = if namespace.ready { "Ready" } else { "Degraded" };
         let upsert = "INSERT INTO plexsphere.namespace_assignments \
                       (project_id, namespace, namespace_phase, cluster_id) VALUES ($1, $2, $3, $4)
                       ON CONFLICT (project_id) DO UPDATE
                       SET namespace = excluded.namespace, namespace_phase = excluded.namespace_phase,
                           cluster_id = excluded.cluster_id";
         let cluster = namespace.cluster.as_ref().map(ClusterId::as_str);
-        let upsert =
-            sqlx::query(upsert).bind(project.as_uuid()).bind(&namespace.namespace).bind(phase);
-        self.execute(upsert.bind(cluster)).await.map(drop)
+        let upsert = sqlx::query(upsert).bind(project.as_uuid()).bind(&namespace.namespace);
+        self.execute(upsert.bind(namespace.phase.as_str()).bind(cluster)).await.map(drop)
     }
 
     async fn cut_off(&self) -> Result<(), PortError> {
