@@ -305,6 +305,10 @@ mod tests {
             ),
             (DomainError::ResourceNotFound(id(6)), Invalid, 422, "does not exist in the project"),
             (DomainError::ClusterMismatch(id(5)), Conflict, 409, "another management cluster"),
+            (DomainError::CredentialExpired(id(4)), Conflict, 409, "has expired"),
+            (DomainError::CredentialRevoked(id(4)), Conflict, 409, "is revoked"),
+            (DomainError::CredentialNotApproved(id(4)), Conflict, 409, "is not approved"),
+            (DomainError::BlueprintRetired(id(2)), Conflict, 409, "is retired"),
         ];
         let reasons: Vec<_> = rows.iter().map(|(refusal, ..)| refusal.reason()).collect();
         assert_eq!(reasons, DomainError::REASONS, "every variant has a row, in this order");

@@ -65,6 +65,9 @@ CREATE TABLE plexsphere.blueprint_versions (
     xrd                bytea       NOT NULL,
     composition        bytea       NOT NULL,
     published_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- The only column that changes. A retired version takes no new declaration.
+    state              text        NOT NULL DEFAULT 'active'
+        CONSTRAINT blueprint_versions_state_check CHECK (state IN ('active', 'retired')),
     CONSTRAINT blueprint_versions_slug_version_key UNIQUE (slug, version)
 );
 
@@ -86,12 +89,14 @@ CREATE TABLE plexsphere.cloud_credentials (
         CONSTRAINT cloud_credentials_cloud_id_fkey REFERENCES plexsphere.clouds (id) ON DELETE RESTRICT,
     kv_mount   text        NOT NULL CONSTRAINT cloud_credentials_kv_mount_check CHECK (kv_mount <> ''),
     kv_path    text        NOT NULL CONSTRAINT cloud_credentials_kv_path_check CHECK (kv_path <> ''),
+    state      text        NOT NULL DEFAULT 'active'
+        CONSTRAINT cloud_credentials_state_check CHECK (state IN ('active', 'expired', 'revoked')),
     created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
 CREATE INDEX cloud_credentials_cloud_id_idx ON plexsphere.cloud_credentials (cloud_id);
 
--- The credentials that a Project may use.
+-- The credentials that a Project may use, once approved.
 CREATE TABLE plexsphere.cloud_credential_assignments (
     project_id          uuid        NOT NULL
         CONSTRAINT cloud_credential_assignments_project_id_fkey
@@ -99,6 +104,9 @@ CREATE TABLE plexsphere.cloud_credential_assignments (
     cloud_credential_id uuid        NOT NULL
         CONSTRAINT cloud_credential_assignments_cloud_credential_id_fkey
             REFERENCES plexsphere.cloud_credentials (id) ON DELETE CASCADE,
+    state               text        NOT NULL DEFAULT 'approved'
+        CONSTRAINT cloud_credential_assignments_state_check
+            CHECK (state IN ('requested', 'approved', 'rejected', 'revoked')),
     assigned_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT cloud_credential_assignments_pkey PRIMARY KEY (project_id, cloud_credential_id)
 );

@@ -12,12 +12,14 @@ use crate::outbox::statements::{
     DEAD_LETTERS_OF_PROJECT, DELAY_EVENT, PURGE_EVENTS, READ_BACKLOG, REDRIVE_EVENTS,
 };
 use crate::repository::create::CREATE_RESOURCE;
-use crate::repository::list::{LIST_STATEMENTS, READ_WATERMARK};
+use crate::repository::list::{LIST_OF_CREDENTIAL, LIST_STATEMENTS, READ_WATERMARK};
 use crate::repository::purge::PURGE_RESOURCES;
 use crate::repository::read::{GET_BY_ID, GET_BY_REQUEST, GET_IN_PROJECT};
 use crate::repository::sweep::{READ_NOW, SWEEP_PAGE, SWEEP_PAGE_OF_PROJECT};
 use crate::repository::write::WRITE_RESOURCE;
-use crate::resolvers::{RESOLVE_BLUEPRINT, RESOLVE_CLOUD, RESOLVE_CREDENTIAL};
+use crate::resolvers::{
+    READ_BLUEPRINT_STATE, RESOLVE_BLUEPRINT, RESOLVE_CLOUD, RESOLVE_CREDENTIAL,
+};
 use crate::resources::{READ_RESOURCE, READ_RESOURCES};
 use crate::schedule::brake::{READ_BRAKES, RELEASE_BRAKE, SET_BRAKE};
 use crate::schedule::claim::{CLAIM_DUE, CLAIM_ONE};
@@ -76,12 +78,14 @@ pub fn statements() -> Vec<StatementDescription> {
     ];
     all.extend(platform_statements());
     all.extend(LIST_STATEMENTS.iter().flatten().flatten().map(Statement::describe));
+    all.push(LIST_OF_CREDENTIAL.describe());
     all
 }
 
-fn platform_statements() -> [StatementDescription; 25] {
+fn platform_statements() -> [StatementDescription; 26] {
     [
         RESOLVE_BLUEPRINT.describe(),
+        READ_BLUEPRINT_STATE.describe(),
         RESOLVE_CLOUD.describe(),
         RESOLVE_CREDENTIAL.describe(),
         READ_ASSIGNMENT.describe(),

@@ -73,9 +73,9 @@ pub use repository::{
     Watermark, Write, WriteKind, Written,
 };
 pub use resolvers::{
-    AssignmentReader, BlueprintResolver, BlueprintVersionView, CloudResolver, CloudView,
-    CredentialResolver, CredentialView, NamespaceObservation, NamespacePhase, ResourceReader,
-    ResourceView,
+    ApprovalState, AssignmentReader, BlueprintResolver, BlueprintState, BlueprintVersionView,
+    CloudResolver, CloudView, CredentialResolver, CredentialState, CredentialView,
+    NamespaceObservation, NamespacePhase, ResourceReader, ResourceView, Withdrawal,
 };
 pub use schedule::{
     Allowance, Backoff, Brake, BrakeRelease, ClaimRequest, ClaimTarget, Due, Loss, LostObject,

@@ -17,7 +17,7 @@ use broker_render::{CompositionName, InjectionStrategy, ParameterSchema, Provide
 
 use crate::error::PortError;
 
-pub use states::NamespacePhase;
+pub use states::{ApprovalState, BlueprintState, CredentialState, NamespacePhase, Withdrawal};
 
 /// Finds published blueprint versions.
 #[cfg_attr(feature = "mocks", mockall::automock)]
@@ -35,6 +35,14 @@ pub trait BlueprintResolver: Send + Sync {
         &self,
         id: BlueprintVersionId,
     ) -> Result<Option<Arc<BlueprintVersionView>>, PortError>;
+
+    /// The state of a version; `None` if it was never published. A declaration asks for it, a pass does not: a resource
+    /// outlives the retirement of its version. **Implementer**: no cache.
+    ///
+    /// # Errors
+    ///
+    /// As [`resolve`](Self::resolve).
+    async fn state(&self, id: BlueprintVersionId) -> Result<Option<BlueprintState>, PortError>;
 }
 
 /// Finds clouds.
@@ -55,13 +63,15 @@ pub trait CloudResolver: Send + Sync {
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait CredentialResolver: Send + Sync {
-    /// The credential of an id, if it is assigned to the Project. **Implementer**: returns `None` for an unassigned
-    /// credential, exactly as for one that does not exist.
+    /// The credential of an id, if it has an assignment to the Project, in whatever state. **Implementer**: returns
+    /// `None` for an unassigned credential, exactly as for one that does not exist. No cache, because the states decide
+    /// what a pass may create.
     ///
     /// # Errors
     ///
-    /// `Transient` when the source could not be reached; callers conclude nothing from it. Never `Rejected`: values are
-    /// validated during rendering.
+    /// - `Transient`: the source could not be reached; callers conclude nothing from it.
+    /// - `Rejected`, with the domain error as its source: a stored state is invalid. Values are validated during
+    ///   rendering.
     async fn resolve(
         &self,
         project: ProjectId,
@@ -201,17 +211,35 @@ pub struct CredentialView {
     pub kv_mount: String,
     /// Its path in that store.
     pub kv_path: String,
+    /// Its own state.
+    pub state: CredentialState,
+    /// The state of its assignment to the Project.
+    pub approval: ApprovalState,
 }
 
 impl CredentialView {
-    /// A credential for a cloud, at a location in a key-value store.
+    /// An active credential for a cloud, at a location in a key-value store, approved for the Project.
     pub fn new(
         id: CloudCredentialId,
         cloud_id: CloudId,
         kv_mount: impl Into<String>,
         kv_path: impl Into<String>,
     ) -> Self {
-        Self { id, cloud_id, kv_mount: kv_mount.into(), kv_path: kv_path.into() }
+        let (kv_mount, kv_path) = (kv_mount.into(), kv_path.into());
+        let (state, approval) = (CredentialState::Active, ApprovalState::Approved);
+        Self { id, cloud_id, kv_mount, kv_path, state, approval }
+    }
+
+    /// Sets the states of the credential and of its assignment.
+    #[must_use]
+    pub const fn in_state(mut self, state: CredentialState, approval: ApprovalState) -> Self {
+        (self.state, self.approval) = (state, approval);
+        self
+    }
+
+    /// Why the Project may create nothing with it; `None` if it is active and approved.
+    pub const fn withdrawal(&self) -> Option<Withdrawal> {
+        Withdrawal::of(self.state, self.approval)
     }
 }
 

@@ -7,8 +7,8 @@ use broker_domain::{
     MeshRole, NotFound, Parameters, ProjectId, ProvisionedResource, ResourceId,
 };
 use broker_ports::{
-    BlueprintVersionView, CloudView, CredentialView, NamespaceObservation, NamespacePhase,
-    ResourceView,
+    BlueprintState, BlueprintVersionView, CloudView, CredentialView, NamespaceObservation,
+    NamespacePhase, ResourceView, Withdrawal,
 };
 use broker_render::{
     CloudTags, Identity, Manifest, ProviderConfigInput, ProviderProfiles, Xr, XrInput,
@@ -40,6 +40,25 @@ impl TimedPorts {
         id: BlueprintVersionId,
     ) -> Result<Arc<BlueprintVersionView>, Error> {
         let found = self.blueprints.read(|it| it.resolve(id)).await?;
+        Ok(found.ok_or_else(|| id.not_found())?)
+    }
+
+    /// Refuses a retired version.
+    pub(crate) async fn require_active_blueprint(
+        &self,
+        id: BlueprintVersionId,
+    ) -> Result<(), Error> {
+        match self.blueprint_state(id).await? {
+            BlueprintState::Active => Ok(()),
+            BlueprintState::Retired => Err(DomainError::BlueprintRetired(id).into()),
+        }
+    }
+
+    pub(crate) async fn blueprint_state(
+        &self,
+        id: BlueprintVersionId,
+    ) -> Result<BlueprintState, Error> {
+        let found = self.blueprints.read(|it| it.state(id)).await?;
         Ok(found.ok_or_else(|| id.not_found())?)
     }
 
@@ -164,6 +183,17 @@ impl Views {
         let labels = resource.map(|resource| &resource.labels);
         let tags = labels.map(|labels| cloud_tags(&cloud.provider, labels)).unwrap_or_default();
         Self { blueprint, credential, cloud, tags }
+    }
+
+    /// Why nothing more may be created with the credential.
+    pub(crate) const fn withdrawal(&self) -> Option<Withdrawal> {
+        self.credential.withdrawal()
+    }
+
+    /// Refuses a withdrawn credential.
+    pub(crate) fn require_usable_credential(&self) -> Result<(), Error> {
+        let id = self.credential.id;
+        self.withdrawal().map_or(Ok(()), |withdrawal| Err(withdrawal.refusal(id).into()))
     }
 
     /// The composite resource, before it becomes a shell or armed.

@@ -2,8 +2,8 @@
 
 use broker_domain::{ClusterId, ObjectReference, Phase, ProvisionedResource};
 use broker_ports::{
-    Brake, ClusterEvent, DeadLetter, NamespacePhase, NamespaceState, ObjectReport, Refusal,
-    ScheduleEntry, TokenState,
+    BlueprintState, Brake, ClusterEvent, DeadLetter, NamespacePhase, NamespaceState, ObjectReport,
+    Refusal, ScheduleEntry, TokenState,
 };
 use broker_render::{CompositionName, Digest, SkippedTag};
 use time::OffsetDateTime;
@@ -57,6 +57,10 @@ pub struct Facts {
     pub transitions: Fact<Vec<Transition>>,
     /// Its references, in the order in which a pass resolves them.
     pub references: Vec<(ReferenceKind, Reference)>,
+    /// Why nothing more may be created with its credential, if a pass resolves it.
+    pub withdrawal: Option<Withdrawal>,
+    /// The state of its blueprint version; `None` in a teardown.
+    pub blueprint_state: Option<Fact<BlueprintState>>,
     /// The phase of the namespace of its Project.
     pub assignment: Reference<NamespacePhase>,
     /// The digest of what a pass would apply now, or the rendering error; `None` if a pass applies nothing.

@@ -7,8 +7,8 @@ use broker_domain::{
     ProvisionedResource, ProvisionedResourceId,
 };
 use broker_ports::{
-    BlueprintVersionView, EventsOf, FailureClass, Inspection, NamespacePhase, ObjectReport,
-    PageSize, PortError, RequestContext, Target, TokenState,
+    BlueprintState, BlueprintVersionView, EventsOf, FailureClass, Inspection, NamespacePhase,
+    ObjectReport, PageSize, PortError, RequestContext, Target, TokenState,
 };
 use broker_render::Armed;
 use futures_util::FutureExt as _;
@@ -128,6 +128,10 @@ impl Service {
             Some(blueprint) => gatherer.views(blueprint, &mut references).await,
             None => None,
         };
+        let blueprint_state = match views {
+            Some(_) => Some(gatherer.blueprint_state().await),
+            None => None,
+        };
         let brake = gatherer.brake(&cluster.identity).await;
         let (token, node) = match resource.bootstrap_token_id() {
             Some(token) => (Some(gatherer.token(token).await), Some(gatherer.node(token).await)),
@@ -148,6 +152,8 @@ impl Service {
             dead_letter: gatherer.dead_letter().await,
             transitions: gatherer.transitions().await,
             references,
+            withdrawal: views.as_ref().and_then(Views::withdrawal),
+            blueprint_state,
             assignment: if resource.phase().is_converging() {
                 gatherer.assignment().await
             } else {
@@ -243,6 +249,11 @@ impl Gatherer<'_> {
         let resource = self.service.ports().resource(references.project, references.resource).await;
         let resource = record_reference(known, ReferenceKind::Resource, resource)?;
         Some(Views::new(blueprint, credential, cloud, Some(&resource)))
+    }
+
+    async fn blueprint_state(&self) -> Fact<BlueprintState> {
+        let id = self.resource.blueprint_version_id();
+        to_fact(self.service.ports().blueprint_state(id).await)
     }
 
     async fn assignment(&self) -> Reference<NamespacePhase> {

@@ -6,7 +6,7 @@ use broker_domain::{
     ClusterId, FailureReason, ObjectReference, ObservedXr, ProjectId, ProvisionedResource,
     Substrate, XrUid,
 };
-use broker_ports::{Brake, NamespacePhase, ObjectVersion};
+use broker_ports::{Brake, NamespacePhase, ObjectVersion, Withdrawal};
 use broker_render::Armed;
 
 /// One observation, as the act and persist stages need it.
@@ -48,6 +48,8 @@ pub enum Gate {
     Namespace(NamespacePhase),
     /// Its Project is assigned to another cluster.
     OtherCluster,
+    /// The pass would create or arm, and the credential was withdrawn.
+    Credential(Withdrawal),
     /// Not read, because the pass applies nothing.
     NotRead,
 }
@@ -66,6 +68,14 @@ impl Gate {
                 | NamespacePhase::Deleted,
                 _,
             ) => Self::Namespace(phase),
+        }
+    }
+
+    /// Closes an open gate for a pass that creates or arms with a withdrawn credential. What is armed stays applied.
+    pub const fn to_create_with(self, withdrawal: Option<Withdrawal>) -> Self {
+        match (self, withdrawal) {
+            (Self::Open, Some(withdrawal)) => Self::Credential(withdrawal),
+            (gate, _) => gate,
         }
     }
 

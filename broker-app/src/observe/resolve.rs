@@ -74,12 +74,17 @@ impl PassReading {
         };
         let rendered = views.as_ref().filter(|_| will_apply);
         let will_fail = to == Phase::Failed && resource.phase() != Phase::Failed;
+        let observed = xr_observation(resource, live.as_deref(), rendered)?;
+        let creates = observed.needs_shell();
         let context = ActContext {
-            xr: xr_observation(resource, live.as_deref(), rendered)?,
+            xr: observed,
             config: config_observation(profiles, resource, provider_config.as_ref(), rendered)?,
             config_reference: config_reference(profiles, resource, rendered)?,
             gate: match &views {
-                Some(_) if will_apply => gate(ports, resource, &raw.cluster).await?,
+                Some(views) if will_apply => {
+                    let withdrawal = views.withdrawal().filter(|_| creates);
+                    gate(ports, resource, &raw.cluster).await?.to_create_with(withdrawal)
+                }
                 Some(_) => Gate::Open,
                 None => Gate::NotRead,
             },

@@ -97,7 +97,7 @@ impl<'a> SweepRun<'a> {
             self.report.count_drift(row.phase, &snapshot.cached);
             self.report.record_problem(row, &snapshot.cached);
             if !snapshot.gate().is_open() {
-                self.report.without_namespace.insert(row.id, row.version);
+                self.report.gated.insert(row.id, (row.version, snapshot.gate()));
             }
             let absent = row.phase.is_converging() && matches!(snapshot.cached, CachedXr::Absent);
             if absent || row.phase == Phase::Failed {

@@ -12,8 +12,9 @@ use broker_domain::{
     Parameters, ProjectId, ResourceId, Version,
 };
 use broker_ports::{
-    Arming, BlueprintVersionView, CachedXr, CloudView, CompactRow, ConfigPresence, CredentialView,
-    NamespaceObservation, NamespacePhase, PortError, PortName, ResourceView, XrTarget,
+    Arming, BlueprintState, BlueprintVersionView, CachedXr, CloudView, CompactRow, ConfigPresence,
+    CredentialView, NamespaceObservation, NamespacePhase, PortError, PortName, ResourceView,
+    XrTarget,
 };
 use broker_render::{Armed, Digest, Identity, Provider};
 use futures_util::future::join;
@@ -63,6 +64,7 @@ pub(super) struct SnapshotReader<'a> {
     blueprints: BTreeMap<BlueprintVersionId, Resolved<Arc<BlueprintVersionView>>>,
     /// `None` for a Project on another cluster.
     namespaces: BTreeMap<ProjectId, Resolved<Option<NamespacePhase>>>,
+    active_blueprints: BTreeMap<BlueprintVersionId, bool>,
     credentials: BTreeMap<(ProjectId, CloudCredentialId), Resolved<CredentialView>>,
     clouds: BTreeMap<CloudId, Resolved<CloudView>>,
 }
@@ -117,6 +119,7 @@ impl<'a> SnapshotReader<'a> {
             breaker: CircuitBreaker::default(),
             blueprints: BTreeMap::new(),
             namespaces: BTreeMap::new(),
+            active_blueprints: BTreeMap::new(),
             credentials: BTreeMap::new(),
             clouds: BTreeMap::new(),
         }
@@ -173,6 +176,24 @@ impl<'a> SnapshotReader<'a> {
         found
     }
 
+    /// Whether the row's credential was withdrawn, or its blueprint version is retired, or either is unknown.
+    pub(super) async fn is_withdrawn(&mut self, row: &CompactRow) -> bool {
+        let credential = self.credential(row.project_id, row.cloud_credential_id).await;
+        let is_usable = credential.is_ok_and(|it| it.withdrawal().is_none());
+        !is_usable || !self.is_active(row.blueprint_version_id).await
+    }
+
+    async fn is_active(&mut self, id: BlueprintVersionId) -> bool {
+        if let Some(known) = self.active_blueprints.get(&id) {
+            return *known;
+        }
+        let call = self.ports.blueprint_state(id);
+        let state = self.call(PortName::BlueprintResolver, call).await;
+        let is_active = state.is_ok_and(|state| state == BlueprintState::Active);
+        self.active_blueprints.insert(id, is_active);
+        is_active
+    }
+
     /// The provider of the cloud that a credential belongs to.
     pub(super) async fn provider(
         &mut self,
@@ -194,7 +215,7 @@ impl<'a> SnapshotReader<'a> {
         let cached = cached.map_err(|source| Error::Port { port: PortName::Cluster, source })?;
         let node = NodeObservation::of(row.mesh_role, node.transpose()?);
         let gate = if would_create(row, &cached) || misses_config(&cached) {
-            self.gate(row).await?
+            self.gate(row, &cached).await?
         } else {
             Gate::Open
         };
@@ -267,9 +288,16 @@ impl<'a> SnapshotReader<'a> {
     }
 
     /// The gate that a pass would read.
-    async fn gate(&mut self, row: &CompactRow) -> Resolved<Gate> {
+    async fn gate(&mut self, row: &CompactRow, cached: &CachedXr) -> Resolved<Gate> {
         let phase = self.namespace_phase(row.project_id).await?;
-        Ok(phase.map_or(Gate::OtherCluster, |it| Gate::of_namespace(it, row.applied.as_ref())))
+        let gate =
+            phase.map_or(Gate::OtherCluster, |it| Gate::of_namespace(it, row.applied.as_ref()));
+        if !gate.is_open() || !would_create(row, cached) {
+            return Ok(gate);
+        }
+        // A credential that cannot be resolved fails the pass, which records the reason.
+        let credential = self.credential(row.project_id, row.cloud_credential_id).await;
+        Ok(gate.to_create_with(credential.ok().and_then(|it| it.withdrawal())))
     }
 
     /// The phase of the Project's namespace; `None` if it is on another cluster.

@@ -14,9 +14,9 @@ use serde_json::json;
 
 use crate::PortResult;
 use broker_ports::{
-    AssignmentReader, BlueprintResolver, BlueprintVersionView, CloudResolver, CloudView,
-    CredentialResolver, CredentialView, NamespaceObservation, PortError, ResourceReader,
-    ResourceView,
+    ApprovalState, AssignmentReader, BlueprintResolver, BlueprintState, BlueprintVersionView,
+    CloudResolver, CloudView, CredentialResolver, CredentialState, CredentialView,
+    NamespaceObservation, PortError, ResourceReader, ResourceView,
 };
 
 /// Catalog, inventory, assignments and Resources in one type, which implements all five resolvers. Clones are handles on
@@ -74,9 +74,10 @@ impl BlueprintDocuments {
 struct ContextData {
     unreachable: bool,
     blueprints: BTreeMap<BlueprintVersionId, Blueprint>,
+    retired: BTreeSet<BlueprintVersionId>,
     clouds: BTreeMap<CloudId, CloudView>,
     credentials: BTreeMap<CloudCredentialId, CredentialView>,
-    assignments: BTreeSet<(ProjectId, CloudCredentialId)>,
+    approvals: BTreeMap<(ProjectId, CloudCredentialId), ApprovalState>,
     namespaces: BTreeMap<ProjectId, NamespaceObservation>,
     /// The Project and the handle of each Resource.
     resources: BTreeMap<ResourceId, (ProjectId, ResourceHandle)>,
@@ -107,6 +108,15 @@ impl MemoryPlatformContexts {
         self.lock().blueprints.remove(&id);
     }
 
+    /// Changes the state of a blueprint version.
+    pub fn set_blueprint_state(&self, id: BlueprintVersionId, state: BlueprintState) {
+        let mut data = self.lock();
+        match state {
+            BlueprintState::Active => data.retired.remove(&id),
+            BlueprintState::Retired => data.retired.insert(id),
+        };
+    }
+
     /// Adds or replaces a cloud.
     pub fn add_cloud(&self, cloud: CloudView) {
         self.lock().clouds.insert(cloud.id, cloud);
@@ -122,14 +132,31 @@ impl MemoryPlatformContexts {
         self.lock().credentials.insert(credential.id, credential);
     }
 
-    /// Assigns a credential to a Project.
+    /// Changes the state of a credential.
+    pub fn set_credential_state(&self, id: CloudCredentialId, state: CredentialState) {
+        if let Some(credential) = self.lock().credentials.get_mut(&id) {
+            credential.state = state;
+        }
+    }
+
+    /// Assigns a credential to a Project, approved.
     pub fn assign(&self, project: ProjectId, credential: CloudCredentialId) {
-        self.lock().assignments.insert((project, credential));
+        self.set_approval(project, credential, ApprovalState::Approved);
+    }
+
+    /// Assigns a credential to a Project, or changes the state of the assignment.
+    pub fn set_approval(
+        &self,
+        project: ProjectId,
+        credential: CloudCredentialId,
+        to: ApprovalState,
+    ) {
+        self.lock().approvals.insert((project, credential), to);
     }
 
     /// Withdraws a credential from a Project.
     pub fn withdraw(&self, project: ProjectId, credential: CloudCredentialId) {
-        self.lock().assignments.remove(&(project, credential));
+        self.lock().approvals.remove(&(project, credential));
     }
 
     /// Places a Project on the management cluster, or updates the state of its namespace.
@@ -206,6 +233,16 @@ impl BlueprintResolver for MemoryPlatformContexts {
         *blueprint = Blueprint::Parsed(Arc::clone(&view));
         Ok(Some(view))
     }
+
+    async fn state(&self, id: BlueprintVersionId) -> PortResult<Option<BlueprintState>> {
+        let data = self.check_reachable()?;
+        let state = if data.retired.contains(&id) {
+            BlueprintState::Retired
+        } else {
+            BlueprintState::Active
+        };
+        Ok(data.blueprints.contains_key(&id).then_some(state))
+    }
 }
 
 fn parse(
@@ -235,8 +272,12 @@ impl CredentialResolver for MemoryPlatformContexts {
         id: CloudCredentialId,
     ) -> PortResult<Option<CredentialView>> {
         let data = self.check_reachable()?;
-        let assigned = data.assignments.contains(&(project, id));
-        Ok(data.credentials.get(&id).filter(|_| assigned).cloned())
+        let approval = data.approvals.get(&(project, id));
+        let found = data.credentials.get(&id).cloned().zip(approval);
+        Ok(found.map(|(credential, approval)| {
+            let state = credential.state;
+            credential.in_state(state, *approval)
+        }))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use broker_domain::Error;
+use broker_domain::{CloudCredentialId, Error};
 
 /// A closed set of states, as rows of the platform spell them.
 macro_rules! states {
@@ -68,5 +68,105 @@ states! {
         Terminating = "Terminating",
         /// It is gone.
         Deleted = "Deleted",
+    }
+}
+
+states! {
+    /// The state of a cloud credential.
+    CredentialState, "credential_state" {
+        /// It may be used.
+        Active = "active",
+        /// It is past its validity.
+        Expired = "expired",
+        /// Its owner revoked it.
+        Revoked = "revoked",
+    }
+}
+
+states! {
+    /// The state of a credential's assignment to a Project.
+    ApprovalState, "approval_state" {
+        /// The Project asked for the credential.
+        Requested = "requested",
+        /// The Project may use the credential.
+        Approved = "approved",
+        /// The request was refused.
+        Rejected = "rejected",
+        /// An approval was taken back.
+        Revoked = "revoked",
+    }
+}
+
+states! {
+    /// The state of a blueprint version.
+    BlueprintState, "blueprint_state" {
+        /// It takes declarations.
+        Active = "active",
+        /// It takes no new declaration. Resources that were declared before stay.
+        Retired = "retired",
+    }
+}
+
+/// Why a credential may create nothing more: what runs with it keeps running, and can be torn down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Withdrawal {
+    /// The credential expired.
+    Expired,
+    /// The credential was revoked.
+    Revoked,
+    /// Its assignment to the Project is in this state, and not approved.
+    NotApproved(ApprovalState),
+}
+
+impl Withdrawal {
+    /// The withdrawal by these states, if any. The state of the credential comes first, because it concerns every
+    /// Project.
+    pub const fn of(credential: CredentialState, approval: ApprovalState) -> Option<Self> {
+        match (credential, approval) {
+            (CredentialState::Expired, _) => Some(Self::Expired),
+            (CredentialState::Revoked, _) => Some(Self::Revoked),
+            (CredentialState::Active, ApprovalState::Approved) => None,
+            (
+                CredentialState::Active,
+                ApprovalState::Requested | ApprovalState::Rejected | ApprovalState::Revoked,
+            ) => Some(Self::NotApproved(approval)),
+        }
+    }
+
+    /// The refusal of a declaration that names the credential.
+    pub const fn refusal(self, credential: CloudCredentialId) -> Error {
+        match self {
+            Self::Expired => Error::CredentialExpired(credential),
+            Self::Revoked => Error::CredentialRevoked(credential),
+            Self::NotApproved(_) => Error::CredentialNotApproved(credential),
+        }
+    }
+}
+
+/// A fragment about the credential.
+impl fmt::Display for Withdrawal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Expired => f.write_str("it is expired"),
+            Self::Revoked => f.write_str("it is revoked"),
+            Self::NotApproved(state) => write!(f, "its assignment to the Project is {state}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_active_and_approved_credential_is_not_withdrawn() {
+        for credential in CredentialState::ALL.iter().copied() {
+            for approval in ApprovalState::ALL.iter().copied() {
+                let usable =
+                    (credential, approval) == (CredentialState::Active, ApprovalState::Approved);
+                let withdrawal = Withdrawal::of(credential, approval);
+                assert_eq!(withdrawal.is_none(), usable, "{credential}, {approval}");
+            }
+        }
     }
 }

@@ -10,8 +10,9 @@ use broker_domain::{
     BlueprintVersionId, CloudCredentialId, CloudId, Error, MeshRole, ProjectId, ResourceId,
 };
 use broker_ports::{
-    AssignmentReader, BlueprintResolver, CloudResolver, CloudView, CredentialResolver,
-    CredentialView, NamespaceObservation, ResourceReader, ResourceView,
+    ApprovalState, AssignmentReader, BlueprintResolver, BlueprintState, CloudResolver, CloudView,
+    CredentialResolver, CredentialState, CredentialView, NamespaceObservation, ResourceReader,
+    ResourceView,
 };
 use broker_render::{InjectionStrategy, Provider};
 use uuid::Uuid;
@@ -30,6 +31,17 @@ pub trait BlueprintResolverUnderTest: Send + Sync {
     ///
     /// See the trait.
     async fn publish(&self, blueprint: &RawBlueprint) -> Result<BlueprintVersionId, PortError>;
+
+    /// Changes the state of a published version.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn set_state(
+        &self,
+        id: BlueprintVersionId,
+        state: BlueprintState,
+    ) -> Result<(), PortError>;
 
     /// Makes the resolver's backend unreachable for the rest of the case: closes the pool or stops the server.
     ///
@@ -107,14 +119,26 @@ pub trait CredentialResolverUnderTest: Send + Sync {
     /// See the trait.
     async fn add(&self, kv_mount: &str, kv_path: &str) -> Result<CredentialView, PortError>;
 
-    /// Assigns a credential to a Project.
+    /// Assigns a credential to a Project, approved.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn assign(&self, project: ProjectId, id: CloudCredentialId) -> Result<(), PortError>;
 
-    /// Withdraws a credential from a Project.
+    /// Changes the states of a credential and of its assignment to a Project.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn set_states(
+        &self,
+        project: ProjectId,
+        id: CloudCredentialId,
+        states: (CredentialState, ApprovalState),
+    ) -> Result<(), PortError>;
+
+    /// Deletes the assignment of a credential to a Project.
     ///
     /// # Errors
     ///

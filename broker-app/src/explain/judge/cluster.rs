@@ -51,13 +51,15 @@ impl Judge<'_> {
                 if !Gate::of_namespace(*phase, applied).is_open() {
                     let found =
                         Judgement::new(Verdict::NamespaceNotReady, Remedy::ReadyNamespace(name));
-                    let words = match phase {
-                        NamespacePhase::Degraded => {
-                            "its phase is Degraded, which takes no new resource; this one waits for Ready"
-                                .to_owned()
-                        }
-                        _ => format!("its phase is {phase}; the resource waits for Ready"),
+                    let rule = match phase {
+                        NamespacePhase::Degraded => ", which takes no new resource",
+                        NamespacePhase::Pending
+                        | NamespacePhase::Provisioning
+                        | NamespacePhase::Ready
+                        | NamespacePhase::Terminating
+                        | NamespacePhase::Deleted => "",
                     };
+                    let words = format!("its phase is {phase}{rule}; the resource waits for Ready");
                     return Some(found.with_message(words));
                 }
             }

@@ -1,6 +1,7 @@
 //! Obstacles to every pass in any phase: a terminal phase, a pause, a missing reference.
 
 use broker_domain::{OnFailure, Phase};
+use broker_ports::Withdrawal;
 
 use super::{Judge, Judgement};
 use crate::decide::Mode;
@@ -81,6 +82,18 @@ impl Judge<'_> {
         let Some(Err(message)) = &self.facts.desired else { return None };
         let remedy = Remedy::MendPass;
         Some(Judgement::new(Verdict::CannotRender, remedy).with_message(message.as_str()))
+    }
+
+    /// Nothing more may be created with its credential.
+    pub(super) fn withdrawn_credential(&self) -> Option<Judgement> {
+        let (facts, withdrawal) = (self.facts, self.facts.withdrawal?);
+        let verdict = match withdrawal {
+            Withdrawal::Expired => Verdict::CredentialExpired,
+            Withdrawal::Revoked => Verdict::CredentialRevoked,
+            Withdrawal::NotApproved(_) => Verdict::CredentialNotApproved,
+        };
+        let what = format!("credential {}: {withdrawal}", facts.resource.cloud_credential_id());
+        Some(Judgement::new(verdict, Remedy::RestoreReference { what }))
     }
 
     fn unresolved(&mut self, is_checked: impl Fn(ReferenceKind) -> bool) -> Option<Judgement> {

@@ -23,15 +23,16 @@ use super::copies::{self, OwnedDelete, OwnedWrite};
 use super::mechanism::{Faulty, FaultyPort, Method};
 use broker_ports::{
     Acknowledged, Admitted, Applied, ApplyRequest, AssignmentReader, Attribution, AuditEntry,
-    AuditRecord, AuditSink, Backlog, BlueprintResolver, BlueprintVersionView, Brake, BrakeRelease,
-    CachedXr, ClaimEvents, ClaimRequest, ClaimedEvent, CloudResolver, CloudView, Cluster, Created,
-    CredentialResolver, CredentialView, DeadLetter, DeleteRequest, Deleted, DeliveryFailure,
-    DryRun, Due, Envelope, EventClaim, EventSink, EventsOf, Hints, Inspection, Issue, IssueRequest,
-    Lease, ListPage, ListQuery, Loss, NamespaceObservation, NodeDeregistrar, Outbox, OwnedPage,
-    OwnedQuery, PageSize, PassOutcome, Permit, PermitRequest, PortError, PortName, PurgeRequest,
-    Reading, Redrive, Released, Replaced, Replacement, Repository, ResourceDeadLetter,
-    ResourceReader, ResourceView, Schedule, ScheduleEntry, StoredRequest, SweepPage, SweepQuery,
-    Target, TokenIssuer, TokenState, TtlWindow, Wakeups, Write, WriteKind, Written, XrTarget,
+    AuditRecord, AuditSink, Backlog, BlueprintResolver, BlueprintState, BlueprintVersionView,
+    Brake, BrakeRelease, CachedXr, ClaimEvents, ClaimRequest, ClaimedEvent, CloudResolver,
+    CloudView, Cluster, Created, CredentialResolver, CredentialView, DeadLetter, DeleteRequest,
+    Deleted, DeliveryFailure, DryRun, Due, Envelope, EventClaim, EventSink, EventsOf, Hints,
+    Inspection, Issue, IssueRequest, Lease, ListPage, ListQuery, Loss, NamespaceObservation,
+    NodeDeregistrar, Outbox, OwnedPage, OwnedQuery, PageSize, PassOutcome, Permit, PermitRequest,
+    PortError, PortName, PurgeRequest, Reading, Redrive, Released, Replaced, Replacement,
+    Repository, ResourceDeadLetter, ResourceReader, ResourceView, Schedule, ScheduleEntry,
+    StoredRequest, SweepPage, SweepQuery, Target, TokenIssuer, TokenState, TtlWindow, Wakeups,
+    Write, WriteKind, Written, XrTarget,
 };
 
 /// The methods of a port.
@@ -262,6 +263,7 @@ faulty_port!(NodeDeregistrar as NodeDeregistrar {
 
 faulty_port!(BlueprintResolver as BlueprintResolver {
     read resolve(id: BlueprintVersionId) -> Option<Arc<BlueprintVersionView>>;
+    read state(id: BlueprintVersionId) -> Option<BlueprintState>;
 });
 
 faulty_port!(CloudResolver as CloudResolver {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use broker_domain::{ClusterId, Error, ResourceHandle};
-use broker_ports::{NamespaceObservation, NamespacePhase, ResourceView};
+use broker_ports::{
+    ApprovalState, CredentialState, NamespaceObservation, NamespacePhase, ResourceView,
+};
 use broker_render::Provider;
 
 use super::blueprint::require_invalid;
@@ -22,7 +24,11 @@ pub(super) fn cloud_cases<W: CloudResolverUnderTest + 'static>() -> Vec<Case<W>>
 }
 
 pub(super) fn credential_cases<W: CredentialResolverUnderTest + 'static>() -> Vec<Case<W>> {
-    suite_of![a_credential_is_found_only_while_assigned, unreachable_credentials_are_never_absent,]
+    suite_of![
+        a_credential_is_found_only_while_assigned,
+        the_states_of_a_credential_are_read_without_a_cache,
+        unreachable_credentials_are_never_absent,
+    ]
 }
 
 pub(super) fn assignment_cases<W: AssignmentReaderUnderTest + 'static>() -> Vec<Case<W>> {
@@ -110,6 +116,30 @@ async fn a_credential_is_found_only_while_assigned(
     }
     let found = world.resolver().resolve(first, unused_id()?).await?;
     require(found.is_none(), "a credential that does not exist is found")
+}
+
+/// Each Project sees the state of its own assignment.
+async fn the_states_of_a_credential_are_read_without_a_cache(
+    world: &dyn CredentialResolverUnderTest,
+) -> Outcome {
+    let (project, other) = (world.project().await?, world.project().await?);
+    let credential = world.add("kv", "clouds/hetzner").await?;
+    world.assign(project, credential.id).await?;
+    world.assign(other, credential.id).await?;
+    for state in CredentialState::ALL.iter().copied() {
+        for approval in ApprovalState::ALL.iter().copied() {
+            world.set_states(project, credential.id, (state, approval)).await?;
+            for (project, approval) in [(project, approval), (other, ApprovalState::Approved)] {
+                let expected = Some(credential.clone().in_state(state, approval));
+                let found = world.resolver().resolve(project, credential.id).await?;
+                require(
+                    found == expected,
+                    &format!("instead of {expected:?}, {found:?} is found"),
+                )?;
+            }
+        }
+    }
+    Ok(())
 }
 
 async fn unreachable_credentials_are_never_absent(

@@ -15,10 +15,10 @@ use broker_memory::{
     RecordingEventSink, SequentialIds,
 };
 use broker_ports::{
-    AssignmentReader, BlueprintResolver, BootstrapToken, Clock, CloudResolver, CloudView,
-    CredentialResolver, CredentialView, EventSink, IdSource, Issue, IssueRequest, LeaseEpoch,
-    NamespaceObservation, NodeDeregistrar, NodeId, PeerCommander, PeerResolver, PortError,
-    ResourceReader, ResourceView, TokenIssuer, TokenReader,
+    ApprovalState, AssignmentReader, BlueprintResolver, BlueprintState, BootstrapToken, Clock,
+    CloudResolver, CloudView, CredentialResolver, CredentialState, CredentialView, EventSink,
+    IdSource, Issue, IssueRequest, LeaseEpoch, NamespaceObservation, NodeDeregistrar, NodeId,
+    PeerCommander, PeerResolver, PortError, ResourceReader, ResourceView, TokenIssuer, TokenReader,
 };
 use broker_render::Provider;
 use broker_testkit::clock::{ClockUnderTest, IdSourceUnderTest};
@@ -210,6 +210,11 @@ impl BlueprintResolverUnderTest for World {
         Ok(id)
     }
 
+    async fn set_state(&self, id: BlueprintVersionId, state: BlueprintState) -> HookResult<()> {
+        self.contexts.set_blueprint_state(id, state);
+        Ok(())
+    }
+
     async fn cut_off(&self) -> HookResult<()> {
         self.contexts.set_reachable(false);
         Ok(())
@@ -252,6 +257,17 @@ impl CredentialResolverUnderTest for World {
 
     async fn assign(&self, project: ProjectId, id: CloudCredentialId) -> HookResult<()> {
         self.contexts.assign(project, id);
+        Ok(())
+    }
+
+    async fn set_states(
+        &self,
+        project: ProjectId,
+        id: CloudCredentialId,
+        (state, approval): (CredentialState, ApprovalState),
+    ) -> HookResult<()> {
+        self.contexts.set_credential_state(id, state);
+        self.contexts.set_approval(project, id, approval);
         Ok(())
     }
 

@@ -130,6 +130,17 @@ impl Resource {
                 (false, false) => None,
             };
         }
+        let admitted = match rules.namespace {
+            NamespacePhase::Ready => true,
+            NamespacePhase::Degraded => facts.applied,
+            NamespacePhase::Pending
+            | NamespacePhase::Provisioning
+            | NamespacePhase::Terminating
+            | NamespacePhase::Deleted => false,
+        };
+        if !admitted && xr.is_none_or(|xr| xr.armed.is_none()) {
+            pass.decision_violation = Some(Violation::CreatedBehindGate);
+        }
         self.drive(rules, index, plan.begin, Stage::Act(plan.seen, plan.to));
     }
 

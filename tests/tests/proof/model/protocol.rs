@@ -285,7 +285,10 @@ impl Model for Protocol {
             let namespace = match state.namespace {
                 NamespacePhase::Ready => NamespacePhase::Degraded,
                 NamespacePhase::Degraded => NamespacePhase::Terminating,
-                _ => NamespacePhase::Ready,
+                NamespacePhase::Pending
+                | NamespacePhase::Provisioning
+                | NamespacePhase::Terminating
+                | NamespacePhase::Deleted => NamespacePhase::Ready,
             };
             return Some(State { namespace, ..state.clone() });
         };
@@ -325,6 +328,7 @@ impl Model for Protocol {
             "no XR is armed with a dead token": DeadToken,
             "the ProviderConfig is deleted last": ConfigGoneFirst,
             "S17 re-creation stays within the budget": OverBudget,
+            "S22 nothing is created behind a closed gate": CreatedBehindGate,
         };
         all.push(Property::always(
             "S12 without changes passes are no-ops",

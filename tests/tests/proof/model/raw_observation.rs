@@ -70,7 +70,11 @@ pub(super) fn raw_observation(
         } else {
             ConfigObservation::Absent
         },
-        gate: Gate::of_namespace(namespace, resource.substrate().applied()),
+        gate: if without == Some(Rule::Gate) {
+            Gate::Open
+        } else {
+            Gate::of_namespace(namespace, resource.substrate().applied())
+        },
         brakes: Vec::new(),
     };
     let mut seen = raw_observation.into_observation(resource, context);

@@ -24,6 +24,8 @@ pub(super) struct RowFacts {
     pub(super) token: Option<u8>,
     pub(super) closed: bool,
     pub(super) at_rest: bool,
+    /// The row records the uid of an armed composite resource.
+    pub(super) applied: bool,
     /// One bit per recorded Secret, which may still exist.
     pub(super) secrets: u8,
 }

@@ -30,6 +30,7 @@ const SOURCES: &[(Source, Option<Verdict>)] = {
         (Port(PortName::TokenIssuer, "state"), None),
         (Port(PortName::NodeDeregistrar, "node_registered"), Some(Verdict::MeshUnreachable)),
         (Port(PortName::BlueprintResolver, "resolve"), SILENT),
+        (Port(PortName::BlueprintResolver, "state"), None),
         (Port(PortName::CredentialResolver, "resolve"), SILENT),
         (Port(PortName::CloudResolver, "resolve"), SILENT),
         (Port(PortName::ResourceReader, "read"), SILENT),

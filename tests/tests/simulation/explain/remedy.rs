@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use broker_app::explain::Remedy;
 use broker_domain::{ClusterId, ProvisionedResourceId};
 use broker_memory::{Behaviour, Part};
-use broker_ports::{BrakeRelease, CloudView, NodeDeregistrar, Redrive, Schedule};
+use broker_ports::{BrakeRelease, CloudView, CredentialState, NodeDeregistrar, Redrive, Schedule};
 use broker_render::{BLUEPRINT_VERSION_LABEL, Provider};
 use broker_testkit::builders::{handle, id};
 use broker_tests::world::{LEASE, operator, project};
@@ -135,7 +135,10 @@ fn restore(fixture: &Fixture, what: &str) {
     let neighbours = &fixture.world.neighbours;
     match what.split_once(' ') {
         Some(("blueprint", _)) => fixture.world.publish_blueprints(),
-        Some(("credential", _)) => neighbours.assign(project(), id(4)),
+        Some(("credential", _)) => {
+            neighbours.set_credential_state(id(4), CredentialState::Active);
+            neighbours.assign(project(), id(4));
+        }
         Some(("resource", _)) => neighbours.add_resource(project(), id(2), handle("web-1")),
         Some(("the", cloud)) if cloud.starts_with("cloud") => {
             let provider = Provider::new("hetzner").unwrap();

@@ -7,8 +7,9 @@ use broker_domain::{
     BlueprintVersionId, CloudCredentialId, CloudId, ClusterId, ProjectId, ResourceId,
 };
 use broker_ports::{
-    AssignmentReader, BlueprintResolver, CloudResolver, CloudView, CredentialResolver,
-    CredentialView, NamespaceObservation, PortError, ResourceReader, ResourceView,
+    ApprovalState, AssignmentReader, BlueprintResolver, BlueprintState, CloudResolver, CloudView,
+    CredentialResolver, CredentialState, CredentialView, NamespaceObservation, PortError,
+    ResourceReader, ResourceView,
 };
 use broker_render::Provider;
 use broker_testkit::resolvers::{
@@ -79,6 +80,15 @@ impl BlueprintResolverUnderTest for World {
         Ok(BlueprintVersionId::new(self.insert(insert).await?)?)
     }
 
+    async fn set_state(
+        &self,
+        id: BlueprintVersionId,
+        state: BlueprintState,
+    ) -> Result<(), PortError> {
+        let update = "UPDATE plexsphere.blueprint_versions SET state = $2 WHERE id = $1";
+        self.execute(sqlx::query(update).bind(id.as_uuid()).bind(state.as_str())).await.map(drop)
+    }
+
     async fn cut_off(&self) -> Result<(), PortError> {
         self.close_pool().await
     }
@@ -128,6 +138,21 @@ impl CredentialResolverUnderTest for World {
         let insert = "INSERT INTO plexsphere.cloud_credential_assignments \
                       (project_id, cloud_credential_id) VALUES ($1, $2)";
         self.execute(sqlx::query(insert).bind(project.as_uuid()).bind(id.as_uuid())).await.map(drop)
+    }
+
+    async fn set_states(
+        &self,
+        project: ProjectId,
+        id: CloudCredentialId,
+        (state, approval): (CredentialState, ApprovalState),
+    ) -> Result<(), PortError> {
+        let update = "WITH changed AS (
+                UPDATE plexsphere.cloud_credentials SET state = $3 WHERE id = $2
+            )
+            UPDATE plexsphere.cloud_credential_assignments SET state = $4
+            WHERE project_id = $1 AND cloud_credential_id = $2";
+        let update = sqlx::query(update).bind(project.as_uuid()).bind(id.as_uuid());
+        self.execute(update.bind(state.as_str()).bind(approval.as_str())).await.map(drop)
     }
 
     async fn withdraw(&self, project: ProjectId, id: CloudCredentialId) -> Result<(), PortError> {
