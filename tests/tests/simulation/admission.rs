@@ -28,8 +28,8 @@ const WITHDRAWALS: &[(CredentialState, ApprovalState, &str, Verdict)] = {
 };
 
 fn set_credential(world: &World, state: CredentialState, approval: ApprovalState) {
-    world.neighbours.set_credential_state(id(4), state);
-    world.neighbours.set_approval(project(), id(4), approval);
+    world.platform.set_credential_state(id(4), state);
+    world.platform.set_approval(project(), id(4), approval);
 }
 
 fn restore_credential(world: &World) {
@@ -72,9 +72,9 @@ async fn declaration_with_a_withdrawn_reference_is_refused_with_its_reason() {
         refused(reason).await;
     }
     restore_credential(&world);
-    world.neighbours.set_blueprint_state(id(NODE), BlueprintState::Retired);
+    world.platform.set_blueprint_state(id(NODE), BlueprintState::Retired);
     refused("blueprint_retired").await;
-    world.neighbours.set_blueprint_state(id(NODE), BlueprintState::Active);
+    world.platform.set_blueprint_state(id(NODE), BlueprintState::Active);
     world.declare_until(Phase::Ready, &declaration(NODE)).await;
 }
 
@@ -136,7 +136,7 @@ async fn withdrawn_credential_holds_the_arm_of_a_shell() {
     let declared = world.declare(&declaration(NODE)).await.unwrap();
     world.round(declared.id()).await.unwrap_err();
     assert!(world.cluster.exists(&world.xr(&declared)), "the shell stands");
-    world.neighbours.set_credential_state(id(4), CredentialState::Revoked);
+    world.platform.set_credential_state(id(4), CredentialState::Revoked);
     world.expire_leases();
     keep_passing(&world, &declared).await;
     let held = world.get(declared.id()).await;
@@ -159,8 +159,8 @@ async fn withdrawn_credential_does_not_hold_a_reapply() {
     for _ in 0..3 {
         world.round(running.id()).await.unwrap();
     }
-    world.neighbours.set_credential_state(id(4), CredentialState::Revoked);
-    world.neighbours.label(running.resource_id(), "team", "blue");
+    world.platform.set_credential_state(id(4), CredentialState::Revoked);
+    world.platform.label(running.resource_id(), "team", "blue");
     world.round(running.id()).await.unwrap();
     let xr = world.cluster.object(&world.xr(&running)).unwrap();
     assert!(xr["spec"]["cloudTags"].to_string().contains("blue"), "{xr}");
@@ -170,7 +170,7 @@ async fn withdrawn_credential_does_not_hold_a_reapply() {
 async fn retired_blueprint_holds_nothing_that_was_declared_before() {
     let world = World::new();
     let declared = world.declare(&declaration(NODE)).await.unwrap();
-    world.neighbours.set_blueprint_state(id(NODE), BlueprintState::Retired);
+    world.platform.set_blueprint_state(id(NODE), BlueprintState::Retired);
     let ready = world.until(declared.id(), Phase::Ready).await;
     assert_eq!(world.explain(ready.id()).await.verdict, Verdict::BlueprintRetired);
     lose(&world, &ready);
