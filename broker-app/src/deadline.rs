@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use broker_ports::{
     AssignmentReader, AuditSink, BlueprintResolver, Clock, CloudResolver, Cluster,
-    CredentialResolver, Deadlines, IdSource, LabelTagResolver, NodeDeregistrar, Outbox, PortError,
-    PortName, Ports, Repository, Schedule, TokenIssuer,
+    CredentialResolver, Deadlines, IdSource, NodeDeregistrar, Outbox, PortError, PortName, Ports,
+    Repository, ResourceReader, Schedule, TokenIssuer,
 };
 use futures_util::FutureExt;
 
@@ -37,7 +37,7 @@ pub(crate) struct TimedPorts {
     pub(crate) clouds: TimedPort<dyn CloudResolver>,
     pub(crate) credentials: TimedPort<dyn CredentialResolver>,
     pub(crate) assignments: TimedPort<dyn AssignmentReader>,
-    pub(crate) labels: TimedPort<dyn LabelTagResolver>,
+    pub(crate) resources: TimedPort<dyn ResourceReader>,
     pub(crate) audit: TimedPort<dyn AuditSink>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn IdSource>,
@@ -60,7 +60,7 @@ impl TimedPorts {
             clouds: TimedPort::new(ports.clouds, PortName::CloudResolver, resolve),
             credentials: TimedPort::new(ports.credentials, PortName::CredentialResolver, resolve),
             assignments: TimedPort::new(ports.assignments, PortName::AssignmentReader, resolve),
-            labels: TimedPort::new(ports.labels, PortName::LabelTagResolver, resolve),
+            resources: TimedPort::new(ports.resources, PortName::ResourceReader, resolve),
             audit: TimedPort::new(ports.audit, PortName::AuditSink, store),
             clock: ports.clock,
             ids: ports.ids,

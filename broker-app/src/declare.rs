@@ -64,7 +64,8 @@ impl Service {
     /// # Errors
     ///
     /// `blueprint_not_found`, `credential_not_found`, `cloud_not_found`, `resource_not_found` (also for a Resource of
-    /// another Project), `assignment_not_found`, `cluster_mismatch`, `parameter_values_invalid`, `invalid_input`,
+    /// another Project), `assignment_not_found`, `cluster_mismatch`, `credential_expired`, `credential_revoked`,
+    /// `credential_not_approved`, `blueprint_retired`, `parameter_values_invalid`, `invalid_input`,
     /// `idempotency_conflict`; `platform_misconfigured` when blueprint, cloud or assignment cannot be used; an error
     /// of a port. After an error nothing is stored. A refusal is audited, unless the Project is outside of the scope.
     #[tracing::instrument(name = "broker.provision", skip_all, fields(traceparent = traceparent(context)))]
@@ -144,12 +145,14 @@ impl Service {
         }
         let ports = self.ports();
         let blueprint = ports.blueprint(declaration.blueprint_version_id).await?;
+        ports.require_active_blueprint(declaration.blueprint_version_id).await?;
         // Admission checks that a namespace is assigned; the reconciler waits until it is ready.
         let assignment = ports.assignment(project).await?;
         self.require_assigned_cluster(project, &assignment).await?;
         let parameters = blueprint.parameter_schema.validate(&declaration.parameters)?;
         let mesh_role = blueprint.mesh_role;
         let views = ports.views(References::of_declaration(declaration), blueprint).await?;
+        views.require_usable_credential()?;
 
         let id = self.ports().ids.provisioned_resource_id();
         let by = context.attribution().clone();

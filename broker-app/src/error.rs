@@ -60,7 +60,7 @@ port_reasons! {
     CloudResolver: "cloud_resolver_rejected" "cloud_resolver_transient" "cloud_resolver_unknown",
     CredentialResolver: "credential_resolver_rejected" "credential_resolver_transient" "credential_resolver_unknown",
     AssignmentReader: "assignment_reader_rejected" "assignment_reader_transient" "assignment_reader_unknown",
-    LabelTagResolver: "label_tag_resolver_rejected" "label_tag_resolver_transient" "label_tag_resolver_unknown",
+    ResourceReader: "resource_reader_rejected" "resource_reader_transient" "resource_reader_unknown",
     AuditSink: "audit_sink_rejected" "audit_sink_transient" "audit_sink_unknown",
     EventSink: "event_sink_rejected" "event_sink_transient" "event_sink_unknown",
 }
@@ -298,6 +298,10 @@ mod tests {
             ),
             (DomainError::ResourceNotFound(id(6)), Invalid, 422, "does not exist in the project"),
             (DomainError::ClusterMismatch(id(5)), Conflict, 409, "another management cluster"),
+            (DomainError::CredentialExpired(id(4)), Conflict, 409, "has expired"),
+            (DomainError::CredentialRevoked(id(4)), Conflict, 409, "is revoked"),
+            (DomainError::CredentialNotApproved(id(4)), Conflict, 409, "is not approved"),
+            (DomainError::BlueprintRetired(id(2)), Conflict, 409, "is retired"),
         ];
         let reasons: Vec<_> = rows.iter().map(|(refusal, ..)| refusal.reason()).collect();
         assert_eq!(reasons, DomainError::REASONS, "every variant has a row, in this order");

@@ -222,8 +222,8 @@ impl Service {
             recorder.drive(persisting, Some(&resolved)).await?;
         }
         let (steps, mut notes) = recorder.into_steps();
-        if action == Action::Apply && resolved.observation.gate == Gate::Closed {
-            notes.push("the namespace of its Project is not ready: nothing is applied".to_owned());
+        if action == Action::Apply {
+            notes.extend(note_of_gate(resolved.observation.gate));
         }
         if resolved.observation.is_held(project) {
             notes.push("a brake is set: nothing is created or destroyed".to_owned());
@@ -232,5 +232,21 @@ impl Service {
             notes.push("the broker runs in dry-run mode: no step is performed".to_owned());
         }
         Ok(Plan { resource: id, from, to, action, steps, notes })
+    }
+}
+
+/// Why a pass that decided to apply does not.
+fn note_of_gate(gate: Gate) -> Option<String> {
+    match gate {
+        Gate::Open | Gate::NotRead => None,
+        Gate::Namespace(phase) => {
+            Some(format!("the namespace of its Project is {phase}, not Ready: nothing is applied"))
+        }
+        Gate::OtherCluster => {
+            Some("its Project is assigned to another cluster: nothing is applied".to_owned())
+        }
+        Gate::Credential(withdrawal) => {
+            Some(format!("nothing is created with its credential: {withdrawal}"))
+        }
     }
 }

@@ -94,6 +94,18 @@ pub enum Error {
     /// The Project is assigned to a management cluster that this replica does not serve.
     #[error("project {0} is assigned to another management cluster")]
     ClusterMismatch(ProjectId),
+    /// The credential is past its validity.
+    #[error("cloud credential {0} has expired")]
+    CredentialExpired(CloudCredentialId),
+    /// The owner of the credential revoked it.
+    #[error("cloud credential {0} is revoked")]
+    CredentialRevoked(CloudCredentialId),
+    /// The assignment of the credential to the Project is requested, rejected or revoked.
+    #[error("the assignment of cloud credential {0} to the project is not approved")]
+    CredentialNotApproved(CloudCredentialId),
+    /// The blueprint version takes no new declaration.
+    #[error("blueprint version {0} is retired")]
+    BlueprintRetired(BlueprintVersionId),
 }
 
 /// An id whose lookup can miss. Ports return an `Option`; the caller maps `None` to this error.
@@ -114,7 +126,7 @@ pub trait NotFound {
 
 impl Error {
     /// Every value of [`Error::reason`].
-    pub const REASONS: [&str; 13] = [
+    pub const REASONS: [&str; 17] = [
         "invalid_input",
         "blueprint_not_found",
         "cloud_not_found",
@@ -128,6 +140,10 @@ impl Error {
         "idempotency_conflict",
         "resource_not_found",
         "cluster_mismatch",
+        "credential_expired",
+        "credential_revoked",
+        "credential_not_approved",
+        "blueprint_retired",
     ];
 
     /// The stable snake-case code that programs branch on.
@@ -146,6 +162,10 @@ impl Error {
             Self::IdempotencyConflict { .. } => "idempotency_conflict",
             Self::ResourceNotFound(_) => "resource_not_found",
             Self::ClusterMismatch(_) => "cluster_mismatch",
+            Self::CredentialExpired(_) => "credential_expired",
+            Self::CredentialRevoked(_) => "credential_revoked",
+            Self::CredentialNotApproved(_) => "credential_not_approved",
+            Self::BlueprintRetired(_) => "blueprint_retired",
         }
     }
 
@@ -187,6 +207,10 @@ mod tests {
             },
             Error::ResourceNotFound(id(6)),
             Error::ClusterMismatch(id(5)),
+            Error::CredentialExpired(id(4)),
+            Error::CredentialRevoked(id(4)),
+            Error::CredentialNotApproved(id(4)),
+            Error::BlueprintRetired(id(2)),
         ]
     }
 
@@ -206,6 +230,10 @@ mod tests {
             "idempotency_conflict",
             "resource_not_found",
             "cluster_mismatch",
+            "credential_expired",
+            "credential_revoked",
+            "credential_not_approved",
+            "blueprint_retired",
         ];
         let reasons: Vec<_> = every_error().iter().map(Error::reason).collect();
         assert_eq!(reasons, released, "each variant has its own reason");

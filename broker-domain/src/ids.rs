@@ -175,6 +175,60 @@ impl NotFound for ProjectId {
     }
 }
 
+/// The name by which the platform addresses a Resource inside its Project. An agent registers with it.
+///
+/// The broker writes it into a YAML document and a JSON request, and an agent may put it into a URL, a unit file or a
+/// shell variable. So it has no character that one of them escapes or expands: 1 to 253 ASCII letters, digits and
+/// `-._:/@+=~`, of which the first is a letter or a digit. Quote it in YAML: `7` and `true` are valid handles.
+///
+/// ```
+/// use broker_domain::ResourceHandle;
+///
+/// let handle = ResourceHandle::new("web/node-1.eu")?;
+/// assert_eq!(handle.as_str(), "web/node-1.eu");
+/// assert!(ResourceHandle::new("web 1").is_err());
+/// # Ok::<(), broker_domain::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ResourceHandle(String);
+
+impl ResourceHandle {
+    /// The longest handle, in bytes.
+    pub const MAX_LENGTH: usize = 253;
+
+    const PUNCTUATION: &str = "-._:/@+=~";
+
+    /// Accepts a handle as the platform spells it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] for any other text; the message does not repeat it.
+    pub fn new(handle: impl Into<String>) -> Result<Self, Error> {
+        let handle = handle.into();
+        let allowed = |c: char| c.is_ascii_alphanumeric() || Self::PUNCTUATION.contains(c);
+        let starts_well = handle.starts_with(|c: char| c.is_ascii_alphanumeric());
+        if !starts_well || handle.len() > Self::MAX_LENGTH || !handle.chars().all(allowed) {
+            return Err(Error::invalid(
+                "handle",
+                "is not a Resource handle; use 1 to 253 ASCII letters, digits and -._:/@+=~, and start with a \
+                 letter or a digit",
+            ));
+        }
+        Ok(Self(handle))
+    }
+
+    /// The handle.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ResourceHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// The name of a resource's composite resource and ProviderConfig: `pr-` and the id.
 ///
 /// The name is derived, so rendering, observing and every re-apply agree on it without a collision check. It
@@ -268,6 +322,24 @@ mod tests {
     fn invalid_uuid_text_is_rejected_with_the_text() {
         let error = "web-1".parse::<ProjectId>().unwrap_err();
         assert_eq!(error.to_string(), "project_id: \"web-1\" is not a UUID");
+    }
+
+    #[test]
+    fn resource_handle_has_no_character_that_a_document_escapes() {
+        let longest = "a".repeat(ResourceHandle::MAX_LENGTH);
+        for valid in ["a", "7", "true", "Web-1", "a/b:c@d", "a-._:/@+=~", longest.as_str()] {
+            assert_eq!(ResourceHandle::new(valid).unwrap().as_str(), valid);
+        }
+        let too_long = format!("{longest}a");
+        let invalid = [
+            "", "-a", "/a", "~", "a b", "a\n", "a\"", "a'", "a`", "a\\", "a$", "a%", "a#", "a{",
+            "ä", "a\0",
+        ];
+        for handle in invalid.into_iter().chain([too_long.as_str()]) {
+            let error = ResourceHandle::new(handle).unwrap_err();
+            assert_eq!(error.reason(), "invalid_input", "{handle:?}");
+            assert!(error.to_string().starts_with("handle: is not a Resource handle"), "{error}");
+        }
     }
 
     #[test]

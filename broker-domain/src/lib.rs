@@ -88,7 +88,7 @@ pub use event::{Event, EventDetail, EventType, Stamp};
 pub use failure::{Failure, FailureReason};
 pub use ids::{
     BlueprintVersionId, BootstrapTokenId, CloudCredentialId, CloudId, EventId, ProjectId,
-    ProvisionedResourceId, ResourceId, XrName,
+    ProvisionedResourceId, ResourceHandle, ResourceId, XrName,
 };
 pub use next::next;
 pub use observed::{NodeObservation, ObservedXr};

@@ -12,6 +12,7 @@ DROP INDEX plexsphere.provisioned_resources_deleted_idx;
 DROP INDEX plexsphere.provisioned_resources_sweep_idx;
 DROP INDEX plexsphere.provisioned_resources_updated_at_idx;
 DROP INDEX plexsphere.provisioned_resources_status_idx;
+DROP INDEX plexsphere.provisioned_resources_cloud_credential_id_idx;
 DROP INDEX plexsphere.provisioned_resources_project_id_status_idx;
 DROP INDEX plexsphere.provisioned_resources_project_id_idx;
 

@@ -177,6 +177,8 @@ CREATE INDEX CONCURRENTLY provisioned_resources_project_id_idx
     ON plexsphere.provisioned_resources (project_id, id);
 CREATE INDEX CONCURRENTLY provisioned_resources_project_id_status_idx
     ON plexsphere.provisioned_resources (project_id, status, id);
+CREATE INDEX CONCURRENTLY provisioned_resources_cloud_credential_id_idx
+    ON plexsphere.provisioned_resources (cloud_credential_id, id);
 CREATE INDEX CONCURRENTLY provisioned_resources_status_idx ON plexsphere.provisioned_resources (status, id);
 CREATE INDEX CONCURRENTLY provisioned_resources_updated_at_idx
     ON plexsphere.provisioned_resources (updated_at, id) INCLUDE (project_id, status);

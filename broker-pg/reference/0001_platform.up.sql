@@ -14,10 +14,11 @@ CREATE TABLE plexsphere.resources (
     id         uuid        CONSTRAINT resources_pkey PRIMARY KEY DEFAULT gen_random_uuid(),
     project_id uuid        NOT NULL
         CONSTRAINT resources_project_id_fkey REFERENCES plexsphere.projects (id) ON DELETE RESTRICT,
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    -- The name inside the Project, with which an agent registers.
+    handle     text        NOT NULL CONSTRAINT resources_handle_check CHECK (handle <> ''),
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT resources_project_id_handle_key UNIQUE (project_id, handle)
 );
-
-CREATE INDEX resources_project_id_idx ON plexsphere.resources (project_id);
 
 -- A Resource inherits the labels of its Project. Its own label overrides an inherited one with the same key,
 -- even if only the inherited one propagates.
@@ -64,6 +65,9 @@ CREATE TABLE plexsphere.blueprint_versions (
     xrd                bytea       NOT NULL,
     composition        bytea       NOT NULL,
     published_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- The only column that changes. A retired version takes no new declaration.
+    state              text        NOT NULL DEFAULT 'active'
+        CONSTRAINT blueprint_versions_state_check CHECK (state IN ('active', 'retired')),
     CONSTRAINT blueprint_versions_slug_version_key UNIQUE (slug, version)
 );
 
@@ -85,12 +89,14 @@ CREATE TABLE plexsphere.cloud_credentials (
         CONSTRAINT cloud_credentials_cloud_id_fkey REFERENCES plexsphere.clouds (id) ON DELETE RESTRICT,
     kv_mount   text        NOT NULL CONSTRAINT cloud_credentials_kv_mount_check CHECK (kv_mount <> ''),
     kv_path    text        NOT NULL CONSTRAINT cloud_credentials_kv_path_check CHECK (kv_path <> ''),
+    state      text        NOT NULL DEFAULT 'active'
+        CONSTRAINT cloud_credentials_state_check CHECK (state IN ('active', 'expired', 'revoked')),
     created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
 CREATE INDEX cloud_credentials_cloud_id_idx ON plexsphere.cloud_credentials (cloud_id);
 
--- The credentials that a Project may use.
+-- The credentials that a Project may use, once approved.
 CREATE TABLE plexsphere.cloud_credential_assignments (
     project_id          uuid        NOT NULL
         CONSTRAINT cloud_credential_assignments_project_id_fkey
@@ -98,6 +104,9 @@ CREATE TABLE plexsphere.cloud_credential_assignments (
     cloud_credential_id uuid        NOT NULL
         CONSTRAINT cloud_credential_assignments_cloud_credential_id_fkey
             REFERENCES plexsphere.cloud_credentials (id) ON DELETE CASCADE,
+    state               text        NOT NULL DEFAULT 'approved'
+        CONSTRAINT cloud_credential_assignments_state_check
+            CHECK (state IN ('requested', 'approved', 'rejected', 'revoked')),
     assigned_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT cloud_credential_assignments_pkey PRIMARY KEY (project_id, cloud_credential_id)
 );
@@ -113,9 +122,10 @@ CREATE TABLE plexsphere.namespace_assignments (
             REFERENCES plexsphere.projects (id) ON DELETE CASCADE,
     namespace       text        NOT NULL
         CONSTRAINT namespace_assignments_namespace_check CHECK (namespace <> ''),
-    namespace_phase text        NOT NULL DEFAULT 'Provisioning'
+    namespace_phase text        NOT NULL DEFAULT 'Pending'
         CONSTRAINT namespace_assignments_namespace_phase_check
-            CHECK (namespace_phase IN ('Provisioning', 'Ready', 'Degraded')),
+            CHECK (namespace_phase IN
+                ('Pending', 'Provisioning', 'Ready', 'Degraded', 'Terminating', 'Deleted')),
     -- The management cluster: the uid of its namespace kube-system. NULL if the platform has only one cluster.
     cluster_id      text
         CONSTRAINT namespace_assignments_cluster_id_check CHECK (cluster_id <> ''),

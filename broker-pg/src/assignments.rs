@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use broker_domain::{ClusterId, ProjectId};
-use broker_ports::{AssignmentReader, NamespaceObservation, PortError};
+use broker_ports::{AssignmentReader, NamespaceObservation, NamespacePhase, PortError};
 use uuid::Uuid;
 
 use crate::error::{ClassifyError, invalid_row};
@@ -18,14 +18,14 @@ params! {
 columns! {
     struct AssignmentRow {
         namespace: String,
-        ready: bool,
+        namespace_phase: String,
         cluster_id: Option<String>,
     }
 }
 
 pub(crate) const READ_ASSIGNMENT: Statement<ReadAssignmentValues, AssignmentRow> = Statement::new(
     "assignment_reader.read",
-    "SELECT namespace, namespace_phase = 'Ready' AS ready, cluster_id
+    "SELECT namespace, namespace_phase, cluster_id
     FROM plexsphere.namespace_assignments
     WHERE project_id = $1",
 );
@@ -38,11 +38,13 @@ impl AssignmentReader for PgPlatform {
         let values = ReadAssignmentValues { project_id: project.as_uuid() };
         let row =
             READ_ASSIGNMENT.optional(&mut connection, values).await.map_uncommitted_error()?;
-        let Some(AssignmentRow { namespace, ready, cluster_id }) = row else { return Ok(None) };
-        let observation = NamespaceObservation::new(namespace, ready);
-        let cluster = cluster_id.map(ClusterId::new).transpose();
-        let cluster =
-            cluster.map_err(|error| invalid_row("namespace_assignments", project, error))?;
+        let Some(AssignmentRow { namespace, namespace_phase, cluster_id }) = row else {
+            return Ok(None);
+        };
+        let invalid = |error| invalid_row("namespace_assignments", project, error);
+        let phase = NamespacePhase::try_from(namespace_phase.as_str()).map_err(invalid)?;
+        let observation = NamespaceObservation::new(namespace, phase);
+        let cluster = cluster_id.map(ClusterId::new).transpose().map_err(invalid)?;
         Ok(Some(match cluster {
             Some(cluster) => observation.on_cluster(cluster),
             None => observation,

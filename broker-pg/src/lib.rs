@@ -9,7 +9,7 @@
 //! | a declaration inside your own transaction | [`create_in`] |
 //! | the schema | [`migrate`] |
 //! | pool options for a database that may stop responding | [`test_idle_connections`] |
-//! | resolvers, assignments and labels over the reference tables | [`PgPlatform`] |
+//! | resolvers, assignments and Resources over the reference tables | [`PgPlatform`] |
 //! | bootstrap tokens, and the mesh ports over them | [`PgTokenIssuer`], [`PgMesh`] |
 //! | publishing a blueprint catalog | [`catalog`] |
 //!
@@ -22,7 +22,7 @@ mod assignments;
 mod audit;
 pub mod catalog;
 mod error;
-mod labels;
+mod resources;
 mod mesh;
 pub mod migrate;
 mod outbox;

@@ -1,6 +1,6 @@
 //! Declare: reads the data of the platform contexts from their tables.
 //!
-//! One statement per call. Only blueprint versions are cached, because a published version never changes. The minimal
+//! One statement per call. Only the documents of blueprint versions are cached, because they never change. The minimal
 //! platform tables are in `reference/`.
 
 mod blueprint;
@@ -13,14 +13,14 @@ use broker_ports::PortError;
 use sqlx::pool::PoolConnection;
 use sqlx::{PgPool, Postgres};
 
-pub(crate) use blueprint::RESOLVE_BLUEPRINT;
+pub(crate) use blueprint::{READ_BLUEPRINT_STATE, RESOLVE_BLUEPRINT};
 pub(crate) use cloud::RESOLVE_CLOUD;
 pub(crate) use credential::RESOLVE_CREDENTIAL;
 
 use crate::error::ClassifyError;
 use blueprint::BlueprintCache;
 
-/// Catalog, inventory, credentials, assignments and labels from the platform's tables. It implements all five
+/// Catalog, inventory, credentials, assignments and Resources from the platform's tables. It implements all five
 /// resolvers. Clones share the blueprint cache.
 #[derive(Debug, Clone)]
 pub struct PgPlatform {

@@ -3,7 +3,6 @@
 use crate::assignments::READ_ASSIGNMENT;
 use crate::audit::{READ_AUDIT_TRAIL, READ_HISTORY, RECORD_AUDIT, SCRUB_AUDIT};
 use crate::catalog::{COMPARE_BLUEPRINT, LOCK_CATALOG, PUBLISH_BLUEPRINT, READ_DEFINITIONS};
-use crate::labels::{RESOLVE_LABELS, RESOLVE_LABELS_OF_MANY};
 use crate::mesh::{
     ENROL_NODE, FIND_LIVE_PEER, JOIN_MESH, LEAVE_MESH, LOCK_NODE, NODE_EXISTS, READ_CONSUMERS,
     RETIRE_NODE, TOKEN_STATE_BY_DIGEST,
@@ -13,12 +12,15 @@ use crate::outbox::statements::{
     DEAD_LETTERS_OF_PROJECT, DELAY_EVENT, PURGE_EVENTS, READ_BACKLOG, REDRIVE_EVENTS,
 };
 use crate::repository::create::CREATE_RESOURCE;
-use crate::repository::list::{LIST_STATEMENTS, READ_WATERMARK};
+use crate::repository::list::{LIST_OF_CREDENTIAL, LIST_STATEMENTS, READ_WATERMARK};
 use crate::repository::purge::PURGE_RESOURCES;
 use crate::repository::read::{GET_BY_ID, GET_BY_REQUEST, GET_IN_PROJECT};
 use crate::repository::sweep::{READ_NOW, SWEEP_PAGE, SWEEP_PAGE_OF_PROJECT};
 use crate::repository::write::WRITE_RESOURCE;
-use crate::resolvers::{RESOLVE_BLUEPRINT, RESOLVE_CLOUD, RESOLVE_CREDENTIAL};
+use crate::resolvers::{
+    READ_BLUEPRINT_STATE, RESOLVE_BLUEPRINT, RESOLVE_CLOUD, RESOLVE_CREDENTIAL,
+};
+use crate::resources::{READ_RESOURCE, READ_RESOURCES};
 use crate::schedule::brake::{READ_BRAKES, RELEASE_BRAKE, SET_BRAKE};
 use crate::schedule::claim::{CLAIM_DUE, CLAIM_ONE};
 use crate::schedule::permit::{ACCEPTED_LOSSES, LOCK_BUDGET, TAKE_PERMIT};
@@ -76,17 +78,19 @@ pub fn statements() -> Vec<StatementDescription> {
     ];
     all.extend(platform_statements());
     all.extend(LIST_STATEMENTS.iter().flatten().flatten().map(Statement::describe));
+    all.push(LIST_OF_CREDENTIAL.describe());
     all
 }
 
-fn platform_statements() -> [StatementDescription; 25] {
+fn platform_statements() -> [StatementDescription; 26] {
     [
         RESOLVE_BLUEPRINT.describe(),
+        READ_BLUEPRINT_STATE.describe(),
         RESOLVE_CLOUD.describe(),
         RESOLVE_CREDENTIAL.describe(),
         READ_ASSIGNMENT.describe(),
-        RESOLVE_LABELS.describe(),
-        RESOLVE_LABELS_OF_MANY.describe(),
+        READ_RESOURCE.describe(),
+        READ_RESOURCES.describe(),
         ISSUE_FIRST.describe(),
         ADMIT_EPOCH.describe(),
         ISSUE_TOKEN.describe(),

@@ -151,7 +151,7 @@ pub enum PortName {
     CloudResolver,
     CredentialResolver,
     AssignmentReader,
-    LabelTagResolver,
+    ResourceReader,
     AuditSink,
     EventSink,
 }
@@ -169,7 +169,7 @@ impl PortName {
         Self::CloudResolver,
         Self::CredentialResolver,
         Self::AssignmentReader,
-        Self::LabelTagResolver,
+        Self::ResourceReader,
         Self::AuditSink,
         Self::EventSink,
     ];
@@ -187,7 +187,7 @@ impl PortName {
             Self::CloudResolver => "cloud_resolver",
             Self::CredentialResolver => "credential_resolver",
             Self::AssignmentReader => "assignment_reader",
-            Self::LabelTagResolver => "label_tag_resolver",
+            Self::ResourceReader => "resource_reader",
             Self::AuditSink => "audit_sink",
             Self::EventSink => "event_sink",
         }
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(
             PortName::ALL.iter().map(|port| port.as_str()).collect::<Vec<_>>().join(" "),
             "repository schedule outbox cluster token_issuer node_deregistrar blueprint_resolver \
-             cloud_resolver credential_resolver assignment_reader label_tag_resolver audit_sink \
+             cloud_resolver credential_resolver assignment_reader resource_reader audit_sink \
              event_sink"
         );
         let classes: Vec<_> = FailureClass::ALL.iter().map(|class| class.as_str()).collect();

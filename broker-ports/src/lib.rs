@@ -5,7 +5,7 @@
 //!
 //! | stage | ports |
 //! |---|---|
-//! | declare | [`BlueprintResolver`], [`CloudResolver`], [`CredentialResolver`], [`AssignmentReader`], [`LabelTagResolver`] |
+//! | declare | [`BlueprintResolver`], [`CloudResolver`], [`CredentialResolver`], [`AssignmentReader`], [`ResourceReader`] |
 //! | persist | [`Repository`], [`Schedule`] |
 //! | observe | [`Cluster`], [`NodeDeregistrar`] |
 //! | act | [`Cluster`], [`TokenIssuer`] |
@@ -75,8 +75,9 @@ pub use repository::{
     Watermark, Write, WriteKind, Written,
 };
 pub use resolvers::{
-    AssignmentReader, BlueprintResolver, BlueprintVersionView, CloudResolver, CloudView,
-    CredentialResolver, CredentialView, LabelTagResolver, NamespaceObservation, ResourceView,
+    ApprovalState, AssignmentReader, BlueprintResolver, BlueprintState, BlueprintVersionView,
+    CloudResolver, CloudView, CredentialResolver, CredentialState, CredentialView,
+    NamespaceObservation, NamespacePhase, ResourceReader, ResourceView, Withdrawal,
 };
 pub use schedule::{
     Allowance, Backoff, Brake, BrakeRelease, ClaimRequest, ClaimTarget, Due, Loss, LostObject,
@@ -101,7 +102,7 @@ pub mod mocks {
     pub use crate::outbox::MockOutbox;
     pub use crate::resolvers::{
         MockAssignmentReader, MockBlueprintResolver, MockCloudResolver, MockCredentialResolver,
-        MockLabelTagResolver,
+        MockResourceReader,
     };
     pub use crate::schedule::MockSchedule;
     pub use crate::token_issuer::MockTokenIssuer;

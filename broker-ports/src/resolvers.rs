@@ -2,17 +2,22 @@
 //!
 //! Every view is plain data without secrets. All methods are read-only, so a retry is safe.
 
+mod states;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use broker_domain::{
-    BlueprintVersionId, CloudCredentialId, CloudId, ClusterId, MeshRole, ProjectId, ResourceId,
+    BlueprintVersionId, CloudCredentialId, CloudId, ClusterId, MeshRole, ProjectId, ResourceHandle,
+    ResourceId,
 };
 use broker_render::catalog::ComposedKind;
 use broker_render::{CompositionName, InjectionStrategy, ParameterSchema, Provider, Xrd};
 
 use crate::error::PortError;
+
+pub use states::{ApprovalState, BlueprintState, CredentialState, NamespacePhase, Withdrawal};
 
 /// Finds published blueprint versions.
 #[cfg_attr(feature = "mocks", mockall::automock)]
@@ -30,6 +35,14 @@ pub trait BlueprintResolver: Send + Sync {
         &self,
         id: BlueprintVersionId,
     ) -> Result<Option<Arc<BlueprintVersionView>>, PortError>;
+
+    /// The state of a version; `None` if it was never published. A declaration asks for it, a pass does not: a resource
+    /// outlives the retirement of its version. **Implementer**: no cache.
+    ///
+    /// # Errors
+    ///
+    /// As [`resolve`](Self::resolve).
+    async fn state(&self, id: BlueprintVersionId) -> Result<Option<BlueprintState>, PortError>;
 }
 
 /// Finds clouds.
@@ -50,13 +63,15 @@ pub trait CloudResolver: Send + Sync {
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait CredentialResolver: Send + Sync {
-    /// The credential of an id, if it is assigned to the Project. **Implementer**: returns `None` for an unassigned
-    /// credential, exactly as for one that does not exist.
+    /// The credential of an id, if it has an assignment to the Project, in whatever state. **Implementer**: returns
+    /// `None` for an unassigned credential, exactly as for one that does not exist. No cache, because the states decide
+    /// what a pass may create.
     ///
     /// # Errors
     ///
-    /// `Transient` when the source could not be reached; callers conclude nothing from it. Never `Rejected`: values are
-    /// validated during rendering.
+    /// - `Transient`: the source could not be reached; callers conclude nothing from it.
+    /// - `Rejected`, with the domain error as its source: a stored state is invalid. Values are validated during
+    ///   rendering.
     async fn resolve(
         &self,
         project: ProjectId,
@@ -68,27 +83,29 @@ pub trait CredentialResolver: Send + Sync {
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait AssignmentReader: Send + Sync {
-    /// The Project's namespace, its readiness and its cluster; `None` if the Project is not placed.
+    /// The Project's namespace, its phase and its cluster; `None` if the Project is not placed. **Implementer**: no
+    /// cache, because the phase decides what a pass may create.
     ///
     /// # Errors
     ///
-    /// `Transient` when the source could not be reached; callers conclude nothing from it. Never `Rejected`: values are
-    /// validated during rendering.
+    /// - `Transient`: the source could not be reached; callers conclude nothing from it.
+    /// - `Rejected`, with the domain error as its source: the stored phase or cluster is invalid.
     async fn read(&self, project: ProjectId) -> Result<Option<NamespaceObservation>, PortError>;
 }
 
-/// Reads a Project's Resources with the labels that become cloud tags.
+/// Reads a Project's Resources: the handle with which an agent registers, and the labels that become cloud tags.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
-pub trait LabelTagResolver: Send + Sync {
+pub trait ResourceReader: Send + Sync {
     /// The Resource of an id, if it belongs to the Project. **Implementer**: returns `None` for a Resource of another
     /// Project, exactly as for one that does not exist, so that no caller learns that it exists.
     ///
     /// # Errors
     ///
-    /// `Transient` when the source could not be reached; callers conclude nothing from it. Never `Rejected`: labels
-    /// are validated during rendering.
-    async fn resolve(
+    /// - `Transient`: the source could not be reached; callers conclude nothing from it.
+    /// - `Rejected`, with the domain error as its source: the stored handle is invalid. Only this Resource is affected.
+    ///   Labels are validated during rendering.
+    async fn read(
         &self,
         project: ProjectId,
         resource: ResourceId,
@@ -101,13 +118,13 @@ pub trait LabelTagResolver: Send + Sync {
     ///
     /// When no result is available at all. A failure for one Resource is its own error; the other results stay valid.
     /// The default does this.
-    async fn resolve_many(
+    async fn read_many(
         &self,
         resources: &[(ProjectId, ResourceId)],
     ) -> Result<Vec<Result<Option<ResourceView>, PortError>>, PortError> {
         let mut results = Vec::with_capacity(resources.len());
         for (project, resource) in resources {
-            results.push(self.resolve(*project, *resource).await);
+            results.push(self.read(*project, *resource).await);
         }
         Ok(results)
     }
@@ -194,32 +211,52 @@ pub struct CredentialView {
     pub kv_mount: String,
     /// Its path in that store.
     pub kv_path: String,
+    /// Its own state.
+    pub state: CredentialState,
+    /// The state of its assignment to the Project.
+    pub approval: ApprovalState,
 }
 
 impl CredentialView {
-    /// A credential for a cloud, at a location in a key-value store.
+    /// An active credential for a cloud, at a location in a key-value store, approved for the Project.
     pub fn new(
         id: CloudCredentialId,
         cloud_id: CloudId,
         kv_mount: impl Into<String>,
         kv_path: impl Into<String>,
     ) -> Self {
-        Self { id, cloud_id, kv_mount: kv_mount.into(), kv_path: kv_path.into() }
+        let (kv_mount, kv_path) = (kv_mount.into(), kv_path.into());
+        let (state, approval) = (CredentialState::Active, ApprovalState::Approved);
+        Self { id, cloud_id, kv_mount, kv_path, state, approval }
+    }
+
+    /// Sets the states of the credential and of its assignment.
+    #[must_use]
+    pub const fn in_state(mut self, state: CredentialState, approval: ApprovalState) -> Self {
+        (self.state, self.approval) = (state, approval);
+        self
+    }
+
+    /// Why the Project may create nothing with it; `None` if it is active and approved.
+    pub const fn withdrawal(&self) -> Option<Withdrawal> {
+        Withdrawal::of(self.state, self.approval)
     }
 }
 
 /// The part of a Project's Resource that provisioning needs.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ResourceView {
+    /// Its name inside its Project.
+    pub handle: ResourceHandle,
     /// The labels that propagate, after inheritance.
     pub labels: BTreeMap<String, String>,
 }
 
 impl ResourceView {
     /// A Resource with its propagating labels.
-    pub const fn new(labels: BTreeMap<String, String>) -> Self {
-        Self { labels }
+    pub const fn new(handle: ResourceHandle, labels: BTreeMap<String, String>) -> Self {
+        Self { handle, labels }
     }
 }
 
@@ -229,16 +266,16 @@ impl ResourceView {
 pub struct NamespaceObservation {
     /// The namespace of the assignment. Rendering rejects any but the Project's own.
     pub namespace: String,
-    /// Whether it exists and accepts objects.
-    pub ready: bool,
+    /// Its phase. Ready takes every object, Degraded those of resources that were applied before.
+    pub phase: NamespacePhase,
     /// Its management cluster; `None` on a platform with a single, unnamed cluster.
     pub cluster: Option<ClusterId>,
 }
 
 impl NamespaceObservation {
     /// A namespace on an unnamed cluster.
-    pub fn new(namespace: impl Into<String>, ready: bool) -> Self {
-        Self { namespace: namespace.into(), ready, cluster: None }
+    pub fn new(namespace: impl Into<String>, phase: NamespacePhase) -> Self {
+        Self { namespace: namespace.into(), phase, cluster: None }
     }
 
     /// Sets the management cluster.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     AssignmentReader, AuditSink, BlueprintResolver, Clock, CloudResolver, Cluster,
-    CredentialResolver, EventSink, IdSource, LabelTagResolver, NodeDeregistrar, Outbox, Repository,
+    CredentialResolver, EventSink, IdSource, NodeDeregistrar, Outbox, Repository, ResourceReader,
     Schedule, TokenIssuer,
 };
 
@@ -29,7 +29,7 @@ use crate::{
 ///         clouds: ports.clouds,
 ///         credentials: ports.credentials,
 ///         assignments: ports.assignments,
-///         labels: ports.labels,
+///         resources: ports.resources,
 ///         audit: ports.audit,
 ///         sink: ports.sink,
 ///         clock: ports.clock,
@@ -53,7 +53,7 @@ use crate::{
 ///         clouds: ports.clouds,
 ///         credentials: ports.credentials,
 ///         assignments: ports.assignments,
-///         labels: ports.labels,
+///         resources: ports.resources,
 ///         audit: ports.audit,
 ///         sink: ports.sink,
 ///         clock: ports.clock,
@@ -75,7 +75,7 @@ pub struct Ports {
     pub clouds: Arc<dyn CloudResolver>,
     pub credentials: Arc<dyn CredentialResolver>,
     pub assignments: Arc<dyn AssignmentReader>,
-    pub labels: Arc<dyn LabelTagResolver>,
+    pub resources: Arc<dyn ResourceReader>,
     pub audit: Arc<dyn AuditSink>,
     pub sink: Arc<dyn EventSink>,
     pub clock: Arc<dyn Clock>,

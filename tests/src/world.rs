@@ -27,11 +27,11 @@ use broker_memory::{
 };
 use broker_ports::{
     AccessScope, Actor, CloudView, CorrelationId, CredentialView, EventSink, NamespaceObservation,
-    Ports, RequestContext,
+    NamespacePhase, Ports, RequestContext,
 };
 use broker_render::catalog::ComposedKind;
 use broker_render::{InjectionStrategy, Provider, namespace};
-use broker_testkit::builders::{id, second};
+use broker_testkit::builders::{handle, id, second};
 use broker_testkit::faults::{FaultPlan, Faults};
 use secrecy::ExposeSecret;
 use tokio::sync::oneshot;
@@ -172,9 +172,9 @@ impl World {
     pub fn add_project(&self, project: ProjectId, resource: ResourceId) {
         let namespace = namespace(project).as_str().to_owned();
         self.platform.assign(project, id(4));
-        self.platform.add_resource(project, resource);
+        self.platform.add_resource(project, resource, handle("web-1"));
         self.cluster.create_namespace(&namespace);
-        self.platform.place(project, NamespaceObservation::new(namespace, true));
+        self.platform.place(project, NamespaceObservation::new(namespace, NamespacePhase::Ready));
     }
 
     /// Publishes the world's three blueprints.
@@ -210,10 +210,15 @@ impl World {
         self.platform.publish(id::<BlueprintVersionId>(blueprint), documents);
     }
 
-    /// Sets whether the Project's namespace is ready.
+    /// Sets whether the Project's namespace is ready, or still being prepared.
     pub fn place(&self, ready: bool) {
+        self.place_in(if ready { NamespacePhase::Ready } else { NamespacePhase::Provisioning });
+    }
+
+    /// Sets the phase of the Project's namespace.
+    pub fn place_in(&self, phase: NamespacePhase) {
         let name = namespace(project()).as_str().to_owned();
-        self.platform.place(project(), NamespaceObservation::new(name, ready));
+        self.platform.place(project(), NamespaceObservation::new(name, phase));
     }
 
     /// Declares a resource.

@@ -20,6 +20,7 @@ use crate::settings::{Settings, SettingsError};
 use crate::terminal::Terminal;
 use crate::verbs::{self, CommandContext};
 use crate::wiring::{Migration, Publication, Wiring};
+use crate::wiring::{Migration, Publication, Wiring};
 use crate::{catalog, demo};
 
 /// The process environment of a command.

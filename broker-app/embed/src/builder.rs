@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use broker_app::ports::{
     AssignmentReader, AuditSink, BlueprintResolver, Clock, CloudResolver, Cluster,
-    CredentialResolver, EventSink, IdSource, LabelTagResolver, NodeDeregistrar, Outbox, Ports,
-    Repository, Schedule, TokenIssuer,
+    CredentialResolver, EventSink, IdSource, NodeDeregistrar, Outbox, Ports, Repository,
+    ResourceReader, Schedule, TokenIssuer,
 };
 use broker_app::{
     BrokerConfig, ConfigError, LogEventSink, Reconciler, Relay, Service, Sweeper, SystemClock,
@@ -65,7 +65,7 @@ pub struct StorePorts {
     pub(crate) clouds: Arc<dyn CloudResolver>,
     pub(crate) credentials: Arc<dyn CredentialResolver>,
     pub(crate) assignments: Arc<dyn AssignmentReader>,
-    pub(crate) labels: Arc<dyn LabelTagResolver>,
+    pub(crate) resources: Arc<dyn ResourceReader>,
     /// Checks whether this release can run on the schema of the store.
     pub(crate) check: Option<StoreCheck>,
     /// The size of the store's connection pool, if it has one.
@@ -135,7 +135,7 @@ impl BrokerBuilder<Missing, Missing> {
             clouds: ports.clouds,
             credentials: ports.credentials,
             assignments: ports.assignments,
-            labels: ports.labels,
+            resources: ports.resources,
             check: None,
             max_connections: None,
         };
@@ -259,8 +259,8 @@ replace_methods! {
     credential_resolver: credentials, CredentialResolver;
     /// Replaces the source of assignments and namespaces; `replace` receives the store's.
     assignment_reader: assignments, AssignmentReader;
-    /// Replaces the source of labels; `replace` receives the store's.
-    label_tag_resolver: labels, LabelTagResolver;
+    /// Replaces the source of Resources, their handles and labels; `replace` receives the store's.
+    resource_reader: resources, ResourceReader;
     /// Replaces the repository of resources; `replace` receives the store's.
     repository: repository, Repository;
     /// Replaces the schedule; `replace` receives the store's.
@@ -382,7 +382,7 @@ impl BrokerBuilder<StorePorts, ClusterPort> {
             clouds: store.clouds,
             credentials: store.credentials,
             assignments: store.assignments,
-            labels: store.labels,
+            resources: store.resources,
             audit: store.audit,
             sink: sink.unwrap_or_else(|| Arc::new(LogEventSink)),
             clock: clock.unwrap_or_else(|| Arc::new(SystemClock)),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use broker_app::ports::{
     AssignmentReader, AuditSink, BlueprintResolver, Clock, CloudResolver, Cluster,
-    CredentialResolver, EventSink, IdSource, LabelTagResolver, NodeDeregistrar, Outbox, Repository,
+    CredentialResolver, EventSink, IdSource, NodeDeregistrar, Outbox, Repository, ResourceReader,
     Schedule, TokenIssuer,
 };
 
@@ -66,5 +66,5 @@ macro_rules! into_port {
 
 into_port! {
     AssignmentReader AuditSink BlueprintResolver Clock CloudResolver Cluster CredentialResolver
-    EventSink IdSource LabelTagResolver NodeDeregistrar Outbox Repository Schedule TokenIssuer
+    EventSink IdSource ResourceReader NodeDeregistrar Outbox Repository Schedule TokenIssuer
 }

@@ -64,7 +64,7 @@ pub(crate) fn store_ports(pool: PgPool) -> StorePorts {
         clouds: platform.clone(),
         credentials: platform.clone(),
         assignments: platform.clone(),
-        labels: platform,
+        resources: platform,
         max_connections,
         check: Some(Box::new(move || {
             let pool = pool.clone();

@@ -8,12 +8,12 @@ use broker_ports::{LostObject, ObjectVersion};
 use broker_render::{Armed, Precondition};
 
 use super::{EarlyExit, Effect, NextStep, Progress, TokenProgress};
-use crate::observe::{ConfigObservation, Gate, Observation, XrObservation};
+use crate::observe::{ConfigObservation, Observation, XrObservation};
 
 pub(super) fn may_apply(resource: &ProvisionedResource, observation: &Observation) -> bool {
     let config_is_deleting =
         matches!(observation.config, ConfigObservation::Exists { deleting: true, .. });
-    observation.gate == Gate::Open
+    observation.gate.is_open()
         && !observation.is_held(resource.project_id())
         // An object that is being deleted still accepts an apply, and would reappear without its substrate.
         && !observation.xr.is_being_deleted()

@@ -8,7 +8,7 @@ use broker_domain::{
     Action, BootstrapTokenId, ClusterId, FailureReason, NodeObservation, ObjectReference,
     ObservedXr, Phase, ProvisionedResource, ReferencesDigest, Stamp, TokenOrdinal, XrUid,
 };
-use broker_ports::{Brake, LostObject, ObjectVersion};
+use broker_ports::{Brake, LostObject, NamespacePhase, ObjectVersion};
 use broker_render::{Armed, Precondition};
 use broker_testkit::builders::{self, id, second};
 
@@ -263,7 +263,10 @@ fn nothing_is_applied_while_a_gate_is_closed() {
     let cases = [
         (
             "the namespace is not ready",
-            Observation { gate: Gate::Closed, ..observed_nothing(&resource) },
+            Observation {
+                gate: Gate::Namespace(NamespacePhase::Provisioning),
+                ..observed_nothing(&resource)
+            },
         ),
         (
             "the cluster's brake is set",

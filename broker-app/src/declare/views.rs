@@ -1,6 +1,5 @@
 //! Resolves the references of a resource for rendering, at the declaration and in every pass that applies the substrate.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use broker_domain::{
@@ -8,7 +7,8 @@ use broker_domain::{
     MeshRole, NotFound, Parameters, ProjectId, ProvisionedResource, ResourceId,
 };
 use broker_ports::{
-    BlueprintVersionView, CloudView, CredentialView, NamespaceObservation, ResourceView,
+    BlueprintState, BlueprintVersionView, CloudView, CredentialView, NamespaceObservation,
+    NamespacePhase, ResourceView, Withdrawal,
 };
 use broker_render::{
     CloudTags, Identity, Manifest, ProviderConfigInput, ProviderProfiles, Xr, XrInput,
@@ -33,13 +33,32 @@ pub(crate) struct Views {
     tags: CloudTags,
 }
 
-/// Queries to the platform: catalog, assignments, credentials, clouds and labels.
+/// Queries to the platform: catalog, assignments, credentials, clouds and Resources.
 impl TimedPorts {
     pub(crate) async fn blueprint(
         &self,
         id: BlueprintVersionId,
     ) -> Result<Arc<BlueprintVersionView>, Error> {
         let found = self.blueprints.read(|it| it.resolve(id)).await?;
+        Ok(found.ok_or_else(|| id.not_found())?)
+    }
+
+    /// Refuses a retired version.
+    pub(crate) async fn require_active_blueprint(
+        &self,
+        id: BlueprintVersionId,
+    ) -> Result<(), Error> {
+        match self.blueprint_state(id).await? {
+            BlueprintState::Active => Ok(()),
+            BlueprintState::Retired => Err(DomainError::BlueprintRetired(id).into()),
+        }
+    }
+
+    pub(crate) async fn blueprint_state(
+        &self,
+        id: BlueprintVersionId,
+    ) -> Result<BlueprintState, Error> {
+        let found = self.blueprints.read(|it| it.state(id)).await?;
         Ok(found.ok_or_else(|| id.not_found())?)
     }
 
@@ -54,19 +73,14 @@ impl TimedPorts {
         Ok(assignment)
     }
 
-    /// Whether the Project's namespace takes objects, on whichever cluster it is.
-    pub(crate) async fn namespace_is_ready(&self, project: ProjectId) -> Result<bool, Error> {
-        Ok(self.assignment(project).await?.ready)
-    }
-
-    pub(crate) async fn namespace_is_ready_on(
+    pub(crate) async fn namespace_phase_on(
         &self,
         project: ProjectId,
         cluster: &ClusterId,
-    ) -> Result<bool, Error> {
+    ) -> Result<NamespacePhase, Error> {
         let assignment = self.assignment(project).await?;
         require_same_cluster(project, &assignment, cluster)?;
-        Ok(assignment.ready)
+        Ok(assignment.phase)
     }
 
     pub(crate) async fn credential(
@@ -83,27 +97,27 @@ impl TimedPorts {
         Ok(found.ok_or_else(|| id.not_found())?)
     }
 
-    pub(crate) async fn labels(
+    pub(crate) async fn resource(
         &self,
         project: ProjectId,
         resource: ResourceId,
-    ) -> Result<BTreeMap<String, String>, Error> {
-        let found = self.labels.read(|it| it.resolve(project, resource)).await?;
-        Ok(found.ok_or_else(|| resource.not_found())?.labels)
+    ) -> Result<ResourceView, Error> {
+        let found = self.resources.read(|it| it.read(project, resource)).await?;
+        Ok(found.ok_or_else(|| resource.not_found())?)
     }
 
-    /// The labels of many Resources, in request order.
-    pub(crate) async fn labels_of_many(
+    /// Many Resources, in request order.
+    pub(crate) async fn resources_of(
         &self,
         resources: &[(ProjectId, ResourceId)],
-    ) -> Result<Vec<Result<BTreeMap<String, String>, Error>>, Error> {
-        let results = self.labels.read(|it| it.resolve_many(resources)).await?;
-        let to_labels =
+    ) -> Result<Vec<Result<ResourceView, Error>>, Error> {
+        let results = self.resources.read(|it| it.read_many(resources)).await?;
+        let to_view =
             |(result, (_, resource)): (Result<Option<ResourceView>, _>, &(_, ResourceId))| {
-                let found = result.map_err(self.labels.to_error())?;
-                Ok(found.ok_or_else(|| resource.not_found())?.labels)
+                let found = result.map_err(self.resources.to_error())?;
+                Ok(found.ok_or_else(|| resource.not_found())?)
             };
-        Ok(results.into_iter().zip(resources).map(to_labels).collect())
+        Ok(results.into_iter().zip(resources).map(to_view).collect())
     }
 
     pub(crate) async fn views(
@@ -113,8 +127,8 @@ impl TimedPorts {
     ) -> Result<Views, Error> {
         let credential = self.credential(references.project, references.credential).await?;
         let cloud = self.cloud(credential.cloud_id).await?;
-        let labels = self.labels(references.project, references.resource).await?;
-        Ok(Views::new(blueprint, credential, cloud, &labels))
+        let resource = self.resource(references.project, references.resource).await?;
+        Ok(Views::new(blueprint, credential, cloud, Some(&resource)))
     }
 }
 
@@ -159,14 +173,27 @@ fn unrenderable(error: DomainError) -> Error {
 }
 
 impl Views {
+    /// Without a Resource there are no tags, as for a ProviderConfig.
     pub(crate) fn new(
         blueprint: Arc<BlueprintVersionView>,
         credential: CredentialView,
         cloud: CloudView,
-        labels: &BTreeMap<String, String>,
+        resource: Option<&ResourceView>,
     ) -> Self {
-        let tags = cloud_tags(&cloud.provider, labels);
+        let labels = resource.map(|resource| &resource.labels);
+        let tags = labels.map(|labels| cloud_tags(&cloud.provider, labels)).unwrap_or_default();
         Self { blueprint, credential, cloud, tags }
+    }
+
+    /// Why nothing more may be created with the credential.
+    pub(crate) const fn withdrawal(&self) -> Option<Withdrawal> {
+        self.credential.withdrawal()
+    }
+
+    /// Refuses a withdrawn credential.
+    pub(crate) fn require_usable_credential(&self) -> Result<(), Error> {
+        let id = self.credential.id;
+        self.withdrawal().map_or(Ok(()), |withdrawal| Err(withdrawal.refusal(id).into()))
     }
 
     /// The composite resource, before it becomes a shell or armed.

@@ -58,11 +58,18 @@ pub(super) fn fact_lines(facts: &ExplainInput) -> Vec<FactLine> {
     for (kind, known) in &facts.references {
         lines.push(reference_line(kind.as_str(), known, |()| "found".to_owned()));
     }
+    lines.extend(facts.withdrawal.map(|it| FactLine::known("credential", it.to_string())));
+    lines.extend(
+        facts
+            .blueprint_state
+            .as_ref()
+            .map(|state| fact_line("blueprint", state, |state| format!("the version is {state}"))),
+    );
     let skipped = facts.skipped_tags.iter().map(ToString::to_string);
     lines.extend(skipped.map(|skipped| FactLine::known("labels", skipped)));
     if facts.resource.phase().is_converging() {
-        lines.push(reference_line("assignment", &facts.assignment, |ready| {
-            format!("the namespace is {}", if *ready { "ready" } else { "not ready" })
+        lines.push(reference_line("assignment", &facts.assignment, |phase| {
+            format!("the namespace is {phase}")
         }));
     }
     lines.extend(cluster_lines(facts));

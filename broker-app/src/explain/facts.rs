@@ -2,8 +2,8 @@
 
 use broker_domain::{ClusterId, ObjectReference, Phase, ProvisionedResource};
 use broker_ports::{
-    Brake, ClusterEvent, DeadLetter, NamespaceState, ObjectReport, Refusal, ScheduleEntry,
-    TokenState,
+    BlueprintState, Brake, ClusterEvent, DeadLetter, NamespacePhase, NamespaceState, ObjectReport,
+    Refusal, ScheduleEntry, TokenState,
 };
 use broker_render::{CompositionName, Digest, SkippedTag};
 use time::OffsetDateTime;
@@ -57,8 +57,12 @@ pub struct ExplainInput {
     pub transitions: Gathered<Vec<Transition>>,
     /// Its references, in the order in which a pass resolves them.
     pub references: Vec<(ReferenceKind, Reference)>,
-    /// Whether the namespace of its Project is ready.
-    pub assignment: Reference<bool>,
+    /// Why nothing more may be created with its credential, if a pass resolves it.
+    pub withdrawal: Option<Withdrawal>,
+    /// The state of its blueprint version; `None` in a teardown.
+    pub blueprint_state: Option<Gathered<BlueprintState>>,
+    /// The phase of the namespace of its Project.
+    pub assignment: Reference<NamespacePhase>,
     /// The digest of what a pass would apply now, or the rendering error; `None` if a pass applies nothing.
     pub desired: Option<Result<Option<Digest>, String>>,
     /// The Composition of its blueprint; `None` if a pass applies nothing.
@@ -88,8 +92,8 @@ pub enum ReferenceKind {
     Credential,
     /// The cloud.
     Cloud,
-    /// The labels that become tags.
-    Labels,
+    /// The Resource, with its handle and the labels that become tags.
+    Resource,
 }
 
 impl ReferenceKind {
@@ -98,7 +102,7 @@ impl ReferenceKind {
             Self::Blueprint => "blueprint",
             Self::Credential => "credential",
             Self::Cloud => "cloud",
-            Self::Labels => "labels",
+            Self::Resource => "resource",
         }
     }
 }

@@ -7,8 +7,8 @@ use broker_domain::{
     ProvisionedResource, ProvisionedResourceId,
 };
 use broker_ports::{
-    BlueprintVersionView, EventsOf, FailureClass, Inspection, ObjectReport, PageSize, PortError,
-    RequestContext, Target, TokenState,
+    BlueprintState, BlueprintVersionView, EventsOf, FailureClass, Inspection, NamespacePhase,
+    ObjectReport, PageSize, PortError, RequestContext, Target, TokenState,
 };
 use broker_render::Armed;
 use futures_util::FutureExt as _;
@@ -133,6 +133,10 @@ impl Service {
             Some(blueprint) => gatherer.views(blueprint, &mut references).await,
             None => None,
         };
+        let blueprint_state = match views {
+            Some(_) => Some(gatherer.blueprint_state().await),
+            None => None,
+        };
         let brake = gatherer.brake(&cluster.identity).await;
         let (token, node) = match resource.bootstrap_token_id() {
             Some(token) => (Some(gatherer.token(token).await), Some(gatherer.node(token).await)),
@@ -153,6 +157,8 @@ impl Service {
             dead_letter: gatherer.dead_letter().await,
             transitions: gatherer.transitions().await,
             references,
+            withdrawal: views.as_ref().and_then(Views::withdrawal),
+            blueprint_state,
             assignment: if resource.phase().is_converging() {
                 gatherer.assignment().await
             } else {
@@ -245,13 +251,19 @@ impl Gatherer<'_> {
         let credential = record_reference(known, ReferenceKind::Credential, credential)?;
         let cloud = self.service.ports().cloud(credential.cloud_id).await;
         let cloud = record_reference(known, ReferenceKind::Cloud, cloud)?;
-        let labels = self.service.ports().labels(references.project, references.resource).await;
-        let labels = record_reference(known, ReferenceKind::Labels, labels)?;
-        Some(Views::new(blueprint, credential, cloud, &labels))
+        let resource = self.service.ports().resource(references.project, references.resource).await;
+        let resource = record_reference(known, ReferenceKind::Resource, resource)?;
+        Some(Views::new(blueprint, credential, cloud, Some(&resource)))
     }
 
-    async fn assignment(&self) -> Reference<bool> {
-        to_reference(self.service.ports().namespace_is_ready(self.resource.project_id()).await)
+    async fn blueprint_state(&self) -> Gathered<BlueprintState> {
+        let id = self.resource.blueprint_version_id();
+        to_fact(self.service.ports().blueprint_state(id).await)
+    }
+
+    async fn assignment(&self) -> Reference<NamespacePhase> {
+        let assignment = self.service.ports().assignment(self.resource.project_id()).await;
+        to_reference(assignment.map(|assignment| assignment.phase))
     }
 
     async fn token(&self, token: BootstrapTokenId) -> Gathered<Option<TokenState>> {

@@ -78,6 +78,7 @@ macro_rules! verdicts {
 
 verdicts! {
     Ready = "ready" None "everything is in place",
+    BlueprintRetired = "blueprint_retired" None "everything is in place; its blueprint version is retired and takes no new declaration",
     Declared = "declared" None "it was accepted; the next pass processes it",
     Provisioning = "provisioning" None "Crossplane and the provider are creating its objects",
     Enrolling = "enrolling" None "the substrate is ready and its agent still has time to enrol",
@@ -106,6 +107,9 @@ verdicts! {
     BlueprintMissing = "blueprint_missing" Platform "its blueprint version is no longer published",
     BlueprintUnreadable = "blueprint_unreadable" Platform "its blueprint version cannot be read",
     CredentialMissing = "credential_missing" Platform "its credential does not exist or is no longer assigned to its Project",
+    CredentialExpired = "credential_expired" Platform "its credential expired: what runs keeps running, and nothing is created with it",
+    CredentialRevoked = "credential_revoked" Platform "its credential is revoked: what runs keeps running, and nothing is created with it",
+    CredentialNotApproved = "credential_not_approved" Platform "its credential is not approved for its Project: what runs keeps running, and nothing is created with it",
     CloudMissing = "cloud_missing" Platform "the cloud of its credential is not in the inventory",
     ResourceMissing = "resource_missing" Platform "its Resource no longer exists in its Project",
     AssignmentMissing = "assignment_missing" Platform "its Project is not assigned to the cluster",

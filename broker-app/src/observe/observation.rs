@@ -6,7 +6,7 @@ use broker_domain::{
     ClusterId, FailureReason, ObjectReference, ObservedXr, ProjectId, ProvisionedResource,
     Substrate, XrUid,
 };
-use broker_ports::{Brake, ObjectVersion};
+use broker_ports::{Brake, NamespacePhase, ObjectVersion, Withdrawal};
 use broker_render::Armed;
 
 /// One observation, as the act and persist stages need it.
@@ -31,7 +31,7 @@ pub struct Observation {
     pub plain_data: BTreeSet<ObjectReference>,
     /// The substrate to record: every observed object, and none that is proven absent.
     pub substrate: Substrate,
-    /// Whether the Project's namespace takes objects. Read only while converging.
+    /// Whether the pass may apply objects. Read only if it may have to.
     pub gate: Gate,
     /// The brakes of the cluster. Read only if the pass may apply or fail something.
     pub brakes: Vec<Brake>,
@@ -39,13 +39,50 @@ pub struct Observation {
     pub failure: Option<FailureReason>,
 }
 
-/// Whether the Project's namespace takes objects.
+/// Whether a pass may apply objects of a resource. A closed gate is not an error: the resource waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Gate {
-    /// It takes objects.
+    /// It may.
     Open,
-    /// It takes no objects yet. Not an error: the owner of the namespace is preparing it.
-    Closed,
+    /// The namespace of its Project takes no object of this resource in this phase.
+    Namespace(NamespacePhase),
+    /// Its Project is assigned to another cluster.
+    OtherCluster,
+    /// The pass would create or arm, and the credential was withdrawn.
+    Credential(Withdrawal),
+    /// Not read, because the pass applies nothing.
+    NotRead,
+}
+
+impl Gate {
+    /// The gate of a namespace. Ready opens it. Degraded opens it for a resource that was applied before: its row records
+    /// the uid of an armed composite resource.
+    pub const fn of_namespace(phase: NamespacePhase, applied: Option<&XrUid>) -> Self {
+        match (phase, applied) {
+            (NamespacePhase::Ready, _) | (NamespacePhase::Degraded, Some(_)) => Self::Open,
+            (
+                NamespacePhase::Pending
+                | NamespacePhase::Provisioning
+                | NamespacePhase::Degraded
+                | NamespacePhase::Terminating
+                | NamespacePhase::Deleted,
+                _,
+            ) => Self::Namespace(phase),
+        }
+    }
+
+    /// Closes an open gate for a pass that creates or arms with a withdrawn credential. What is armed stays applied.
+    pub const fn to_create_with(self, withdrawal: Option<Withdrawal>) -> Self {
+        match (self, withdrawal) {
+            (Self::Open, Some(withdrawal)) => Self::Credential(withdrawal),
+            (gate, _) => gate,
+        }
+    }
+
+    /// Whether the pass may apply objects.
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::Open)
+    }
 }
 
 /// The composite resource.
@@ -122,7 +159,7 @@ impl Observation {
     /// prevents it while the resource converges.
     pub(crate) fn restores_config(&self, resource: &ProvisionedResource) -> bool {
         let held = resource.phase().is_converging() && self.is_held(resource.project_id());
-        self.misses_config && self.gate == Gate::Open && !held
+        self.misses_config && self.gate.is_open() && !held
     }
 
     pub(crate) fn about_to_apply(&self) -> Substrate {

@@ -49,7 +49,7 @@ pub struct ActContext {
     pub config: ConfigObservation,
     /// The ProviderConfig's full name: the recorded one, or the one of the next apply.
     pub config_reference: Option<ObjectReference>,
-    /// Whether the Project's namespace takes objects.
+    /// Whether the pass may apply objects.
     pub gate: Gate,
     /// The brakes of the cluster.
     pub brakes: Vec<Brake>,

@@ -1,6 +1,5 @@
 //! Resolves what the act stage needs in addition to the facts: brakes, the namespace, and the references to render.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use broker_domain::{
@@ -75,14 +74,19 @@ impl PassReading {
         };
         let rendered = views.as_ref().filter(|_| will_apply);
         let will_fail = to == Phase::Failed && resource.phase() != Phase::Failed;
+        let observed = xr_observation(resource, live.as_deref(), rendered)?;
+        let creates = observed.needs_shell();
         let context = ActContext {
-            xr: xr_observation(resource, live.as_deref(), rendered)?,
+            xr: observed,
             config: config_observation(profiles, resource, provider_config.as_ref(), rendered)?,
             config_reference: config_reference(profiles, resource, rendered)?,
             gate: match &views {
-                Some(_) if will_apply => gate(ports, resource, &raw.cluster).await?,
+                Some(views) if will_apply => {
+                    let withdrawal = views.withdrawal().filter(|_| creates);
+                    gate(ports, resource, &raw.cluster).await?.to_create_with(withdrawal)
+                }
                 Some(_) => Gate::Open,
-                None => Gate::Closed,
+                None => Gate::NotRead,
             },
             brakes: if will_apply || restores || will_fail {
                 ports.schedule.read(|it| it.brakes(&raw.cluster)).await?
@@ -114,15 +118,14 @@ async fn views_for_restore(
     blueprint: Arc<BlueprintVersionView>,
     cluster: &ClusterId,
 ) -> Result<Option<Views>, Error> {
-    match gate(ports, resource, cluster).await? {
-        Gate::Closed => return Ok(None),
-        Gate::Open => {}
+    if !gate(ports, resource, cluster).await?.is_open() {
+        return Ok(None);
     }
     let credential = resource.cloud_credential_id();
     let credential = ports.credential(resource.project_id(), credential).await?;
     let cloud = ports.cloud(credential.cloud_id).await?;
-    // A ProviderConfig has no tags, so a Resource with unreadable labels can still get it back.
-    let views = Views::new(blueprint, credential, cloud, &BTreeMap::new());
+    // A ProviderConfig has no tags, so an unreadable Resource can still get it back.
+    let views = Views::new(blueprint, credential, cloud, None);
     let manifest = views.provider_config(resource, profiles)?;
     if Some(manifest.reference()) == resource.substrate().provider_config() {
         return Ok(Some(views));
@@ -192,6 +195,6 @@ async fn gate(
     resource: &ProvisionedResource,
     cluster: &ClusterId,
 ) -> Result<Gate, Error> {
-    let ready = ports.namespace_is_ready_on(resource.project_id(), cluster).await?;
-    Ok(if ready { Gate::Open } else { Gate::Closed })
+    let phase = ports.namespace_phase_on(resource.project_id(), cluster).await?;
+    Ok(Gate::of_namespace(phase, resource.substrate().applied()))
 }

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use crate::emit::RelayReport;
 use crate::error::Error;
+use crate::observe::Gate;
 use crate::reconcile::PassResult;
 use crate::sweep::{ResourceError, SweepReport, Work};
 
@@ -115,9 +116,10 @@ impl Probe {
         }
     }
 
-    /// Whether the Project's namespace took no objects in the last sweep; `false` once the row has changed.
-    pub(crate) fn lacks_namespace(&self, resource: &ProvisionedResource) -> bool {
-        self.state().report.without_namespace.get(&resource.id()) == Some(&resource.version())
+    /// The closed gate that the last sweep found; `None` once the row has changed.
+    pub(crate) fn closed_gate(&self, resource: &ProvisionedResource) -> Option<Gate> {
+        let (version, gate) = *self.state().report.gated.get(&resource.id())?;
+        (version == resource.version()).then_some(gate)
     }
 
     /// Whether Crossplane reported a problem in the last sweep; `false` once the row has changed.

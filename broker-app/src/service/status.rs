@@ -13,6 +13,7 @@ use time::OffsetDateTime;
 use super::Service;
 use crate::error::Error;
 use crate::explain::BudgetUse;
+use crate::observe::Gate;
 use crate::runner::Probe;
 use crate::telemetry::traceparent;
 
@@ -44,6 +45,9 @@ pub enum HoldUp {
     Paused,
     /// The namespace of its Project is not ready. The resource continues once the platform has prepared the namespace.
     NamespaceNotReady,
+    /// Its credential expired, was revoked, or is not approved for its Project. What runs keeps running; nothing is
+    /// created.
+    CredentialWithdrawn,
     /// A brake is set: too many composite resources were lost at once. An operator has to release it.
     SafetyBrake,
     /// The cluster, the store, the token issuer or the mesh does not answer. The broker retries.
@@ -69,12 +73,22 @@ pub enum Basis {
 }
 
 impl HoldUp {
+    const fn behind(gate: Gate) -> Self {
+        match gate {
+            Gate::Credential(_) => Self::CredentialWithdrawn,
+            Gate::Namespace(_) | Gate::OtherCluster | Gate::Open | Gate::NotRead => {
+                Self::NamespaceNotReady
+            }
+        }
+    }
+
     /// The stable code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Failed => "failed",
             Self::Paused => "paused",
             Self::NamespaceNotReady => "namespace_not_ready",
+            Self::CredentialWithdrawn => "credential_withdrawn",
             Self::SafetyBrake => "safety_brake",
             Self::Unavailable => "unavailable",
             Self::Refused => "refused",
@@ -91,6 +105,9 @@ impl HoldUp {
             Self::Paused => "the operators of the platform paused it",
             Self::NamespaceNotReady => {
                 "the platform is still preparing its Project; no action is needed"
+            }
+            Self::CredentialWithdrawn => {
+                "its cloud credential was withdrawn; the platform has to approve it again"
             }
             Self::SafetyBrake => {
                 "the platform lost many resources at once; its operators have to approve the repair"
@@ -197,6 +214,6 @@ fn hold_up_by_runner(probe: &Probe, resource: &ProvisionedResource) -> Option<Ho
     }
     let error = probe.error_reason(resource.id()).map(HoldUp::from_reason);
     error
-        .or_else(|| probe.lacks_namespace(resource).then_some(HoldUp::NamespaceNotReady))
+        .or_else(|| probe.closed_gate(resource).map(HoldUp::behind))
         .or_else(|| probe.has_problem(resource).then_some(HoldUp::ProblemReported))
 }

@@ -1,13 +1,15 @@
 //! Counts lost composite resources and decides which brakes they set. Pure.
 //!
 //! A loss is a composite resource that was applied, should exist, and is absent from the watch cache. A row does not
-//! count if it is paused or its namespace takes no objects, because no pass re-creates its object.
+//! count if it is paused or behind a closed gate, because no pass re-creates its object.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use broker_domain::{BlueprintVersionId, ProjectId, ProvisionedResourceId, XrUid};
 use broker_ports::{Brake, CachedXr, CompactRow, Loss, LostObject};
 use time::OffsetDateTime;
+
+use crate::observe::Gate;
 
 /// A brake needs more losses than this, and more than a tenth of the expected ones.
 const MAX_BELIEVED: u64 = 5;
@@ -35,12 +37,12 @@ pub(super) fn is_lost(row: &CompactRow, cached: &CachedXr) -> bool {
 }
 
 impl Losses {
-    pub(super) fn count(&mut self, row: &CompactRow, cached: &CachedXr, namespace_ready: bool) {
+    pub(super) fn count(&mut self, row: &CompactRow, cached: &CachedXr, gate: Gate) {
         if row.paused || !is_expected(row) {
             return;
         }
         *self.expected.entry(row.project_id).or_default() += 1;
-        if let (true, true, Some(uid)) = (is_lost(row, cached), namespace_ready, &row.applied) {
+        if let (true, true, Some(uid)) = (is_lost(row, cached), gate.is_open(), &row.applied) {
             let lost = LostXr {
                 project: row.project_id,
                 blueprint: row.blueprint_version_id,
@@ -101,6 +103,7 @@ fn too_many(lost: u64, expected: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use broker_domain::{MeshRole, Phase};
+    use broker_ports::NamespacePhase;
     use broker_testkit::builders::id;
     use time::OffsetDateTime;
 
@@ -124,7 +127,7 @@ mod tests {
                 let mut row = row(number, project);
                 // Only `applied` and the phase decide what is expected.
                 if index < *lost {
-                    losses.count(&row, &CachedXr::Absent, true);
+                    losses.count(&row, &CachedXr::Absent, Gate::Open);
                 } else {
                     row.paused = false;
                     *losses.expected.entry(row.project_id).or_default() += 1;
@@ -162,19 +165,22 @@ mod tests {
 
     #[test]
     fn losses_that_no_pass_re_creates_are_not_counted() {
-        type Case = (&'static str, fn(&mut CompactRow), bool, usize);
-        let cases: [Case; 5] = [
-            ("an applied row counts", |_| {}, true, 1),
-            ("a Pending row counts", |row| row.phase = Phase::Pending, true, 1),
-            ("a paused row does not", |row| row.paused = true, true, 0),
-            ("a row behind a closed gate does not", |_| {}, false, 0),
-            ("a row that was never applied does not", |row| row.applied = None, true, 0),
+        type Case = (&'static str, fn(&mut CompactRow), NamespacePhase, usize);
+        use NamespacePhase::{Degraded, Ready, Terminating};
+        let cases: [Case; 6] = [
+            ("an applied row counts", |_| {}, Ready, 1),
+            ("a Pending row counts", |row| row.phase = Phase::Pending, Ready, 1),
+            ("a paused row does not", |row| row.paused = true, Ready, 0),
+            ("a row of a terminating namespace does not", |_| {}, Terminating, 0),
+            ("a row of a degraded namespace is re-created, so it counts", |_| {}, Degraded, 1),
+            ("a row that was never applied does not", |row| row.applied = None, Ready, 0),
         ];
-        for (why, change, namespace_ready, expected) in cases {
+        for (why, change, phase, expected) in cases {
             let mut row = row(1, 1);
             change(&mut row);
             let mut losses = Losses::default();
-            losses.count(&row, &CachedXr::Absent, namespace_ready);
+            let gate = Gate::of_namespace(phase, row.applied.as_ref());
+            losses.count(&row, &CachedXr::Absent, gate);
             assert_eq!(losses.len(), expected, "{why}");
         }
     }

@@ -7,6 +7,7 @@ use broker_ports::{Brake, CachedXr, CompactRow, ConfigPresence, SpecState};
 
 use super::Work;
 use crate::error::{Error, error_message};
+use crate::observe::Gate;
 use crate::sweep::orphans::Orphan;
 
 /// The result of a sweep.
@@ -42,8 +43,8 @@ pub struct SweepReport {
     /// Kinds that could not be listed; orphans of these kinds are unknown.
     pub unlisted_kinds: BTreeMap<String, ResourceError>,
     pub(crate) paused: BTreeSet<ProvisionedResourceId>,
-    /// Resources that wait for the namespace of their Project, each with the version of its row.
-    pub(crate) without_namespace: BTreeMap<ProvisionedResourceId, Version>,
+    /// Resources behind a closed gate, each with the version of its row.
+    pub(crate) gated: BTreeMap<ProvisionedResourceId, (Version, Gate)>,
     /// Resources whose composite resource reports a problem, each with the version of its row.
     pub(crate) with_problem: BTreeMap<ProvisionedResourceId, Version>,
     /// Resources that are not settled. Only these can still have an error from an earlier pass.

@@ -93,11 +93,11 @@ impl<'a> SweepRun<'a> {
                     continue;
                 }
             };
-            self.losses.count(row, &snapshot.cached, snapshot.namespace_ready());
+            self.losses.count(row, &snapshot.cached, snapshot.gate());
             self.report.count_drift(row.phase, &snapshot.cached);
             self.report.record_problem(row, &snapshot.cached);
-            if !snapshot.namespace_ready() {
-                self.report.without_namespace.insert(row.id, row.version);
+            if !snapshot.gate().is_open() {
+                self.report.gated.insert(row.id, (row.version, snapshot.gate()));
             }
             let absent = row.phase.is_converging() && matches!(snapshot.cached, CachedXr::Absent);
             if absent || row.phase == Phase::Failed {

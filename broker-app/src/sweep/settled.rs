@@ -12,8 +12,8 @@ use super::triage::{Triage, triage};
 use crate::deadline::TimedPorts;
 use crate::error::Error;
 
-/// The rows that are Ready, in sync according to the watch cache, and without work for a sweep. Sends the same requests
-/// as one page of a sweep.
+/// The rows that are Ready, in sync according to the watch cache, and without work for a sweep, whose credential and
+/// blueprint version are active. Sends the same requests as one page of a sweep, and one for each blueprint version.
 ///
 /// # Errors
 ///
@@ -27,6 +27,12 @@ pub(crate) async fn settled(
     let (mut kinds, mut visited) = (Kinds::default(), VisitedRows::default());
     page.rows.iter().for_each(|row| visited.visit(row));
     kinds.learn(profiles, &visited, &mut snapshots).await;
+    let mut withdrawn = BTreeSet::new();
+    for row in page.rows.iter().filter(|row| row.phase == Phase::Ready) {
+        if snapshots.is_withdrawn(row).await {
+            withdrawn.insert(row.id);
+        }
+    }
     let mut settled = BTreeSet::new();
     for SweptRow { row, snapshot } in snapshots.of_page(&page.rows, &kinds).await? {
         let Ok(snapshot) = snapshot else { continue };
@@ -39,7 +45,8 @@ pub(crate) async fn settled(
             CachedXr::Absent => false,
         };
         let triage = triage(&snapshot.triage_input(row, true, page.now));
-        if row.phase == Phase::Ready && healthy && triage == Triage::None {
+        let ready = row.phase == Phase::Ready && healthy && triage == Triage::None;
+        if ready && !withdrawn.contains(&row.id) {
             settled.insert(row.id);
         }
     }

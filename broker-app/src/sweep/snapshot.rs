@@ -9,25 +9,24 @@ use std::sync::Arc;
 
 use broker_domain::{
     BlueprintVersionId, BootstrapTokenId, CloudCredentialId, CloudId, ClusterId, NodeObservation,
-    Parameters, Phase, ProjectId, ResourceId, Version,
+    Parameters, ProjectId, ResourceId, Version,
 };
 use broker_ports::{
-    BlueprintVersionView, CachedXr, CloudView, CompactRow, ConfigPresence, CredentialView,
-    NamespaceObservation, PortError, PortName, XrTarget,
+    Arming, BlueprintState, BlueprintVersionView, CachedXr, CloudView, CompactRow, ConfigPresence,
+    CredentialView, NamespaceObservation, NamespacePhase, PortError, PortName, ResourceView,
+    XrTarget,
 };
 use broker_render::{Armed, Digest, Identity, Provider};
 use futures_util::future::join;
 use time::OffsetDateTime;
 
 use super::circuit_breaker::CircuitBreaker;
-use super::losses::is_lost;
 use super::orphan_scan::Kinds;
 use super::triage::TriageInput;
 use crate::deadline::TimedPorts;
 use crate::declare::{Views, require_same_cluster};
 use crate::error::Error;
-
-type Labels = BTreeMap<String, String>;
+use crate::observe::Gate;
 
 /// A value or error that is resolved once per sweep and shared by rows.
 type Resolved<T> = Result<T, Arc<Error>>;
@@ -39,7 +38,7 @@ pub(super) struct Fingerprint {
     /// A hash of the object's version. A collision only delays a pass until the row is due.
     object: Option<u64>,
     node: NodeObservation,
-    namespace_ready: bool,
+    gate: Gate,
     misses_config: bool,
 }
 
@@ -53,7 +52,7 @@ pub(super) struct RowSnapshot {
     version: Version,
     node: NodeObservation,
     desired: Option<Digest>,
-    namespace_ready: bool,
+    gate: Gate,
 }
 
 /// Reads snapshots, and caches the views that it resolved.
@@ -63,7 +62,9 @@ pub(super) struct SnapshotReader<'a> {
     cluster: Option<ClusterId>,
     breaker: CircuitBreaker,
     blueprints: BTreeMap<BlueprintVersionId, Resolved<Arc<BlueprintVersionView>>>,
-    namespaces: BTreeMap<ProjectId, Resolved<bool>>,
+    /// `None` for a Project on another cluster.
+    namespaces: BTreeMap<ProjectId, Resolved<Option<NamespacePhase>>>,
+    active_blueprints: BTreeMap<BlueprintVersionId, bool>,
     credentials: BTreeMap<(ProjectId, CloudCredentialId), Resolved<CredentialView>>,
     clouds: BTreeMap<CloudId, Resolved<CloudView>>,
 }
@@ -82,14 +83,14 @@ impl RowSnapshot {
             version: self.version,
             object,
             node: self.node,
-            namespace_ready: self.namespace_ready,
+            gate: self.gate,
             misses_config: misses_config(&self.cached),
         }
     }
 
-    /// Whether the Project's namespace takes objects; `true` if the snapshot did not have to check.
-    pub(super) const fn namespace_ready(&self) -> bool {
-        self.namespace_ready
+    /// Whether a pass may apply; open if the snapshot did not have to check.
+    pub(super) const fn gate(&self) -> Gate {
+        self.gate
     }
 
     pub(super) fn triage_input<'a>(
@@ -103,7 +104,7 @@ impl RowSnapshot {
             cached: &self.cached,
             node: self.node,
             desired: self.desired,
-            namespace_ready: self.namespace_ready,
+            gate: self.gate,
             unchanged,
             now,
         }
@@ -118,6 +119,7 @@ impl<'a> SnapshotReader<'a> {
             breaker: CircuitBreaker::default(),
             blueprints: BTreeMap::new(),
             namespaces: BTreeMap::new(),
+            active_blueprints: BTreeMap::new(),
             credentials: BTreeMap::new(),
             clouds: BTreeMap::new(),
         }
@@ -129,7 +131,7 @@ impl<'a> SnapshotReader<'a> {
         self
     }
 
-    /// Reads a page with one request each to the cluster, the mesh and the label resolver.
+    /// Reads a page with one request each to the cluster, the mesh and the resource reader.
     pub(super) async fn of_page<'r>(
         &mut self,
         rows: &'r [CompactRow],
@@ -142,16 +144,16 @@ impl<'a> SnapshotReader<'a> {
         // The two requests are independent.
         let (cached, nodes) = join(self.cached(rows, &blueprints, kinds), self.nodes(rows)).await;
         let cached = cached?;
-        let labels = self.labels(rows, &cached).await;
+        let resources = self.resources(rows, &cached).await;
         let mut snapshots = Vec::with_capacity(rows.len());
-        let columns = blueprints.into_iter().zip(cached).zip(nodes.into_iter().zip(labels));
-        for (row, ((blueprint, cached), (node, labels))) in rows.iter().zip(columns) {
+        let columns = blueprints.into_iter().zip(cached).zip(nodes.into_iter().zip(resources));
+        for (row, ((blueprint, cached), (node, resource))) in rows.iter().zip(columns) {
             let node = row.bootstrap_token_id.map(|_| {
                 node.unwrap_or_else(|| Err(Arc::new(too_few_results(PortName::NodeDeregistrar))))
             });
             let snapshot = match (blueprint, cached) {
                 (Ok(blueprint), Some(cached)) => {
-                    self.snapshot(row, blueprint, cached, node, labels).await
+                    self.snapshot(row, blueprint, cached, node, resource).await
                 }
                 (Err(error), _) => Err(error),
                 (Ok(_), None) => Err(Arc::new(too_few_results(PortName::Cluster))),
@@ -174,6 +176,24 @@ impl<'a> SnapshotReader<'a> {
         found
     }
 
+    /// Whether the row's credential was withdrawn, or its blueprint version is retired, or either is unknown.
+    pub(super) async fn is_withdrawn(&mut self, row: &CompactRow) -> bool {
+        let credential = self.credential(row.project_id, row.cloud_credential_id).await;
+        let is_usable = credential.is_ok_and(|it| it.withdrawal().is_none());
+        !is_usable || !self.is_active(row.blueprint_version_id).await
+    }
+
+    async fn is_active(&mut self, id: BlueprintVersionId) -> bool {
+        if let Some(known) = self.active_blueprints.get(&id) {
+            return *known;
+        }
+        let call = self.ports.blueprint_state(id);
+        let state = self.call(PortName::BlueprintResolver, call).await;
+        let is_active = state.is_ok_and(|state| state == BlueprintState::Active);
+        self.active_blueprints.insert(id, is_active);
+        is_active
+    }
+
     /// The provider of the cloud that a credential belongs to.
     pub(super) async fn provider(
         &mut self,
@@ -190,24 +210,23 @@ impl<'a> SnapshotReader<'a> {
         blueprint: Arc<BlueprintVersionView>,
         cached: Result<CachedXr, PortError>,
         node: Option<Resolved<bool>>,
-        labels: Option<Resolved<Labels>>,
+        resource: Option<Resolved<ResourceView>>,
     ) -> Resolved<RowSnapshot> {
         let cached = cached.map_err(|source| Error::Port { port: PortName::Cluster, source })?;
         let node = NodeObservation::of(row.mesh_role, node.transpose()?);
-        let namespace_ready =
-            if row.phase == Phase::Pending || is_lost(row, &cached) || misses_config(&cached) {
-                self.namespace_ready(row.project_id).await?
-            } else {
-                true
-            };
-        let desired = match (parameters_to_render(row, &cached), labels) {
-            (Some(parameters), Some(labels)) => {
-                self.desired(row, parameters, blueprint, &labels?).await?
+        let gate = if would_create(row, &cached) || misses_config(&cached) {
+            self.gate(row, &cached).await?
+        } else {
+            Gate::Open
+        };
+        let desired = match (parameters_to_render(row, &cached), resource) {
+            (Some(parameters), Some(resource)) => {
+                self.desired(row, parameters, blueprint, &resource?).await?
             }
-            (Some(_), None) => return Err(Arc::new(too_few_results(PortName::LabelTagResolver))),
+            (Some(_), None) => return Err(Arc::new(too_few_results(PortName::ResourceReader))),
             (None, _) => None,
         };
-        Ok(RowSnapshot { cached, version: row.version, node, desired, namespace_ready })
+        Ok(RowSnapshot { cached, version: row.version, node, desired, gate })
     }
 
     /// The digest of what a pass would apply now, without the injection; `None` for a Node without a token.
@@ -216,11 +235,11 @@ impl<'a> SnapshotReader<'a> {
         row: &CompactRow,
         parameters: &Parameters,
         blueprint: Arc<BlueprintVersionView>,
-        labels: &Labels,
+        resource: &ResourceView,
     ) -> Resolved<Option<Digest>> {
         let credential = self.credential(row.project_id, row.cloud_credential_id).await?;
         let cloud = self.cloud(credential.cloud_id).await?;
-        let views = Views::new(blueprint, credential, cloud, labels);
+        let views = Views::new(blueprint, credential, cloud, Some(resource));
         let identity = Identity {
             resource: row.id,
             project: row.project_id,
@@ -231,13 +250,13 @@ impl<'a> SnapshotReader<'a> {
         Ok(armed.map(|armed| rendered.armed(&armed).digest()))
     }
 
-    /// The labels of the rows to render. If the batch request fails, each is requested alone: an unreadable
+    /// The Resources of the rows to render. If the batch request fails, each is requested alone: an unreadable
     /// Resource does not affect the others.
-    async fn labels(
+    async fn resources(
         &mut self,
         rows: &[CompactRow],
         cached: &[Option<Result<CachedXr, PortError>>],
-    ) -> PerRow<Resolved<Labels>> {
+    ) -> PerRow<Resolved<ResourceView>> {
         let (indices, resources): (Vec<usize>, Vec<(ProjectId, ResourceId)>) = rows
             .iter()
             .zip(cached)
@@ -251,15 +270,15 @@ impl<'a> SnapshotReader<'a> {
         if resources.is_empty() {
             return per_row(rows, indices, Vec::new());
         }
-        let port = PortName::LabelTagResolver;
-        let many = self.ports.labels_of_many(&resources);
+        let port = PortName::ResourceReader;
+        let many = self.ports.resources_of(&resources);
         let results: Vec<_> = match self.call(port, many).await {
             Ok(results) => results.into_iter().map(|result| result.map_err(Arc::new)).collect(),
             Err(error) => {
-                tracing::warn!(%error, resources = resources.len(), "the batch label query failed; labels are resolved one by one");
+                tracing::warn!(%error, resources = resources.len(), "the batch read of Resources failed; they are read one by one");
                 let mut results = Vec::with_capacity(resources.len());
                 for (project, resource) in resources {
-                    let one = self.ports.labels(project, resource);
+                    let one = self.ports.resource(project, resource);
                     results.push(self.call(port, one).await);
                 }
                 results
@@ -268,9 +287,21 @@ impl<'a> SnapshotReader<'a> {
         per_row(rows, indices, results)
     }
 
-    /// Whether the Project's namespace takes objects on this cluster. No pass creates anything for a Project on
-    /// another cluster.
-    async fn namespace_ready(&mut self, project: ProjectId) -> Resolved<bool> {
+    /// The gate that a pass would read.
+    async fn gate(&mut self, row: &CompactRow, cached: &CachedXr) -> Resolved<Gate> {
+        let phase = self.namespace_phase(row.project_id).await?;
+        let gate =
+            phase.map_or(Gate::OtherCluster, |it| Gate::of_namespace(it, row.applied.as_ref()));
+        if !gate.is_open() || !would_create(row, cached) {
+            return Ok(gate);
+        }
+        // A credential that cannot be resolved fails the pass, which records the reason.
+        let credential = self.credential(row.project_id, row.cloud_credential_id).await;
+        Ok(gate.to_create_with(credential.ok().and_then(|it| it.withdrawal())))
+    }
+
+    /// The phase of the Project's namespace; `None` if it is on another cluster.
+    async fn namespace_phase(&mut self, project: ProjectId) -> Resolved<Option<NamespacePhase>> {
         if let Some(known) = self.namespaces.get(&project) {
             return known.clone();
         }
@@ -279,10 +310,9 @@ impl<'a> SnapshotReader<'a> {
         let is_on_this_cluster = |it: &NamespaceObservation| {
             self.cluster.as_ref().is_none_or(|here| require_same_cluster(project, it, here).is_ok())
         };
-        let ready =
-            assignment.map(|assignment| assignment.ready && is_on_this_cluster(&assignment));
-        self.namespaces.insert(project, ready.clone());
-        ready
+        let phase = assignment.map(|it| is_on_this_cluster(&it).then_some(it.phase));
+        self.namespaces.insert(project, phase.clone());
+        phase
     }
 
     async fn credential(
@@ -389,6 +419,12 @@ fn parameters_to_render<'r>(row: &'r CompactRow, cached: &CachedXr) -> Option<&'
         CachedXr::Present { .. } => row.parameters.as_ref(),
         CachedXr::Absent => None,
     }
+}
+
+/// Whether a pass would have to create the composite resource, or to arm a shell.
+const fn would_create(row: &CompactRow, cached: &CachedXr) -> bool {
+    row.phase.is_converging()
+        && matches!(cached, CachedXr::Absent | CachedXr::Present { armed: Arming::Shell, .. })
 }
 
 /// The cache shows the composite resource but not its ProviderConfig.

@@ -7,7 +7,7 @@ use broker_ports::{Arming, CachedXr, CompactRow, ConfigPresence, Lane};
 use broker_render::{Armed, Digest};
 use time::OffsetDateTime;
 
-use crate::observe::{facts, needs_config};
+use crate::observe::{Gate, facts, needs_config};
 
 pub(super) struct TriageInput<'a> {
     pub(super) row: &'a CompactRow,
@@ -15,7 +15,7 @@ pub(super) struct TriageInput<'a> {
     pub(super) node: NodeObservation,
     /// The digest of what a pass would apply now; `None` if not needed or not renderable.
     pub(super) desired: Option<Digest>,
-    pub(super) namespace_ready: bool,
+    pub(super) gate: Gate,
     /// The fingerprint equals that of the last sweep.
     pub(super) unchanged: bool,
     /// The time by the store's clock.
@@ -68,19 +68,19 @@ fn needs_a_pass(input: &TriageInput<'_>) -> bool {
 
 /// The ProviderConfig is missing although a provider needs it. A pass has the same rule.
 fn misses_config(input: &TriageInput<'_>) -> bool {
-    let TriageInput { row, cached, namespace_ready, .. } = input;
+    let TriageInput { row, cached, gate, .. } = input;
     let CachedXr::Present { status, config: ConfigPresence::Missing, .. } = cached else {
         return false;
     };
     let composed_left = false;
-    needs_config(row.phase, Some(status), composed_left) && *namespace_ready
+    needs_config(row.phase, Some(status), composed_left) && gate.is_open()
 }
 
 fn converging_needs_a_pass(input: &TriageInput<'_>) -> bool {
-    let TriageInput { row, cached, node, desired, namespace_ready, .. } = input;
+    let TriageInput { row, cached, node, desired, gate, .. } = input;
     let CachedXr::Present { version, status, armed, owned, references, .. } = cached else {
-        // The composite resource may be absent. A Pending row waits until its namespace is ready.
-        return row.phase != Phase::Pending || *namespace_ready;
+        // The composite resource may be absent. A Pending row waits until the gate opens.
+        return row.phase != Phase::Pending || gate.is_open();
     };
     // Unknown: the cache does not show composed objects. `next` uses residue in a teardown only.
     let residue = true;
@@ -96,7 +96,8 @@ fn converging_needs_a_pass(input: &TriageInput<'_>) -> bool {
         Action::Apply => {
             // A pass does not apply to an object that is being deleted.
             let own = Armed::of(row.mesh_role, row.bootstrap_token_id).map(Arming::Armed);
-            !status.deleting && (own != Some(*armed) || *desired != Some(*owned))
+            let held = *armed == Arming::Shell && !gate.is_open();
+            !status.deleting && !held && (own != Some(*armed) || *desired != Some(*owned))
         }
         Action::DeregisterNode | Action::DeleteSubstrate => true,
     }

@@ -51,6 +51,10 @@ impl Error {
             Self::ProvisionedResourceNotFound(_) => ErrorKind::NotFound,
             Self::AssignmentNotFound(_)
             | Self::ClusterMismatch(_)
+            | Self::CredentialExpired(_)
+            | Self::CredentialRevoked(_)
+            | Self::CredentialNotApproved(_)
+            | Self::BlueprintRetired(_)
             | Self::StaleWrite { .. }
             | Self::IllegalTransition { .. }
             | Self::IdempotencyConflict { .. } => ErrorKind::Conflict,

@@ -28,6 +28,18 @@ params! {
     }
 }
 
+params! {
+    struct ListOfCredentialValues<'a> {
+        after: Uuid,
+        limit: i64,
+        project_id: Option<Uuid>,
+        status: Option<&'a str>,
+        updated_since: Option<OffsetDateTime>,
+        bytes: i64,
+        cloud_credential_id: Uuid,
+    }
+}
+
 /// Column `held_before`: the parameter bytes of all rows before the previous one, in id order. The query returns a row
 /// while they fit into the page limit. The result therefore includes the first two rows, and one row after the page if
 /// one exists, which shows that a next page exists. Later rows stay in the database.
@@ -120,6 +132,28 @@ pub(crate) const LIST_STATEMENTS: [[[Statement<ListValues<'_>, ResourceRow>; 2];
     ],
 ];
 
+/// The rows of one credential, with every other filter optional. They are few, so one plan over the credential's index
+/// serves all of them.
+pub(crate) const LIST_OF_CREDENTIAL: Statement<ListOfCredentialValues<'_>, ResourceRow> =
+    Statement::new(
+        "repository.list.credential",
+        concat!(
+            "SELECT ",
+            resource_columns!(),
+            "\nFROM (\n    SELECT *, ",
+            bytes_before_column!(),
+            "\n    FROM (
+        SELECT * FROM plexsphere.provisioned_resources
+        WHERE cloud_credential_id = $7 AND id > $1 AND ($3::uuid IS NULL OR project_id = $3)
+            AND ($4::text IS NULL OR status = $4)
+            AND ($5::timestamptz IS NULL OR updated_at >= $5)
+        ORDER BY id LIMIT $2
+    ) AS page
+) AS page
+WHERE held_before <= $6 ORDER BY id"
+        ),
+    );
+
 /// One row more than a page, to detect a next page.
 pub(super) fn limit_with_lookahead(limit: PageSize) -> i64 {
     i64::from(limit.get()) + 1
@@ -185,7 +219,23 @@ impl PgStore {
         let mut connection = self.connection().await?;
         let WatermarkRow { watermark } =
             READ_WATERMARK.one(&mut connection, ()).await.map_uncommitted_error()?;
-        let rows = statement.all(&mut connection, values).await.map_uncommitted_error()?;
+        let rows = match query.credential {
+            None => statement.all(&mut connection, values).await,
+            Some(credential) => {
+                let ListValues { after, limit, project_id, status, updated_since, bytes } = values;
+                let values = ListOfCredentialValues {
+                    after,
+                    limit,
+                    project_id,
+                    status,
+                    updated_since,
+                    bytes,
+                    cloud_credential_id: credential.as_uuid(),
+                };
+                LIST_OF_CREDENTIAL.all(&mut connection, values).await
+            }
+        };
+        let rows = rows.map_uncommitted_error()?;
         let parameter_bytes = |row: &ResourceRow| row.parameters.len();
         let CutPage { readable, unreadable, next } = cut_to_page(
             rows,

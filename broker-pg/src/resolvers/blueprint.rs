@@ -1,11 +1,11 @@
-//! Blueprint versions, cached without expiry: a published version never changes.
+//! Blueprint versions, cached without expiry: the documents of a published version never change.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use broker_domain::{BlueprintVersionId, Error, MeshRole};
-use broker_ports::{BlueprintResolver, BlueprintVersionView, PortError};
+use broker_ports::{BlueprintResolver, BlueprintState, BlueprintVersionView, PortError};
 use broker_render::catalog::{ComposedKind, composition_name};
 use broker_render::{InjectionStrategy, ParameterSchema, Xrd};
 use serde::Deserialize;
@@ -38,6 +38,19 @@ pub(crate) const RESOLVE_BLUEPRINT: Statement<ResolveBlueprintValues, BlueprintR
     FROM plexsphere.blueprint_versions
     WHERE id = $1",
 );
+
+columns! {
+    struct BlueprintStateRow {
+        state: String,
+    }
+}
+
+/// Not cached: the state is the only column that changes.
+pub(crate) const READ_BLUEPRINT_STATE: Statement<ResolveBlueprintValues, BlueprintStateRow> =
+    Statement::new(
+        "blueprint_resolver.state",
+        "SELECT state FROM plexsphere.blueprint_versions WHERE id = $1",
+    );
 
 /// Limit of cached versions: an XRD may have up to a mebibyte.
 const MAX_CACHED: usize = 256;
@@ -92,6 +105,16 @@ impl BlueprintResolver for PgPlatform {
         let view = Arc::new(view);
         self.blueprints.insert(&view);
         Ok(Some(view))
+    }
+
+    #[tracing::instrument(name = "db.blueprint_version.state", skip_all, fields(blueprint_version = %id))]
+    async fn state(&self, id: BlueprintVersionId) -> Result<Option<BlueprintState>, PortError> {
+        let mut connection = self.connection().await?;
+        let values = ResolveBlueprintValues { id: id.as_uuid() };
+        let row =
+            READ_BLUEPRINT_STATE.optional(&mut connection, values).await.map_uncommitted_error()?;
+        let state = row.map(|row| BlueprintState::try_from(row.state.as_str())).transpose();
+        state.map_err(|error| invalid_row("blueprint_versions", id, error))
     }
 }
 

@@ -76,7 +76,7 @@ impl MemoryAdapters {
             clouds: platform.clone(),
             credentials: platform.clone(),
             assignments: platform.clone(),
-            labels: platform,
+            resources: platform,
             sink: Arc::new(self.sink.clone()),
             clock: Arc::new(self.clock.clone()),
             ids: Arc::new(self.ids.clone()),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker_domain::{ClusterId, Declaration, Error, MeshRole};
+use broker_domain::{ClusterId, Declaration, Error, MeshRole, ResourceHandle};
 use broker_render::catalog::ComposedKind;
 use broker_render::{InjectionStrategy, Provider, Xrd, namespace};
 use secrecy::ExposeSecret;
@@ -11,7 +11,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{Behaviour, BlueprintDocuments, KindScope, MemoryAdapters};
-use broker_ports::{CloudView, CredentialView, NamespaceObservation, Ports};
+use broker_ports::{CloudView, CredentialView, NamespaceObservation, NamespacePhase, Ports};
 
 /// The start of the clock, after the Unix epoch: a declaration requires a later time.
 const START: Duration = Duration::from_hours(24 * 365);
@@ -90,9 +90,13 @@ impl MemoryPlatform {
         cluster.behave(&xrd, Behaviour::ready_after(1));
         platform.add_cloud(CloudView::new(cloud, Provider::new("hetzner")?, "{}"));
         platform.add_credential(CredentialView::new(credential, cloud, "kv", "team/hetzner"));
-        platform.add_resource(declaration.project_id, declaration.resource_id);
+        let handle = ResourceHandle::new("machine")?;
+        platform.add_resource(declaration.project_id, declaration.resource_id, handle);
         platform.assign(declaration.project_id, credential);
-        platform.place(declaration.project_id, NamespaceObservation::new(namespace_name, true));
+        platform.place(
+            declaration.project_id,
+            NamespaceObservation::new(namespace_name, NamespacePhase::Ready),
+        );
         let (api_version, kind) = (COMPOSED_KIND.0.to_owned(), COMPOSED_KIND.1.to_owned());
         let documents = BlueprintDocuments {
             xrd: XRD.as_bytes().to_vec(),

@@ -1,11 +1,12 @@
-//! Declare: the platform's other contexts in memory: catalog, inventory, assignments and labels.
+//! Declare: the platform's other contexts in memory: catalog, inventory, assignments and Resources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use broker_domain::{
-    BlueprintVersionId, CloudCredentialId, CloudId, Error, MeshRole, ProjectId, ResourceId,
+    BlueprintVersionId, CloudCredentialId, CloudId, Error, MeshRole, ProjectId, ResourceHandle,
+    ResourceId,
 };
 use broker_render::catalog::{ComposedKind, composition_name};
 use broker_render::{InjectionStrategy, ParameterSchema, Xrd};
@@ -13,26 +14,26 @@ use serde_json::json;
 
 use crate::PortResult;
 use broker_ports::{
-    AssignmentReader, BlueprintResolver, BlueprintVersionView, CloudResolver, CloudView,
-    CredentialResolver, CredentialView, LabelTagResolver, NamespaceObservation, PortError,
-    ResourceView,
+    ApprovalState, AssignmentReader, BlueprintResolver, BlueprintState, BlueprintVersionView,
+    CloudResolver, CloudView, CredentialResolver, CredentialState, CredentialView,
+    NamespaceObservation, PortError, ResourceReader, ResourceView,
 };
 
-/// Catalog, inventory, assignments and labels in one type, which implements all five resolvers. Clones are handles on
+/// Catalog, inventory, assignments and Resources in one type, which implements all five resolvers. Clones are handles on
 /// the same data.
 ///
 /// ```
 /// use broker_domain::{ProjectId, ResourceId};
 /// use broker_memory::MemoryPlatformContexts;
-/// use broker_ports::{AssignmentReader, NamespaceObservation};
+/// use broker_ports::{AssignmentReader, NamespaceObservation, NamespacePhase};
 /// use uuid::Uuid;
 ///
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 /// let contexts = MemoryPlatformContexts::default();
 /// let project = ProjectId::new(Uuid::from_u128(1))?;
 /// assert_eq!(contexts.read(project).await?, None);
-/// contexts.place(project, NamespaceObservation::new("plexsphere-project-1", true));
-/// assert!(contexts.read(project).await?.unwrap().ready);
+/// contexts.place(project, NamespaceObservation::new("plexsphere-project-1", NamespacePhase::Ready));
+/// assert_eq!(contexts.read(project).await?.unwrap().phase, NamespacePhase::Ready);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -73,12 +74,13 @@ impl BlueprintDocuments {
 struct ContextData {
     unreachable: bool,
     blueprints: BTreeMap<BlueprintVersionId, Blueprint>,
+    retired: BTreeSet<BlueprintVersionId>,
     clouds: BTreeMap<CloudId, CloudView>,
     credentials: BTreeMap<CloudCredentialId, CredentialView>,
-    assignments: BTreeSet<(ProjectId, CloudCredentialId)>,
+    approvals: BTreeMap<(ProjectId, CloudCredentialId), ApprovalState>,
     namespaces: BTreeMap<ProjectId, NamespaceObservation>,
-    /// The Project of each Resource.
-    resources: BTreeMap<ResourceId, ProjectId>,
+    /// The Project and the handle of each Resource.
+    resources: BTreeMap<ResourceId, (ProjectId, ResourceHandle)>,
     labels: BTreeMap<ResourceId, BTreeMap<String, Label>>,
 }
 
@@ -106,6 +108,15 @@ impl MemoryPlatformContexts {
         self.lock().blueprints.remove(&id);
     }
 
+    /// Changes the state of a blueprint version.
+    pub fn set_blueprint_state(&self, id: BlueprintVersionId, state: BlueprintState) {
+        let mut data = self.lock();
+        match state {
+            BlueprintState::Active => data.retired.remove(&id),
+            BlueprintState::Retired => data.retired.insert(id),
+        };
+    }
+
     /// Adds or replaces a cloud.
     pub fn add_cloud(&self, cloud: CloudView) {
         self.lock().clouds.insert(cloud.id, cloud);
@@ -121,14 +132,31 @@ impl MemoryPlatformContexts {
         self.lock().credentials.insert(credential.id, credential);
     }
 
-    /// Assigns a credential to a Project.
+    /// Changes the state of a credential.
+    pub fn set_credential_state(&self, id: CloudCredentialId, state: CredentialState) {
+        if let Some(credential) = self.lock().credentials.get_mut(&id) {
+            credential.state = state;
+        }
+    }
+
+    /// Assigns a credential to a Project, approved.
     pub fn assign(&self, project: ProjectId, credential: CloudCredentialId) {
-        self.lock().assignments.insert((project, credential));
+        self.set_approval(project, credential, ApprovalState::Approved);
+    }
+
+    /// Assigns a credential to a Project, or changes the state of the assignment.
+    pub fn set_approval(
+        &self,
+        project: ProjectId,
+        credential: CloudCredentialId,
+        to: ApprovalState,
+    ) {
+        self.lock().approvals.insert((project, credential), to);
     }
 
     /// Withdraws a credential from a Project.
     pub fn withdraw(&self, project: ProjectId, credential: CloudCredentialId) {
-        self.lock().assignments.remove(&(project, credential));
+        self.lock().approvals.remove(&(project, credential));
     }
 
     /// Places a Project on the management cluster, or updates the state of its namespace.
@@ -141,9 +169,9 @@ impl MemoryPlatformContexts {
         self.lock().namespaces.remove(&project);
     }
 
-    /// Adds a Resource to a Project.
-    pub fn add_resource(&self, project: ProjectId, resource: ResourceId) {
-        self.lock().resources.insert(resource, project);
+    /// Adds a Resource to a Project, or renames it.
+    pub fn add_resource(&self, project: ProjectId, resource: ResourceId, handle: ResourceHandle) {
+        self.lock().resources.insert(resource, (project, handle));
     }
 
     /// Removes a Resource from its Project.
@@ -205,6 +233,16 @@ impl BlueprintResolver for MemoryPlatformContexts {
         *blueprint = Blueprint::Parsed(Arc::clone(&view));
         Ok(Some(view))
     }
+
+    async fn state(&self, id: BlueprintVersionId) -> PortResult<Option<BlueprintState>> {
+        let data = self.check_reachable()?;
+        let state = if data.retired.contains(&id) {
+            BlueprintState::Retired
+        } else {
+            BlueprintState::Active
+        };
+        Ok(data.blueprints.contains_key(&id).then_some(state))
+    }
 }
 
 fn parse(
@@ -234,8 +272,12 @@ impl CredentialResolver for MemoryPlatformContexts {
         id: CloudCredentialId,
     ) -> PortResult<Option<CredentialView>> {
         let data = self.check_reachable()?;
-        let assigned = data.assignments.contains(&(project, id));
-        Ok(data.credentials.get(&id).filter(|_| assigned).cloned())
+        let approval = data.approvals.get(&(project, id));
+        let found = data.credentials.get(&id).cloned().zip(approval);
+        Ok(found.map(|(credential, approval)| {
+            let state = credential.state;
+            credential.in_state(state, *approval)
+        }))
     }
 }
 
@@ -247,19 +289,18 @@ impl AssignmentReader for MemoryPlatformContexts {
 }
 
 #[async_trait]
-impl LabelTagResolver for MemoryPlatformContexts {
-    async fn resolve(
+impl ResourceReader for MemoryPlatformContexts {
+    async fn read(
         &self,
         project: ProjectId,
         resource: ResourceId,
     ) -> PortResult<Option<ResourceView>> {
         let data = self.check_reachable()?;
-        if data.resources.get(&resource) != Some(&project) {
-            return Ok(None);
-        }
+        let found = data.resources.get(&resource).filter(|(owner, _)| *owner == project);
+        let Some((_, handle)) = found else { return Ok(None) };
         let labels = data.labels.get(&resource).into_iter().flatten();
         let propagating = labels.filter(|(_, label)| label.propagates);
         let labels = propagating.map(|(key, label)| (key.clone(), label.value.clone())).collect();
-        Ok(Some(ResourceView::new(labels)))
+        Ok(Some(ResourceView::new(handle.clone(), labels)))
     }
 }

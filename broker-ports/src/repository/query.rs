@@ -93,6 +93,8 @@ pub struct ListQuery {
     pub project: Option<ProjectId>,
     /// Only resources in this phase.
     pub phase: Option<Phase>,
+    /// Only resources that use this credential.
+    pub credential: Option<CloudCredentialId>,
     /// Only resources that changed at or after this time.
     pub updated_since: Option<Watermark>,
     /// Only resources after this id, the last one of the previous page.
@@ -106,8 +108,15 @@ pub struct ListQuery {
 impl ListQuery {
     /// All resources, from the first page.
     pub const fn new(limit: PageSize) -> Self {
-        let bytes = PageBytes::MAX;
-        Self { project: None, phase: None, updated_since: None, after: None, limit, bytes }
+        Self {
+            project: None,
+            phase: None,
+            credential: None,
+            updated_since: None,
+            after: None,
+            limit,
+            bytes: PageBytes::MAX,
+        }
     }
 
     /// Limits the bytes of a page.
@@ -128,6 +137,13 @@ impl ListQuery {
     #[must_use]
     pub const fn in_phase(mut self, phase: Phase) -> Self {
         self.phase = Some(phase);
+        self
+    }
+
+    /// Only resources that use a credential.
+    #[must_use]
+    pub const fn with_credential(mut self, credential: CloudCredentialId) -> Self {
+        self.credential = Some(credential);
         self
     }
 

@@ -16,7 +16,7 @@ mod history;
 
 use broker_domain::{
     Change, ClusterId, Declaration, Error, EventId, MeshRole, ObjectReference, OnFailure, Phase,
-    ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId, Stamp, XrUid,
+    ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId, ResourceHandle, Stamp, XrUid,
 };
 use broker_render::{ParameterSchema, ValidParameters};
 use time::{Duration, OffsetDateTime};
@@ -36,6 +36,15 @@ const ORIGIN: i64 = 1_700_000_000;
 /// For zero, which is not an id.
 pub fn id<T: TryFrom<Uuid, Error = Error>>(number: u128) -> T {
     T::try_from(Uuid::from_u128(number)).expect("a number above zero makes an id")
+}
+
+/// The handle of a Resource.
+///
+/// # Panics
+///
+/// For an invalid one.
+pub fn handle(text: &str) -> ResourceHandle {
+    ResourceHandle::new(text).expect("a valid handle")
 }
 
 /// A Project.

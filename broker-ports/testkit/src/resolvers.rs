@@ -10,8 +10,9 @@ use broker_domain::{
     BlueprintVersionId, CloudCredentialId, CloudId, Error, MeshRole, ProjectId, ResourceId,
 };
 use broker_ports::{
-    AssignmentReader, BlueprintResolver, CloudResolver, CloudView, CredentialResolver,
-    CredentialView, LabelTagResolver, NamespaceObservation,
+    ApprovalState, AssignmentReader, BlueprintResolver, BlueprintState, CloudResolver, CloudView,
+    CredentialResolver, CredentialState, CredentialView, NamespaceObservation, ResourceReader,
+    ResourceView,
 };
 use broker_render::{InjectionStrategy, Provider};
 use uuid::Uuid;
@@ -30,6 +31,17 @@ pub trait BlueprintResolverUnderTest: Send + Sync {
     ///
     /// See the trait.
     async fn publish(&self, blueprint: &RawBlueprint) -> Result<BlueprintVersionId, PortError>;
+
+    /// Changes the state of a published version.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn set_state(
+        &self,
+        id: BlueprintVersionId,
+        state: BlueprintState,
+    ) -> Result<(), PortError>;
 
     /// Makes the resolver's backend unreachable for the rest of the case: closes the pool or stops the server.
     ///
@@ -107,14 +119,26 @@ pub trait CredentialResolverUnderTest: Send + Sync {
     /// See the trait.
     async fn add(&self, kv_mount: &str, kv_path: &str) -> Result<CredentialView, PortError>;
 
-    /// Assigns a credential to a Project.
+    /// Assigns a credential to a Project, approved.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn assign(&self, project: ProjectId, id: CloudCredentialId) -> Result<(), PortError>;
 
-    /// Withdraws a credential from a Project.
+    /// Changes the states of a credential and of its assignment to a Project.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn set_states(
+        &self,
+        project: ProjectId,
+        id: CloudCredentialId,
+        states: (CredentialState, ApprovalState),
+    ) -> Result<(), PortError>;
+
+    /// Deletes the assignment of a credential to a Project.
     ///
     /// # Errors
     ///
@@ -161,21 +185,30 @@ pub trait AssignmentReaderUnderTest: Send + Sync {
     async fn cut_off(&self) -> Result<(), PortError>;
 }
 
-/// Labels with hooks that attach them. Any error is a violation.
+/// Resources with hooks that label and rename them. Any error is a violation.
 #[async_trait]
-pub trait LabelTagResolverUnderTest: Send + Sync {
-    /// The resolver.
-    fn resolver(&self) -> &dyn LabelTagResolver;
+pub trait ResourceReaderUnderTest: Send + Sync {
+    /// The reader.
+    fn reader(&self) -> &dyn ResourceReader;
 
-    /// A Resource in a new Project, with these propagating labels; a new one on each call.
+    /// A Resource in a new Project, with this handle and these propagating labels; a new one on each call.
     ///
     /// # Errors
     ///
     /// See the trait.
-    async fn resource(
-        &self,
-        labels: &BTreeMap<String, String>,
-    ) -> Result<(ProjectId, ResourceId), PortError>;
+    async fn resource(&self, resource: &ResourceView)
+    -> Result<(ProjectId, ResourceId), PortError>;
+
+    /// Gives a stored Resource an invalid handle, past the adapter. Returns whether the source can do that.
+    ///
+    /// The default is for a source without a parsing step.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn corrupt(&self, _resource: ResourceId) -> Result<bool, PortError> {
+        Ok(false)
+    }
 
     /// Adds labels to a Resource. They do not propagate.
     ///
@@ -188,7 +221,7 @@ pub trait LabelTagResolverUnderTest: Send + Sync {
         labels: &BTreeMap<String, String>,
     ) -> Result<(), PortError>;
 
-    /// Makes the resolver's backend unreachable for the rest of the case: closes the pool or stops the server.
+    /// Makes the reader's backend unreachable for the rest of the case: closes the pool or stops the server.
     ///
     /// # Errors
     ///
@@ -216,9 +249,9 @@ pub fn assignment_suite<W: AssignmentReaderUnderTest + 'static>() -> Suite<W> {
     Suite::new(other_contexts::assignment_cases())
 }
 
-/// The contract of [`LabelTagResolver`].
-pub fn label_suite<W: LabelTagResolverUnderTest + 'static>() -> Suite<W> {
-    Suite::new(other_contexts::label_cases())
+/// The contract of [`ResourceReader`].
+pub fn resource_suite<W: ResourceReaderUnderTest + 'static>() -> Suite<W> {
+    Suite::new(other_contexts::resource_cases())
 }
 
 /// An id that no entity has.

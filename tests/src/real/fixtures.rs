@@ -70,7 +70,7 @@ const BLUEPRINTS: [(u128, &str, &str, MeshRole, &str); 3] = [
 const INSERT_PROJECT: &str = "WITH project AS (
     INSERT INTO plexsphere.projects (id) VALUES ($1)
 ), resource AS (
-    INSERT INTO plexsphere.resources (id, project_id) VALUES ($2, $1)
+    INSERT INTO plexsphere.resources (id, project_id, handle) VALUES ($2, $1, $2::text)
 ), cloud AS (
     INSERT INTO plexsphere.clouds (id, provider, endpoint) VALUES ($3, $5, '{\"region\":\"eu-1\"}')
 ), credential AS (

@@ -75,7 +75,7 @@ pub fn decorated_service(ports: &Ports, faults: &Faults) -> Ports {
         clouds: faults.wrap(ports.clouds),
         credentials: faults.wrap(ports.credentials),
         assignments: faults.wrap(ports.assignments),
-        labels: faults.wrap(ports.labels),
+        resources: faults.wrap(ports.resources),
         audit: faults.wrap(ports.audit),
         sink: faults.wrap(ports.sink),
         clock: Arc::clone(&ports.clock),

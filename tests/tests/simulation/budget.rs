@@ -9,7 +9,9 @@ use broker_domain::{
     Declaration, OnFailure, Phase, ProjectId, ProvisionedResource, ProvisionedResourceId,
 };
 use broker_memory::{Behaviour, Part, Verb};
-use broker_ports::{AuditAction, Brake, Cluster, NamespaceObservation, PortName, Schedule};
+use broker_ports::{
+    AuditAction, Brake, Cluster, NamespaceObservation, NamespacePhase, PortName, Schedule,
+};
 use broker_render::namespace;
 use broker_testkit::builders::id;
 use broker_testkit::faults::{Fault, FaultPlan, Faults, LateArrival};
@@ -426,7 +428,8 @@ async fn losses_of_projects_that_moved_away_set_no_brake() {
     let resources = fleet(&world, 8, &declaration(STANDALONE)).await;
     let namespace_name = namespace(broker_tests::world::project()).as_str().to_owned();
     let elsewhere = broker_domain::ClusterId::new("elsewhere").unwrap();
-    let moved = NamespaceObservation::new(namespace_name, true).on_cluster(elsewhere);
+    let moved =
+        NamespaceObservation::new(namespace_name, NamespacePhase::Ready).on_cluster(elsewhere);
     world.platform.place(broker_tests::world::project(), moved);
     delete_xrs(&world, &resources);
     let error = world.round(resources[0].id()).await.unwrap_err();

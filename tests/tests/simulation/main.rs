@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 mod abandon;
+mod admission;
 mod budget;
 mod composition;
 mod scale;

@@ -13,9 +13,9 @@ fn remove_references(world: &mut World) {
     world.platform.withdraw(project(), id(4));
     world.platform.remove_cloud(id(0xc0));
     world.platform.displace(project());
-    let (port, fault) = (PortName::LabelTagResolver, Fault::BeforeEffect);
-    let faults = Faults::new(FaultPlan::none().from_call(port, "resolve", 1, fault));
-    world.rewire(|ports| ports.labels = faults.wrap(ports.labels.clone()));
+    let (port, fault) = (PortName::ResourceReader, Fault::BeforeEffect);
+    let faults = Faults::new(FaultPlan::none().from_call(port, "read", 1, fault));
+    world.rewire(|ports| ports.resources = faults.wrap(ports.resources.clone()));
 }
 
 #[tokio::test]

@@ -9,7 +9,8 @@ use broker_app::explain::Verdict;
 use broker_domain::{BlueprintVersionId, MeshRole, Phase};
 use broker_memory::{Behaviour, Verb};
 use broker_ports::{
-    BlueprintResolver, BlueprintVersionView, ListQuery, PageSize, PortError, PortName, Repository,
+    BlueprintResolver, BlueprintState, BlueprintVersionView, ListQuery, PageSize, PortError,
+    PortName, Repository,
 };
 use broker_testkit::faults::FaultPlan;
 use broker_tests::world::{
@@ -39,6 +40,10 @@ impl BlueprintResolver for FaultyBlueprints {
             HUNG => std::future::pending().await,
             _ => self.0.resolve(id).await,
         }
+    }
+
+    async fn state(&self, id: BlueprintVersionId) -> Result<Option<BlueprintState>, PortError> {
+        self.0.state(id).await
     }
 }
 

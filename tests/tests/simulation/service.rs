@@ -7,7 +7,9 @@ use broker_app::explain::Verdict;
 use broker_app::{BootError, ErrorKind, PassResult, WaitOutcome, one_line};
 use broker_domain::{Action, Declaration, MeshRole, Phase, ProvisionedResource};
 use broker_memory::{BlueprintDocuments, Verb};
-use broker_ports::{AuditAction, CloudView, ListQuery, NamespaceObservation, PageSize, Schedule};
+use broker_ports::{
+    AuditAction, CloudView, ListQuery, NamespaceObservation, NamespacePhase, PageSize, Schedule,
+};
 use broker_render::{InjectionStrategy, Provider};
 use broker_testkit::builders::id;
 use broker_tests::world::{
@@ -73,7 +75,11 @@ async fn fault_of_the_platform_is_internal_and_not_audited() {
     let rows: [(&str, Break, Verdict); 2] = [
         (
             "assignment.namespace",
-            |world| world.platform.place(project(), NamespaceObservation::new("default", true)),
+            |world| {
+                world
+                    .platform
+                    .place(project(), NamespaceObservation::new("default", NamespacePhase::Ready))
+            },
             Verdict::CannotRender,
         ),
         (

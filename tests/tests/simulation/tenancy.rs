@@ -10,11 +10,11 @@ use broker_app::explain::Verdict;
 use broker_app::{Error, PassResult, Service, one_line};
 use broker_domain::{ClusterId, Declaration, Phase, ProjectId, ProvisionedResourceId, RequestId};
 use broker_ports::{
-    AuditAction, Brake, ListQuery, NamespaceObservation, PageSize, Redrive, RequestContext,
-    Schedule,
+    AuditAction, Brake, ListQuery, NamespaceObservation, NamespacePhase, PageSize, Redrive,
+    RequestContext, Schedule,
 };
 use broker_render::namespace;
-use broker_testkit::builders::id;
+use broker_testkit::builders::{handle, id};
 use broker_tests::world::{NODE, STANDALONE, World, caller_of, declaration, operator, project};
 use time::OffsetDateTime;
 
@@ -205,7 +205,7 @@ async fn resource_of_another_project_is_refused_as_absent() {
 async fn pass_over_a_moved_resource_fails_with_the_reason() {
     let world = two_projects();
     let declared = world.declare(&declaration(NODE)).await.unwrap();
-    world.platform.add_resource(id(OTHER), id(2));
+    world.platform.add_resource(id(OTHER), id(2), handle("web-1"));
     let error = world.round(declared.id()).await.unwrap_err();
     assert_eq!(error.reason(), "resource_not_found");
     assert!(world.existing_objects().is_empty());
@@ -291,7 +291,8 @@ const HERE: &str = "kube-system-uid";
 
 fn assign_to_cluster(world: &World, name: &str) {
     let namespace_name = namespace(project()).as_str().to_owned();
-    let assignment = NamespaceObservation::new(namespace_name, true).on_cluster(cluster(name));
+    let assignment =
+        NamespaceObservation::new(namespace_name, NamespacePhase::Ready).on_cluster(cluster(name));
     world.platform.place(project(), assignment);
 }
 

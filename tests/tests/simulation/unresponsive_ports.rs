@@ -38,7 +38,7 @@ const CALLS: &[(PortName, &str, CallState)] = &[
     (PortName::BlueprintResolver, "resolve", CallState::Declared),
     (PortName::CredentialResolver, "resolve", CallState::Declared),
     (PortName::CloudResolver, "resolve", CallState::Declared),
-    (PortName::LabelTagResolver, "resolve", CallState::Declared),
+    (PortName::ResourceReader, "read", CallState::Declared),
     (PortName::AssignmentReader, "read", CallState::Declared),
     (PortName::Cluster, "read", CallState::Declared),
     (PortName::Cluster, "apply", CallState::Declared),
@@ -163,10 +163,9 @@ async fn failing_sink_is_reported_and_stops_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn labels_are_read_singly_when_the_batch_fails() {
+async fn resources_are_read_singly_when_the_batch_fails() {
     for fault in [HANGS, DEAD] {
-        let plan =
-            FaultPlan::none().from_call(PortName::LabelTagResolver, "resolve_many", 1, fault);
+        let plan = FaultPlan::none().from_call(PortName::ResourceReader, "read_many", 1, fault);
         let world = World::with_faults(plan);
         let resource = world.declare_until(Phase::Ready, &declaration(NODE)).await;
         let (work, report) = world.sweep().await;

@@ -261,6 +261,9 @@ pub(crate) struct ListArguments {
     /// Only resources in this phase.
     #[arg(long, value_name = "PHASE", value_parser = values::phase)]
     pub(crate) phase: Option<Phase>,
+    /// Only resources that use this credential: those that its withdrawal affects.
+    #[arg(long, value_name = "ID", value_parser = values::id::<CloudCredentialId>)]
+    pub(crate) credential: Option<CloudCredentialId>,
     /// Only resources changed at or after this time: the `watermark` of an earlier list.
     #[arg(long, value_name = "TIME", value_parser = values::watermark)]
     pub(crate) updated_since: Option<Watermark>,

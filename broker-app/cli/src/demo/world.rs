@@ -10,7 +10,7 @@ use broker_app::explain::Explanation;
 use broker_app::{BrokerConfig, Error, Reconciler, Service, Sweeper};
 use broker_domain::{
     BlueprintVersionId, CloudCredentialId, CloudId, ClusterId, Declaration, Error as DomainError,
-    ProjectId, ProvisionedResource, ProvisionedResourceId, ResourceId,
+    ProjectId, ProvisionedResource, ProvisionedResourceId, ResourceHandle, ResourceId,
 };
 use broker_embed::{Broker, Parts};
 use broker_memory::{
@@ -19,7 +19,7 @@ use broker_memory::{
 };
 use broker_ports::{
     AccessScope, Actor, Clock, CloudView, CorrelationId, CredentialView, NamespaceObservation,
-    RequestContext, WorkerId,
+    NamespacePhase, RequestContext, WorkerId,
 };
 use broker_render::{ApiUrl, Provider, Xrd, namespace};
 use time::OffsetDateTime;
@@ -111,14 +111,14 @@ impl World {
 
     fn set_namespace(&self, project: ProjectId, state: Namespace) {
         let name = namespace(project).as_str().to_owned();
-        let ready = match state {
-            Namespace::Missing => false,
+        let phase = match state {
+            Namespace::Missing => NamespacePhase::Provisioning,
             Namespace::Ready => {
                 self.cluster.create_namespace(&name);
-                true
+                NamespacePhase::Ready
             }
         };
-        self.platform.place(project, NamespaceObservation::new(name, ready));
+        self.platform.place(project, NamespaceObservation::new(name, phase));
     }
 
     pub(super) fn create_delayed_namespace(&self) {
@@ -140,7 +140,8 @@ impl World {
             | Scenario::Teardown => self.sample_ids.atlas,
         };
         let resource = ResourceId::new(self.ids.uuid())?;
-        self.platform.add_resource(project, resource);
+        let handle = ResourceHandle::new(planned.name.as_str())?;
+        self.platform.add_resource(project, resource, handle);
         self.platform.label(resource, "name", planned.name.as_str());
         let declaration = Declaration::new(
             project,

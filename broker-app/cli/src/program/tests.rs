@@ -43,7 +43,7 @@ fn resource_is_declared_shown_listed_and_deleted() {
 }
 
 #[test]
-fn list_filters_by_project_phase_and_time() {
+fn list_filters_by_project_phase_credential_and_time() {
     let world = world();
     world.declare();
     let count = |filters: &[&str]| {
@@ -54,6 +54,8 @@ fn list_filters_by_project_phase_and_time() {
     assert_eq!(count(&["--phase=Ready"]), 0);
     assert_eq!(count(&[DECLARATION[0]]), 1);
     assert_eq!(count(&["--project=00000000-0000-0000-0000-000000000009"]), 0);
+    assert_eq!(count(&["--credential=00000000-0000-0000-0000-000000000004"]), 1);
+    assert_eq!(count(&["--credential=00000000-0000-0000-0000-000000000009"]), 0);
     assert_eq!(count(&["--updated-since=2099-01-01T00:00:00Z"]), 0);
     assert_eq!(world.run_command(&["list", "--phase=Ready"]).out, "no resources\n");
 }

@@ -52,6 +52,9 @@ fn query(arguments: &ListArguments) -> ListQuery {
     if let Some(phase) = arguments.phase {
         query = query.in_phase(phase);
     }
+    if let Some(credential) = arguments.credential {
+        query = query.with_credential(credential);
+    }
     if let Some(watermark) = arguments.updated_since {
         query = query.updated_since(watermark);
     }

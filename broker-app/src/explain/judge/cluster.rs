@@ -1,12 +1,13 @@
 //! Obstacles of the whole cluster, and the errors of the last pass.
 
-use broker_ports::{NamespaceState, Refusal};
+use broker_ports::{NamespacePhase, NamespaceState, Refusal};
 use broker_render::namespace;
 
 use super::{Judge, Judgement};
 use crate::explain::facts::{LastError, Reference};
 use crate::explain::remedy::Remedy;
 use crate::explain::verdict::Verdict;
+use crate::observe::Gate;
 
 /// The generated role with the broker's read permissions.
 const READER: &str = "plexsphere-provisioning-broker-reader";
@@ -45,10 +46,22 @@ impl Judge<'_> {
         let facts = self.facts;
         let name = namespace(facts.resource.project_id()).as_str().to_owned();
         match &facts.assignment {
-            Reference::Found(true) => {}
-            Reference::Found(false) => {
-                let remedy = Remedy::ReadyNamespace(name);
-                return Some(Judgement::new(Verdict::NamespaceNotReady, remedy));
+            Reference::Found(phase) => {
+                let applied = facts.resource.substrate().applied();
+                if !Gate::of_namespace(*phase, applied).is_open() {
+                    let found =
+                        Judgement::new(Verdict::NamespaceNotReady, Remedy::ReadyNamespace(name));
+                    let rule = match phase {
+                        NamespacePhase::Degraded => ", which takes no new resource",
+                        NamespacePhase::Pending
+                        | NamespacePhase::Provisioning
+                        | NamespacePhase::Ready
+                        | NamespacePhase::Terminating
+                        | NamespacePhase::Deleted => "",
+                    };
+                    let words = format!("its phase is {phase}{rule}; the resource waits for Ready");
+                    return Some(found.with_message(words));
+                }
             }
             Reference::Missing => {
                 let what = format!("the assignment of project {}", facts.resource.project_id());
@@ -184,7 +197,8 @@ impl Judge<'_> {
             "resource_not_found",
             "cluster_mismatch",
         ];
-        let resolver_reasons = ["_resolver_", "assignment_reader_", "node_deregistrar_"];
+        let resolver_reasons =
+            ["_resolver_", "assignment_reader_", "resource_reader_", "node_deregistrar_"];
         let is_outdated = checked_now.contains(&reason)
             || resolver_reasons.iter().any(|part| reason.contains(part))
             // The kind was checked above.

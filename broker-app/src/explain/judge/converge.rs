@@ -44,6 +44,9 @@ impl Judge<'_> {
         if let Some(found) = self.namespace_obstacle() {
             return found;
         }
+        if let Some(found) = self.withdrawn_credential() {
+            return found;
+        }
         if let Some(found) = self.last_pass_error() {
             return found;
         }
@@ -175,6 +178,11 @@ impl Judge<'_> {
             return Judgement::new(verdict, remedy).with_object(reference).with_condition(synced);
         }
         if let Some(found) = self.drift_obstacle(xr) {
+            return found;
+        }
+        if self.facts.resource.phase() == Phase::Ready
+            && let Some(found) = self.withdrawn_credential()
+        {
             return found;
         }
         self.progress()

@@ -1,6 +1,7 @@
 //! Obstacles to every pass in any phase: a terminal phase, a pause, a missing reference.
 
 use broker_domain::{OnFailure, Phase};
+use broker_ports::Withdrawal;
 
 use super::{Judge, Judgement};
 use crate::decide::Mode;
@@ -83,6 +84,18 @@ impl Judge<'_> {
         Some(Judgement::new(Verdict::CannotRender, remedy).with_message(message.as_str()))
     }
 
+    /// Nothing more may be created with its credential.
+    pub(super) fn withdrawn_credential(&self) -> Option<Judgement> {
+        let (facts, withdrawal) = (self.facts, self.facts.withdrawal?);
+        let verdict = match withdrawal {
+            Withdrawal::Expired => Verdict::CredentialExpired,
+            Withdrawal::Revoked => Verdict::CredentialRevoked,
+            Withdrawal::NotApproved(_) => Verdict::CredentialNotApproved,
+        };
+        let what = format!("credential {}: {withdrawal}", facts.resource.cloud_credential_id());
+        Some(Judgement::new(verdict, Remedy::RestoreReference { what }))
+    }
+
     fn unresolved(&mut self, is_checked: impl Fn(ReferenceKind) -> bool) -> Option<Judgement> {
         let facts = self.facts;
         for (kind, reference) in facts.references.iter().filter(|(kind, _)| is_checked(*kind)) {
@@ -145,7 +158,7 @@ fn missing(kind: ReferenceKind, facts: &crate::explain::facts::ExplainInput) -> 
             let id = resource.cloud_credential_id();
             (Verdict::CloudMissing, format!("the cloud of credential {id}"))
         }
-        ReferenceKind::Labels => {
+        ReferenceKind::Resource => {
             let (id, project) = (resource.resource_id(), resource.project_id());
             (Verdict::ResourceMissing, format!("resource {id} of project {project}"))
         }
@@ -156,7 +169,7 @@ fn missing(kind: ReferenceKind, facts: &crate::explain::facts::ExplainInput) -> 
 fn unreadable(kind: ReferenceKind, message: &str) -> Judgement {
     let verdict = match kind {
         ReferenceKind::Blueprint => Verdict::BlueprintUnreadable,
-        ReferenceKind::Credential | ReferenceKind::Cloud | ReferenceKind::Labels => {
+        ReferenceKind::Credential | ReferenceKind::Cloud | ReferenceKind::Resource => {
             Verdict::CannotRender
         }
     };

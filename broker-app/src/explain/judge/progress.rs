@@ -1,6 +1,7 @@
 //! The verdict without an obstacle: the progress of the resource, and the worker that holds its lease.
 
 use broker_domain::Phase;
+use broker_ports::BlueprintState;
 
 use super::{Judge, Judgement};
 use crate::explain::facts::Reference;
@@ -26,6 +27,7 @@ impl Judge<'_> {
             Phase::Enrolling => Verdict::Enrolling,
             // The resource is no longer ready; the next pass stores its phase.
             Phase::Ready if self.is_no_longer_ready() => Verdict::Provisioning,
+            Phase::Ready if self.blueprint_is_retired() => Verdict::BlueprintRetired,
             Phase::Ready => Verdict::Ready,
             Phase::Failed => Verdict::RollingBack,
             Phase::Deregistering => Verdict::Draining,
@@ -33,6 +35,12 @@ impl Judge<'_> {
             Phase::Deleted => Verdict::Deleted,
         };
         Judgement::no_action(verdict).since(since)
+    }
+
+    fn blueprint_is_retired(&mut self) -> bool {
+        let state = self.facts.blueprint_state.as_ref();
+        let state = state.and_then(|state| self.known_or_doubt("blueprint state", state));
+        state == Some(&BlueprintState::Retired)
     }
 
     fn is_no_longer_ready(&self) -> bool {

@@ -13,12 +13,14 @@ use broker_ports::{
 
 impl State {
     pub(super) fn list(&self, query: &ListQuery) -> ListPage {
-        let ListQuery { project, phase, updated_since, after, limit, bytes, .. } = *query;
+        let ListQuery { project, phase, credential, updated_since, after, limit, bytes, .. } =
+            *query;
         let size_of = |row: &Row| row.resource.parameters().as_json().len();
         let (rows, next) = self.page(after, (limit, bytes), size_of, |row| {
             let resource = &row.resource;
             let is_listed = project.is_none_or(|project| resource.project_id() == project)
                 && phase.is_none_or(|phase| resource.phase() == phase)
+                && credential.is_none_or(|it| resource.cloud_credential_id() == it)
                 && updated_since.is_none_or(|since| resource.updated_at() >= since.at());
             is_listed.then(|| row.read())
         });

@@ -23,16 +23,16 @@ use super::copies::{self, OwnedDelete, OwnedWrite};
 use super::mechanism::{Faulty, FaultyPort, Method};
 use broker_ports::{
     Acknowledged, Admitted, Applied, ApplyRequest, AssignmentReader, Attribution, AuditEntry,
-    AuditRecord, AuditSink, Backlog, BlueprintResolver, BlueprintVersionView, Brake, BrakeRelease,
-    CachedXr, ClaimEvents, ClaimRequest, ClaimedEvent, CloudResolver, CloudView, Cluster, Created,
-    CredentialResolver, CredentialView, DeadLetter, DeleteRequest, Deleted, DeliveryFailure,
-    DryRun, Due, Envelope, EventClaim, EventSink, EventsOf, Hints, Inspection, Issue, IssueRequest,
-    LabelTagResolver, Lease, ListPage, ListQuery, Loss, NamespaceObservation, NodeDeregistrar,
-    Outbox, OwnedPage, OwnedQuery, PageSize, PassOutcome, Permit, PermitRequest, PortError,
-    PortName, PurgeRequest, Reading, Redrive, Released, Replaced, Replacement, Repository,
-    ResourceDeadLetter, ResourceView, Schedule, ScheduleEntry, StoredRequest, SweepPage,
-    SweepQuery, Target, TokenIssuer, TokenState, TtlWindow, Wakeups, Write, WriteKind, Written,
-    XrTarget,
+    AuditRecord, AuditSink, Backlog, BlueprintResolver, BlueprintState, BlueprintVersionView,
+    Brake, BrakeRelease, CachedXr, ClaimEvents, ClaimRequest, ClaimedEvent, CloudResolver,
+    CloudView, Cluster, Created, CredentialResolver, CredentialView, DeadLetter, DeleteRequest,
+    Deleted, DeliveryFailure, DryRun, Due, Envelope, EventClaim, EventSink, EventsOf, Hints,
+    Inspection, Issue, IssueRequest, Lease, ListPage, ListQuery, Loss, NamespaceObservation,
+    NodeDeregistrar, Outbox, OwnedPage, OwnedQuery, PageSize, PassOutcome, Permit, PermitRequest,
+    PortError, PortName, PurgeRequest, Reading, Redrive, Released, Replaced, Replacement,
+    Repository, ResourceDeadLetter, ResourceReader, ResourceView, Schedule, ScheduleEntry,
+    StoredRequest, SweepPage, SweepQuery, Target, TokenIssuer, TokenState, TtlWindow, Wakeups,
+    Write, WriteKind, Written, XrTarget,
 };
 
 /// The methods of a port.
@@ -48,7 +48,7 @@ pub(super) fn methods_of(port: PortName) -> Vec<Method> {
         PortName::CloudResolver => &[<dyn CloudResolver>::METHODS],
         PortName::CredentialResolver => &[<dyn CredentialResolver>::METHODS],
         PortName::AssignmentReader => &[<dyn AssignmentReader>::METHODS],
-        PortName::LabelTagResolver => &[<dyn LabelTagResolver>::METHODS],
+        PortName::ResourceReader => &[<dyn ResourceReader>::METHODS],
         PortName::AuditSink => &[<dyn AuditSink>::METHODS],
         PortName::EventSink => &[<dyn EventSink>::METHODS],
     };
@@ -263,6 +263,7 @@ faulty_port!(NodeDeregistrar as NodeDeregistrar {
 
 faulty_port!(BlueprintResolver as BlueprintResolver {
     read resolve(id: BlueprintVersionId) -> Option<Arc<BlueprintVersionView>>;
+    read state(id: BlueprintVersionId) -> Option<BlueprintState>;
 });
 
 faulty_port!(CloudResolver as CloudResolver {
@@ -277,9 +278,9 @@ faulty_port!(AssignmentReader as AssignmentReader {
     read read(project: ProjectId) -> Option<NamespaceObservation>;
 });
 
-faulty_port!(LabelTagResolver as LabelTagResolver {
-    read resolve(project: ProjectId, resource: ResourceId) -> Option<ResourceView>;
-    read resolve_many(
+faulty_port!(ResourceReader as ResourceReader {
+    read read(project: ProjectId, resource: ResourceId) -> Option<ResourceView>;
+    read read_many(
         resources: &[(ProjectId, ResourceId)]
     ) -> Vec<Result<Option<ResourceView>, PortError>>, copied by copies::batch;
 });

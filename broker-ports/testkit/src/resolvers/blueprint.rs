@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use broker_domain::MeshRole;
-use broker_ports::BlueprintVersionView;
+use broker_ports::{BlueprintState, BlueprintVersionView};
 use broker_render::InjectionStrategy;
 
 use super::{BlueprintResolverUnderTest, RawBlueprint, unused_id};
@@ -13,6 +13,7 @@ pub(super) fn cases<W: BlueprintResolverUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
         a_published_version_is_found,
         an_unpublished_version_is_none,
+        the_state_of_a_version_is_read_without_a_cache,
         an_invalid_version_is_rejected,
         an_unreachable_catalog_never_reports_absence,
     ]
@@ -28,6 +29,28 @@ metadata: {name: contract-machine}
     injection_strategy: InjectionStrategy::CloudInitUserData,
     mesh_role: MeshRole::Node,
 };
+
+/// Also after the version was resolved, which may cache its documents.
+async fn the_state_of_a_version_is_read_without_a_cache(
+    world: &dyn BlueprintResolverUnderTest,
+) -> Outcome {
+    let id = world.publish(&VALID).await?;
+    world.resolver().resolve(id).await?;
+    let state = world.resolver().state(id).await?;
+    require(state == Some(BlueprintState::Active), &format!("a new version is {state:?}"))?;
+    for expected in [BlueprintState::Retired, BlueprintState::Active] {
+        world.set_state(id, expected).await?;
+        let state = world.resolver().state(id).await?;
+        require(state == Some(expected), &format!("instead of {expected}, {state:?} is found"))?;
+        let found = world.resolver().resolve(id).await?;
+        require(
+            found.is_some(),
+            &format!("the documents of a version that is {expected} are gone"),
+        )?;
+    }
+    let state = world.resolver().state(unused_id()?).await?;
+    require(state.is_none(), "a version that does not exist has a state")
+}
 
 async fn a_published_version_is_found(world: &dyn BlueprintResolverUnderTest) -> Outcome {
     let standalone = RawBlueprint {

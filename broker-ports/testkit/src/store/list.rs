@@ -9,6 +9,7 @@ pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
         pages_are_ordered_by_id_and_visit_each_row_once,
         filters_exclude_other_rows,
+        a_credential_lists_the_resources_that_use_it,
         pages_skip_nothing_while_rows_leave_the_filter,
         a_follower_of_the_watermark_misses_no_change,
         settled_resources_are_not_swept,
@@ -149,6 +150,40 @@ async fn sweep_pages_are_bounded_by_bytes(world: &World) -> Outcome {
     // A Ready row has no parameters in a sweep.
     let expected = [(1..=2, 2_500), (3..=3, 1_000), (4..=4, 5_000), (5..=7, 1_000)];
     equal("the pages", &pages, &expected.map(|(numbers, bytes)| (ids(numbers), bytes)).into())
+}
+
+/// Alone and with every other filter, on pages of any size, and for a follower of the watermark.
+async fn a_credential_lists_the_resources_that_use_it(world: &World) -> Outcome {
+    let since = watermark(world).await?;
+    let builders = (1..=8).map(|number| {
+        let phase = if number > 4 { Phase::Provisioning } else { Phase::Pending };
+        let used = declaration().for_resource(number).with_credential(40 + number % 2);
+        let project = project(1 + u128::from(number % 4 == 0));
+        nth_resource(number).declared_as(used).in_project(project).in_phase(phase)
+    });
+    world.store_all(builders).await?;
+    for size in [1, 2, 5] {
+        let even = ListQuery::new(rows(size)).with_credential(id(40));
+        let since = Watermark::new(since.at() - HOUR);
+        let rows = [
+            ("a credential", even.clone(), ids([2, 4, 6, 8])),
+            ("its Project", even.clone().in_project(project(2)), ids([4, 8])),
+            ("its phase", even.clone().in_phase(Phase::Provisioning), ids([6, 8])),
+            ("its changes", even.clone().updated_since(since), ids([2, 4, 6, 8])),
+            ("an unused credential", even.with_credential(id(77)), ids([])),
+        ];
+        for (what, query, expected) in rows {
+            let found = list_all(world, query).await?;
+            require_equal(&format!("the rows of {what}"), &found, &expected)?;
+        }
+    }
+    let since = watermark(world).await?;
+    write_phase(world, 2, Phase::Provisioning, 500).await?;
+    write_phase(world, 3, Phase::Provisioning, 501).await?;
+    let query = ListQuery::new(rows(10)).with_credential(id(40)).updated_since(since);
+    let found = list_all(world, query).await?;
+    require(found.contains(&id(2)), "a follower of the watermark misses a change")?;
+    require(!found.contains(&id(3)), "a change with another credential is listed")
 }
 
 async fn filters_exclude_other_rows(world: &World) -> Outcome {

@@ -36,5 +36,5 @@ async fn memory_platform_contexts_pass_the_contract_suites() {
     assert_passes(resolvers::cloud_suite()).await;
     assert_passes(resolvers::credential_suite()).await;
     assert_passes(resolvers::assignment_suite()).await;
-    assert_passes(resolvers::label_suite()).await;
+    assert_passes(resolvers::resource_suite()).await;
 }

@@ -15,10 +15,10 @@ use broker_memory::{
     RecordingEventSink, SequentialIds,
 };
 use broker_ports::{
-    AssignmentReader, BlueprintResolver, BootstrapToken, Clock, CloudResolver, CloudView,
-    CredentialResolver, CredentialView, EventSink, IdSource, Issue, IssueRequest, LabelTagResolver,
-    LeaseEpoch, NamespaceObservation, NodeDeregistrar, NodeId, PeerCommander, PeerResolver,
-    PortError, TokenIssuer, TokenReader,
+    ApprovalState, AssignmentReader, BlueprintResolver, BlueprintState, BootstrapToken, Clock,
+    CloudResolver, CloudView, CredentialResolver, CredentialState, CredentialView, EventSink,
+    IdSource, Issue, IssueRequest, LeaseEpoch, NamespaceObservation, NodeDeregistrar, NodeId,
+    PeerCommander, PeerResolver, PortError, ResourceReader, ResourceView, TokenIssuer, TokenReader,
 };
 use broker_render::Provider;
 use broker_testkit::clock::{ClockUnderTest, IdSourceUnderTest};
@@ -26,7 +26,7 @@ use broker_testkit::event_sink::EventSinkUnderTest;
 use broker_testkit::node_deregistrar::{MeshAgents, NodeDeregistrarUnderTest, SeamsUnderTest};
 use broker_testkit::resolvers::{
     AssignmentReaderUnderTest, BlueprintResolverUnderTest, CloudResolverUnderTest,
-    CredentialResolverUnderTest, LabelTagResolverUnderTest, RawBlueprint,
+    CredentialResolverUnderTest, RawBlueprint, ResourceReaderUnderTest,
 };
 use broker_testkit::token_issuer::TokenIssuerUnderTest;
 use secrecy::ExposeSecret;
@@ -210,6 +210,11 @@ impl BlueprintResolverUnderTest for World {
         Ok(id)
     }
 
+    async fn set_state(&self, id: BlueprintVersionId, state: BlueprintState) -> HookResult<()> {
+        self.contexts.set_blueprint_state(id, state);
+        Ok(())
+    }
+
     async fn cut_off(&self) -> HookResult<()> {
         self.contexts.set_reachable(false);
         Ok(())
@@ -255,6 +260,17 @@ impl CredentialResolverUnderTest for World {
         Ok(())
     }
 
+    async fn set_states(
+        &self,
+        project: ProjectId,
+        id: CloudCredentialId,
+        (state, approval): (CredentialState, ApprovalState),
+    ) -> HookResult<()> {
+        self.contexts.set_credential_state(id, state);
+        self.contexts.set_approval(project, id, approval);
+        Ok(())
+    }
+
     async fn withdraw(&self, project: ProjectId, id: CloudCredentialId) -> HookResult<()> {
         self.contexts.withdraw(project, id);
         Ok(())
@@ -288,18 +304,15 @@ impl AssignmentReaderUnderTest for World {
 }
 
 #[async_trait]
-impl LabelTagResolverUnderTest for World {
-    fn resolver(&self) -> &dyn LabelTagResolver {
+impl ResourceReaderUnderTest for World {
+    fn reader(&self) -> &dyn ResourceReader {
         &self.contexts
     }
 
-    async fn resource(
-        &self,
-        labels: &BTreeMap<String, String>,
-    ) -> HookResult<(ProjectId, ResourceId)> {
+    async fn resource(&self, view: &ResourceView) -> HookResult<(ProjectId, ResourceId)> {
         let (project, resource) = (self.id(), self.id());
-        self.contexts.add_resource(project, resource);
-        for (key, value) in labels {
+        self.contexts.add_resource(project, resource, view.handle.clone());
+        for (key, value) in &view.labels {
             self.contexts.label(resource, key, value);
         }
         Ok((project, resource))

@@ -54,8 +54,8 @@ pub(super) fn insert_project(tools: &Tools, postgres: &PostgresAccess) -> Result
         "INSERT INTO plexsphere.projects (id) VALUES ('{PROJECT}') ON CONFLICT DO NOTHING;
         INSERT INTO plexsphere.project_labels (project_id, key, value)
             VALUES ('{PROJECT}', 'team', 'sample') ON CONFLICT DO NOTHING;
-        INSERT INTO plexsphere.resources (id, project_id)
-            VALUES ('{RESOURCE}', '{PROJECT}') ON CONFLICT DO NOTHING;
+        INSERT INTO plexsphere.resources (id, project_id, handle)
+            VALUES ('{RESOURCE}', '{PROJECT}', 'sample') ON CONFLICT DO NOTHING;
         INSERT INTO plexsphere.clouds (id, provider, endpoint)
             VALUES ('{CLOUD}', '{PROVIDER}', '{{\"region\": \"sample-1\"}}') ON CONFLICT DO NOTHING;
         INSERT INTO plexsphere.cloud_credentials (id, cloud_id, kv_mount, kv_path)

@@ -76,6 +76,12 @@ fn lost_twice() -> Setting {
     Setting { pending: 0, remaining_faults, allowance: Some(1), ..standalone }
 }
 
+/// The namespace degrades and closes, and another party deletes the composite resource.
+fn behind_a_gate() -> Setting {
+    let standalone = Setting::one(Standalone, Retain);
+    Setting { pending: 0, remaining_faults: ONE_DELETION, gate_moves: true, ..standalone }
+}
+
 /// The XR composes only a Secret, and an operator deletes the XR in the background or foreground.
 fn composes_a_secret() -> Setting {
     let standalone = Setting::one(Standalone, Retain);
@@ -108,6 +114,7 @@ fn settings() -> Vec<(&'static str, Setting, usize)> {
         ("a node that fails and is retried", retried(), 10_000),
         ("a standalone resource whose ProviderConfig is deleted", without_config(), 3_000),
         ("a standalone resource that composes a Secret", composes_a_secret(), 3_000),
+        ("a standalone resource behind a gate that moves", behind_a_gate(), 3_000),
     ];
     if is_nightly() {
         let deleted_late = Setting { pending: 1, ..deleted_by_another() };
@@ -141,7 +148,7 @@ fn every_order_of_events_keeps_every_promise() {
     assert!(states >= minimum, "{states} states in all, not {minimum}");
 }
 
-/// Two resources with two workers and one namespace, which opens and closes. The normal run is
+/// Two resources with two workers and one namespace, which degrades and closes. The normal run is
 /// bounded in steps, the nightly run is exhaustive. The objects have different names, so the
 /// resources share nothing else.
 #[test]
@@ -171,7 +178,7 @@ fn node_and_standalone_in_one_namespace_keep_every_promise() {
 #[test]
 fn every_disabled_rule_has_a_counterexample() {
     let twice = || Setting { twice: true, ..single_node() };
-    let rows: [RuleCase; 19] = [
+    let rows: [RuleCase; 20] = [
         (Rule::Shell, single_node, &["no XR is armed with a dead token"]),
         (Rule::Shell, single_node, &["S9 no change after Deleted"]),
         (Rule::Touch, single_node, &["no XR is armed with a dead token"]),
@@ -202,6 +209,7 @@ fn every_disabled_rule_has_a_counterexample() {
             composes_a_secret,
             &["S7 no object is left when Deleted is written"],
         ),
+        (Rule::Gate, behind_a_gate, &["S22 nothing is created behind a closed gate"]),
         (Rule::Permit, lost_twice, &["S17 re-creation stays within the budget"]),
     ];
     for (rule, setting, expected) in rows {

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
+use broker_ports::NamespacePhase;
 use broker_tests::K;
 
 use super::environment_moves::Move;
@@ -27,8 +28,8 @@ pub(super) enum Pace {
 #[derive(Default)]
 pub(super) struct Continuations {
     settled: RwLock<HashMap<(World, Pace), Option<u8>>>,
-    /// Whether passes alone become no-ops, by world and open gate.
-    become_noops: RwLock<HashMap<(World, bool), bool>>,
+    /// Whether passes alone become no-ops, by world and phase of the namespace.
+    become_noops: RwLock<HashMap<(World, NamespacePhase), bool>>,
 }
 
 impl Continuations {
@@ -46,7 +47,7 @@ impl Continuations {
     /// Whether passes become no-ops while the environment does not change.
     pub(super) fn passes_become_noops(&self, rules: Rules<'_>, world: &World) -> bool {
         let mut start = without_history(*world, rules);
-        let key = (start.world, rules.gate_open);
+        let key = (start.world, rules.namespace);
         if let Some(memoised) =
             self.become_noops.read().unwrap_or_else(PoisonError::into_inner).get(&key)
         {

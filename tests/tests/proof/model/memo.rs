@@ -91,6 +91,7 @@ impl Memo {
                 token: row.bootstrap_token_id().map(token_number),
                 closed: row.token_closed(),
                 terminal: row.is_terminal(),
+                applied: row.substrate().applied().is_some(),
                 secrets: secrets_of(&row),
             }
         })

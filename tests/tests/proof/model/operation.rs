@@ -18,6 +18,11 @@ impl Resource {
         operation: Operation,
         violations: &mut Violations,
     ) -> Option<Reply> {
+        let creates = matches!(operation, Operation::ApplyShell { .. } | Operation::Arm(_));
+        let decision_violation = self.passes[index].decision_violation;
+        if creates && decision_violation == Some(Violation::CreatedBehindGate) {
+            violations.add(Violation::CreatedBehindGate);
+        }
         match operation {
             Operation::Unchanged(row) => Some(Reply::Committed(row)),
             Operation::Refused => None,

@@ -1,6 +1,7 @@
 //! A worker's pass: it claims, reads, drives the real step and executes its effects, or is cut off.
 
 use broker_domain::{MeshRole, Phase};
+use broker_ports::NamespacePhase;
 
 use super::environment_moves::Changed;
 use super::memo::Memo;
@@ -66,8 +67,8 @@ pub(super) struct Rules<'a> {
     pub(super) memo: &'a Memo,
     /// The disabled rule.
     pub(super) without: Option<Rule>,
-    /// Whether the Project's namespace takes objects.
-    pub(super) gate_open: bool,
+    /// The phase of the Project's namespace.
+    pub(super) namespace: NamespacePhase,
     /// The number of permits, in settings that count them.
     pub(super) allowance: Option<u8>,
 }
@@ -118,7 +119,7 @@ impl Resource {
             config: self.world.config && !blind,
             composed: if blind || rules.memo.composes_secret { 0 } else { self.world.composed() },
             registered: node.is_some_and(|node| !node.deregistered),
-            gate_open: rules.gate_open,
+            namespace: rules.namespace,
         };
         let plan = rules.memo.plan(row, view);
         let pass = &mut self.passes[index];
@@ -134,6 +135,17 @@ impl Resource {
                 (false, true) => Some(Violation::OrphanedMachine),
                 (false, false) => None,
             };
+        }
+        let admitted = match rules.namespace {
+            NamespacePhase::Ready => true,
+            NamespacePhase::Degraded => facts.applied,
+            NamespacePhase::Pending
+            | NamespacePhase::Provisioning
+            | NamespacePhase::Terminating
+            | NamespacePhase::Deleted => false,
+        };
+        if !admitted && xr.is_none_or(|xr| xr.armed.is_none()) {
+            pass.decision_violation = Some(Violation::CreatedBehindGate);
         }
         self.drive(rules, index, plan.begin, Stage::Act(plan.seen, plan.to));
     }

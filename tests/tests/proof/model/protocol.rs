@@ -1,6 +1,7 @@
 //! The protocol as a transition system for the checker: states, events, and invariants.
 
 use broker_domain::{MeshRole, OnFailure};
+use broker_ports::NamespacePhase;
 use broker_tests::K;
 use stateright::{Model, Property};
 
@@ -39,7 +40,7 @@ pub(super) struct Protocol {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct State {
     resources: Vec<Resource>,
-    gate_open: bool,
+    namespace: NamespacePhase,
     violations: Violations,
 }
 
@@ -61,7 +62,7 @@ pub(super) enum Event {
     /// A request of a worker that was cut off arrives.
     LateArrival(usize, usize),
     Environment(usize, Move),
-    ToggleGate,
+    MoveNamespace,
 }
 
 impl Setting {
@@ -89,14 +90,15 @@ impl Protocol {
         Rules {
             memo: &self.memo,
             without: self.setting.without,
-            gate_open: state.gate_open,
+            namespace: state.namespace,
             allowance: self.setting.allowance,
         }
     }
 
     fn passes_left(&self, state: &State, pace: Pace) -> Option<u8> {
         // The budget recovers with time.
-        let rules = Rules { gate_open: true, allowance: None, ..self.rules(state) };
+        let rules =
+            Rules { namespace: NamespacePhase::Ready, allowance: None, ..self.rules(state) };
         let passes = |resource: &Resource| self.continuations.passes(rules, &resource.world, pace);
         state.resources.iter().map(passes).try_fold(0, |most, passes| Some(passes?.max(most)))
     }
@@ -224,7 +226,7 @@ impl Protocol {
                 resource.mark_changed(changed, None);
                 Some(())
             }
-            Event::ToggleGate => None,
+            Event::MoveNamespace => None,
         }
     }
 }
@@ -243,7 +245,7 @@ impl Event {
             | Self::OutliveLease(index, _)
             | Self::LateArrival(index, _)
             | Self::Environment(index, _) => Some(index),
-            Self::ToggleGate => None,
+            Self::MoveNamespace => None,
         }
     }
 }
@@ -260,7 +262,11 @@ impl Model for Protocol {
             Resource { world, passes: Vec::new() }
         });
         let resources = resources.collect();
-        vec![State { resources, gate_open: true, violations: Violations::default() }]
+        vec![State {
+            resources,
+            namespace: NamespacePhase::Ready,
+            violations: Violations::default(),
+        }]
     }
 
     fn actions(&self, state: &State, events: &mut Vec<Event>) {
@@ -272,13 +278,22 @@ impl Model for Protocol {
             self.events_of(state, index, events);
         }
         if self.setting.gate_moves {
-            events.push(Event::ToggleGate);
+            events.push(Event::MoveNamespace);
         }
     }
 
     fn next_state(&self, state: &State, event: Event) -> Option<State> {
         let Some(index) = event.resource() else {
-            return Some(State { gate_open: !state.gate_open, ..state.clone() });
+            // Open for all, open for what was applied before, closed for all.
+            let namespace = match state.namespace {
+                NamespacePhase::Ready => NamespacePhase::Degraded,
+                NamespacePhase::Degraded => NamespacePhase::Terminating,
+                NamespacePhase::Pending
+                | NamespacePhase::Provisioning
+                | NamespacePhase::Terminating
+                | NamespacePhase::Deleted => NamespacePhase::Ready,
+            };
+            return Some(State { namespace, ..state.clone() });
         };
         if let Event::Environment(_, next_move) = event {
             // Most moves are not possible, and a copy of a world is cheaper than a copy of a state.
@@ -316,6 +331,7 @@ impl Model for Protocol {
             "no XR is armed with a dead token": DeadToken,
             "the ProviderConfig is deleted last": ConfigGoneFirst,
             "S17 re-creation stays within the budget": OverBudget,
+            "S22 nothing is created behind a closed gate": CreatedBehindGate,
         };
         all.push(Property::always(
             "S12 without changes passes are no-ops",

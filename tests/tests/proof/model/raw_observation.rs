@@ -21,7 +21,7 @@ pub(super) fn raw_observation(
     resource: &ProvisionedResource,
     view: View,
 ) -> Observation {
-    let View { mut xr, config, composed: existing, registered, gate_open } = view;
+    let View { mut xr, config, composed: existing, registered, namespace } = view;
     // A ProviderConfig is read by its recorded name.
     let config = config && resource.substrate().provider_config().is_some();
     if without == Some(Rule::ShellByToken)
@@ -70,7 +70,11 @@ pub(super) fn raw_observation(
         } else {
             ConfigObservation::Absent
         },
-        gate: if gate_open { Gate::Open } else { Gate::Closed },
+        gate: if without == Some(Rule::Gate) {
+            Gate::Open
+        } else {
+            Gate::of_namespace(namespace, resource.substrate().applied())
+        },
         brakes: Vec::new(),
     };
     let mut seen = raw_observation.into_observation(resource, context);

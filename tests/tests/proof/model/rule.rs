@@ -44,6 +44,8 @@ pub(super) enum Rule {
     Permit,
     /// A Secret leaves the record only after a foreground deletion of its owner was seen.
     ForegroundSeen,
+    /// Nothing is created behind a closed gate.
+    Gate,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -78,6 +80,8 @@ pub(super) enum Violation {
     ConfigGoneFirst,
     /// S17: more was recreated than the budget allows.
     OverBudget,
+    /// S22: a composite resource was created or armed although the pass had read a closed gate.
+    CreatedBehindGate,
 }
 
 impl Violation {

@@ -1,7 +1,7 @@
 //! The types that memo and model share: ids of rows and checkpoints, views, commands and replies.
 
 use broker_domain::{BootstrapTokenId, MeshRole, Phase};
-use broker_ports::LostObject;
+use broker_ports::{LostObject, NamespacePhase};
 use broker_testkit::builders::id;
 
 use super::rule::Violation;
@@ -24,6 +24,8 @@ pub(super) struct RowFacts {
     pub(super) token: Option<u8>,
     pub(super) closed: bool,
     pub(super) terminal: bool,
+    /// The row records the uid of an armed composite resource.
+    pub(super) applied: bool,
     /// One bit per recorded Secret, which may still exist.
     pub(super) secrets: u8,
 }
@@ -104,7 +106,7 @@ pub(super) struct View {
     /// One bit per existing composed object.
     pub(super) composed: u8,
     pub(super) registered: bool,
-    pub(super) gate_open: bool,
+    pub(super) namespace: NamespacePhase,
 }
 
 /// The decision of a pass, and the checkpoint at which its act begins.

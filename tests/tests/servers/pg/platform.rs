@@ -25,7 +25,7 @@ async fn resolvers_keep_the_contract() {
     assert_contract(resolvers::blueprint_suite()).await;
     assert_contract(resolvers::cloud_suite()).await;
     assert_contract(resolvers::assignment_suite()).await;
-    assert_contract(resolvers::label_suite()).await;
+    assert_contract(resolvers::resource_suite()).await;
 }
 
 #[tokio::test]

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use broker_app::explain::Remedy;
 use broker_domain::{ClusterId, ProvisionedResourceId};
 use broker_memory::{Behaviour, Part};
-use broker_ports::{BrakeRelease, CloudView, NodeDeregistrar, Redrive, Schedule};
+use broker_ports::{BrakeRelease, CloudView, CredentialState, NodeDeregistrar, Redrive, Schedule};
 use broker_render::{BLUEPRINT_VERSION_LABEL, Provider};
-use broker_testkit::builders::id;
+use broker_testkit::builders::{handle, id};
 use broker_tests::world::{LEASE, operator, project};
 use serde_json::json;
 
@@ -135,8 +135,11 @@ fn restore(fixture: &Fixture, what: &str) {
     let platform = &fixture.world.platform;
     match what.split_once(' ') {
         Some(("blueprint", _)) => fixture.world.publish_blueprints(),
-        Some(("credential", _)) => platform.assign(project(), id(4)),
-        Some(("resource", _)) => platform.add_resource(project(), id(2)),
+        Some(("credential", _)) => {
+            platform.set_credential_state(id(4), CredentialState::Active);
+            platform.assign(project(), id(4));
+        }
+        Some(("resource", _)) => platform.add_resource(project(), id(2), handle("web-1")),
         Some(("the", cloud)) if cloud.starts_with("cloud") => {
             let provider = Provider::new("hetzner").unwrap();
             platform.add_cloud(CloudView::new(id(0xc0), provider, r#"{"region":"eu-1"}"#));

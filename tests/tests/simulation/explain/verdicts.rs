@@ -20,6 +20,7 @@ pub(super) const EXPECTED: &[(Verdict, InitialState, Party, &str)] = {
     const NEEDS_CONFIG: fn() -> Behaviour = || Behaviour::ready_after(9).needing_provider_config();
     &[
         (Ready, InPhase(Phase::Ready), None, "wait"),
+        (BlueprintRetired, InPhase(Phase::Ready), None, "wait"),
         (Declared, InPhase(Phase::Pending), None, "wait"),
         (Provisioning, Composing(|| Behaviour::ready_after(4)), None, "wait"),
         (Enrolling, InPhase(Phase::Enrolling), None, "wait"),
@@ -45,6 +46,9 @@ pub(super) const EXPECTED: &[(Verdict, InitialState, Party, &str)] = {
         (BlueprintMissing, InPhase(Phase::Ready), Platform, "restore_reference"),
         (BlueprintUnreadable, InPhase(Phase::Ready), Platform, "mend_pass"),
         (CredentialMissing, InPhase(Phase::Pending), Platform, "restore_reference"),
+        (CredentialExpired, InPhase(Phase::Pending), Platform, "restore_reference"),
+        (CredentialRevoked, InPhase(Phase::Ready), Platform, "restore_reference"),
+        (CredentialNotApproved, InPhase(Phase::Pending), Platform, "restore_reference"),
         (CloudMissing, InPhase(Phase::Pending), Platform, "restore_reference"),
         (ResourceMissing, InPhase(Phase::Pending), Platform, "restore_reference"),
         (AssignmentMissing, InPhase(Phase::Pending), Platform, "restore_reference"),
@@ -105,7 +109,8 @@ async fn next_action_of_every_verdict_unblocks_the_resource() {
         execute(&mut fixture, &before.action).await;
         fixture.run_rounds(ROUNDS_TO_SETTLE).await;
         let after = fixture.explain().await;
-        let final_verdicts = [Verdict::Ready, Verdict::Deleted, Verdict::Abandoned];
+        let final_verdicts =
+            [Verdict::Ready, Verdict::BlueprintRetired, Verdict::Deleted, Verdict::Abandoned];
         assert!(
             final_verdicts.contains(&after.verdict),
             "{verdict}, after {action}, came to {after}"

@@ -2,7 +2,8 @@
 -- resource owns nothing else. An update of a resource also changes its version.
 
 INSERT INTO plexsphere.projects (id) VALUES (lpad('1', 32, '0')::uuid), (lpad('2', 32, '0')::uuid);
-INSERT INTO plexsphere.resources (id, project_id) VALUES (lpad('3', 32, '0')::uuid, lpad('2', 32, '0')::uuid);
+INSERT INTO plexsphere.resources (id, project_id, handle)
+VALUES (lpad('3', 32, '0')::uuid, lpad('2', 32, '0')::uuid, 'web-1');
 INSERT INTO plexsphere.blueprint_versions (id, slug, version, display_name, description, provider_kinds,
     injection_strategy, parameter_schema, metadata, xrd, composition)
 VALUES (lpad('4', 32, '0')::uuid, 'vm', 'v1', '', '', '{}', 'helm-values', '{}', '', '', '');

@@ -13,7 +13,7 @@ SELECT id, id, id, id, id, status, 'xr-' || id, '{"size":"small"}',
 FROM (SELECT md5(status)::uuid AS id, status
       FROM unnest(ARRAY['Pending', 'Provisioning', 'Enrolling', 'Ready', 'Failed', 'Deleted']) AS status) AS r;
 INSERT INTO plexsphere.projects (id) SELECT id FROM plexsphere.provisioned_resources;
-INSERT INTO plexsphere.resources (id, project_id) SELECT id, id FROM plexsphere.provisioned_resources;
+INSERT INTO plexsphere.resources (id, project_id, handle) SELECT id, id, id::text FROM plexsphere.provisioned_resources;
 INSERT INTO plexsphere.blueprint_versions (id, slug, version, display_name, description, provider_kinds,
     injection_strategy, parameter_schema, metadata, xrd, composition)
 SELECT id, id::text, 'v1', '', '', '{}', 'helm-values', '{}', '', '', '' FROM plexsphere.provisioned_resources;

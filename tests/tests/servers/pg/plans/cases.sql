@@ -35,6 +35,10 @@ EXECUTE hot('80000000-0000-0000-0000-000000000000', 101, md5('project 1')::uuid,
 -- rows 0, pages 6 and 1 per row
 EXECUTE hot('80000000-0000-0000-0000-000000000000', 101, md5('project 1')::uuid, 'Ready', NULL, 8388608);
 
+-- case repository.list.credential: the credential of the largest Project
+-- rows 101, pages 6 and 1 per row
+EXECUTE hot('80000000-0000-0000-0000-000000000000', 101, NULL, NULL, NULL, 8388608, md5('project 1')::uuid);
+
 -- case repository.list.since: 100 changes within the hour, some of them after the start of the page
 -- rows 40, pages 12 and 6 per row
 EXECUTE hot('80000000-0000-0000-0000-000000000000', 101, NULL, NULL, now() - interval '1 h', 8388608);

@@ -1,9 +1,8 @@
 //! The refusals of agents, and the labels that a Resource inherits.
 
 use broker_pg::{EnrolError, JoinError};
-use broker_ports::{
-    FailureClass, LabelTagResolver, NodeId, PeerCommander, ResourceView, Retired, TokenIssuer,
-};
+use broker_ports::{FailureClass, NodeId, PeerCommander, ResourceView, Retired, TokenIssuer};
+use broker_testkit::builders::handle;
 use broker_testkit::token_issuer::TokenIssuerUnderTest;
 use secrecy::SecretString;
 use uuid::Uuid;
@@ -37,8 +36,8 @@ async fn refused_agent_gets_the_reason() {
 async fn resource_inherits_propagated_labels_unless_it_has_its_own() {
     let world = World::fresh().await;
     let project = world.new_project().await.unwrap();
-    let resource = world.new_resource_of(project).await.unwrap();
-    let sibling = world.new_resource_of(project).await.unwrap();
+    let resource = world.new_resource_of(project, "web-1").await.unwrap();
+    let sibling = world.new_resource_of(project, "web-2").await.unwrap();
     // Key, value, propagates.
     let inherited = "INSERT INTO plexsphere.project_labels SELECT $1, * FROM (VALUES
         ('region', 'eu', true), ('team', 'platform', true), ('cost', '42', true),
@@ -48,16 +47,22 @@ async fn resource_inherits_propagated_labels_unless_it_has_its_own() {
     for (insert, of) in [(inherited, project.as_uuid()), (own, resource.as_uuid())] {
         sqlx::query(insert).bind(of).execute(world.pool()).await.unwrap();
     }
-    for (resource, why, expected) in [
+    for (resource, name, why, expected) in [
         (
             resource,
+            "web-1",
             "cost does not propagate, and hides the Project's that would",
             [("note", "public"), ("region", "eu"), ("team", "payments")],
         ),
-        (sibling, "the Project's", [("cost", "42"), ("region", "eu"), ("team", "platform")]),
+        (
+            sibling,
+            "web-2",
+            "the Project's",
+            [("cost", "42"), ("region", "eu"), ("team", "platform")],
+        ),
     ] {
         let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let found = LabelTagResolver::resolve(&world.platform, project, resource).await.unwrap();
-        assert_eq!(found, Some(ResourceView::new(expected.into())), "{why}");
+        let found = ResourceReader::read(&world.platform, project, resource).await.unwrap();
+        assert_eq!(found, Some(ResourceView::new(handle(name), expected.into())), "{why}");
     }
 }

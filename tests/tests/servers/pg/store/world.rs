@@ -40,7 +40,7 @@ $$";
 const INSERT_REFERENCES: &str = "WITH project AS (
     INSERT INTO plexsphere.projects (id) VALUES ($1) ON CONFLICT DO NOTHING
 ), resource AS (
-    INSERT INTO plexsphere.resources (id, project_id) VALUES ($2, $1) ON CONFLICT DO NOTHING
+    INSERT INTO plexsphere.resources (id, project_id, handle) VALUES ($2, $1, $2::text) ON CONFLICT DO NOTHING
 ), blueprint AS (
     INSERT INTO plexsphere.blueprint_versions
         (id, slug, version, display_name, description, provider_kinds, injection_strategy, parameter_schema,

@@ -10,8 +10,8 @@ use broker_app::explain::{Budgets, Verdict};
 use broker_domain::{ClusterId, MeshRole};
 use broker_memory::BlueprintDocuments;
 use broker_ports::{
-    Brake, ClaimEvents, ClaimRequest, ClaimTarget, Clock, NodeDeregistrar, Outbox, PortName,
-    Schedule, TokenIssuer,
+    ApprovalState, BlueprintState, Brake, ClaimEvents, ClaimRequest, ClaimTarget, Clock,
+    CredentialState, NodeDeregistrar, Outbox, PortName, Schedule, TokenIssuer,
 };
 use broker_render::InjectionStrategy;
 use broker_testkit::builders::{id, rows, worker};
@@ -81,6 +81,18 @@ pub(super) async fn create(fixture: &mut Fixture, verdict: Verdict) {
             publish(fixture, SIZED, &narrow_xrd().to_string(), size);
         }
         Verdict::CredentialMissing => world.platform.withdraw(project(), id(4)),
+        Verdict::CredentialExpired => {
+            world.platform.set_credential_state(id(4), CredentialState::Expired);
+        }
+        Verdict::CredentialRevoked => {
+            world.platform.set_credential_state(id(4), CredentialState::Revoked);
+        }
+        Verdict::CredentialNotApproved => {
+            world.platform.set_approval(project(), id(4), ApprovalState::Rejected);
+        }
+        Verdict::BlueprintRetired => {
+            world.platform.set_blueprint_state(id(NODE), BlueprintState::Retired);
+        }
         Verdict::CloudMissing => world.platform.remove_cloud(id(0xc0)),
         Verdict::ResourceMissing => world.platform.remove_resource(id(2)),
         Verdict::AssignmentMissing => world.platform.displace(project()),

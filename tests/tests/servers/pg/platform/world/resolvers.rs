@@ -1,4 +1,4 @@
-//! Rows of other contexts: blueprints, clouds, credentials, assignments, labels.
+//! Rows of other contexts: blueprints, clouds, credentials, assignments, Resources.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,14 @@ use broker_domain::{
     BlueprintVersionId, CloudCredentialId, CloudId, ClusterId, ProjectId, ResourceId,
 };
 use broker_ports::{
-    AssignmentReader, BlueprintResolver, CloudResolver, CloudView, CredentialResolver,
-    CredentialView, LabelTagResolver, NamespaceObservation, PortError,
+    ApprovalState, AssignmentReader, BlueprintResolver, BlueprintState, CloudResolver, CloudView,
+    CredentialResolver, CredentialState, CredentialView, NamespaceObservation, PortError,
+    ResourceReader, ResourceView,
 };
 use broker_render::Provider;
 use broker_testkit::resolvers::{
     AssignmentReaderUnderTest, BlueprintResolverUnderTest, CloudResolverUnderTest,
-    CredentialResolverUnderTest, LabelTagResolverUnderTest, RawBlueprint,
+    CredentialResolverUnderTest, RawBlueprint, ResourceReaderUnderTest,
 };
 
 use super::World;
@@ -35,9 +36,11 @@ impl World {
     pub(in super::super) async fn new_resource_of(
         &self,
         project: ProjectId,
+        handle: &str,
     ) -> Result<ResourceId, PortError> {
-        let insert = "INSERT INTO plexsphere.resources (project_id) VALUES ($1) RETURNING id";
-        let insert = sqlx::query_scalar(insert).bind(project.as_uuid());
+        let insert =
+            "INSERT INTO plexsphere.resources (project_id, handle) VALUES ($1, $2) RETURNING id";
+        let insert = sqlx::query_scalar(insert).bind(project.as_uuid()).bind(handle);
         Ok(ResourceId::new(self.insert(insert).await?)?)
     }
 
@@ -75,6 +78,15 @@ impl BlueprintResolverUnderTest for World {
             .bind(blueprint.xrd.as_bytes())
             .bind(blueprint.composition.as_bytes());
         Ok(BlueprintVersionId::new(self.insert(insert).await?)?)
+    }
+
+    async fn set_state(
+        &self,
+        id: BlueprintVersionId,
+        state: BlueprintState,
+    ) -> Result<(), PortError> {
+        let update = "UPDATE plexsphere.blueprint_versions SET state = $2 WHERE id = $1";
+        self.execute(sqlx::query(update).bind(id.as_uuid()).bind(state.as_str())).await.map(drop)
     }
 
     async fn cut_off(&self) -> Result<(), PortError> {
@@ -128,6 +140,21 @@ impl CredentialResolverUnderTest for World {
         self.execute(sqlx::query(insert).bind(project.as_uuid()).bind(id.as_uuid())).await.map(drop)
     }
 
+    async fn set_states(
+        &self,
+        project: ProjectId,
+        id: CloudCredentialId,
+        (state, approval): (CredentialState, ApprovalState),
+    ) -> Result<(), PortError> {
+        let update = "WITH changed AS (
+                UPDATE plexsphere.cloud_credentials SET state = $3 WHERE id = $2
+            )
+            UPDATE plexsphere.cloud_credential_assignments SET state = $4
+            WHERE project_id = $1 AND cloud_credential_id = $2";
+        let update = sqlx::query(update).bind(project.as_uuid()).bind(id.as_uuid());
+        self.execute(update.bind(state.as_str()).bind(approval.as_str())).await.map(drop)
+    }
+
     async fn withdraw(&self, project: ProjectId, id: CloudCredentialId) -> Result<(), PortError> {
         let delete = "DELETE FROM plexsphere.cloud_credential_assignments \
                       WHERE project_id = $1 AND cloud_credential_id = $2";
@@ -154,16 +181,14 @@ impl AssignmentReaderUnderTest for World {
         project: ProjectId,
         namespace: &NamespaceObservation,
     ) -> Result<(), PortError> {
-        let phase = if namespace.ready { "Ready" } else { "Degraded" };
         let upsert = "INSERT INTO plexsphere.namespace_assignments \
                       (project_id, namespace, namespace_phase, cluster_id) VALUES ($1, $2, $3, $4)
                       ON CONFLICT (project_id) DO UPDATE
                       SET namespace = excluded.namespace, namespace_phase = excluded.namespace_phase,
                           cluster_id = excluded.cluster_id";
         let cluster = namespace.cluster.as_ref().map(ClusterId::as_str);
-        let upsert =
-            sqlx::query(upsert).bind(project.as_uuid()).bind(&namespace.namespace).bind(phase);
-        self.execute(upsert.bind(cluster)).await.map(drop)
+        let upsert = sqlx::query(upsert).bind(project.as_uuid()).bind(&namespace.namespace);
+        self.execute(upsert.bind(namespace.phase.as_str()).bind(cluster)).await.map(drop)
     }
 
     async fn cut_off(&self) -> Result<(), PortError> {
@@ -172,19 +197,21 @@ impl AssignmentReaderUnderTest for World {
 }
 
 #[async_trait]
-impl LabelTagResolverUnderTest for World {
-    fn resolver(&self) -> &dyn LabelTagResolver {
+impl ResourceReaderUnderTest for World {
+    fn reader(&self) -> &dyn ResourceReader {
         &self.platform
     }
 
-    async fn resource(
-        &self,
-        labels: &BTreeMap<String, String>,
-    ) -> Result<(ProjectId, ResourceId), PortError> {
+    async fn resource(&self, view: &ResourceView) -> Result<(ProjectId, ResourceId), PortError> {
         let project = self.new_project().await?;
-        let resource = self.new_resource_of(project).await?;
-        self.label(resource, labels, true).await?;
+        let resource = self.new_resource_of(project, view.handle.as_str()).await?;
+        self.label(resource, &view.labels, true).await?;
         Ok((project, resource))
+    }
+
+    async fn corrupt(&self, resource: ResourceId) -> Result<bool, PortError> {
+        let spoil = "UPDATE plexsphere.resources SET handle = 'two words' WHERE id = $1";
+        Ok(self.execute(sqlx::query(spoil).bind(resource.as_uuid())).await? == 1)
     }
 
     async fn add_local_labels(

@@ -1,51 +1,56 @@
-//! Declare: a Project's Resources, with the labels that become cloud tags.
+//! Declare: a Project's Resources: the handle, and the labels that become cloud tags.
+
+use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use broker_domain::{ProjectId, ResourceId};
-use broker_ports::{LabelTagResolver, PortError, ResourceView};
+use broker_domain::{ProjectId, ResourceHandle, ResourceId};
+use broker_ports::{PortError, ResourceReader, ResourceView};
 use uuid::Uuid;
 
-use crate::error::ClassifyError;
+use crate::error::{ClassifyError, invalid_row};
 use crate::resolvers::PgPlatform;
 use crate::sql::{Statement, columns, params};
 
 params! {
-    struct LabelsOfOneValues {
+    struct ReadResourceValues {
         project: Uuid,
         resource: Uuid,
     }
 }
 
 columns! {
-    struct LabelRow {
+    struct ResourceRow {
+        handle: String,
         key: Option<String>,
         value: Option<String>,
     }
 }
 
 params! {
-    struct LabelsOfManyValues {
+    struct ReadResourcesValues {
         projects: Vec<Uuid>,
         resources: Vec<Uuid>,
     }
 }
 
 columns! {
-    struct PlacedLabelRow {
+    struct PlacedResourceRow {
         place: i64,
+        handle: String,
         key: Option<String>,
         value: Option<String>,
     }
 }
 
-/// No row means that the Project has no such Resource. A Resource without labels is one row of nulls.
+/// One row per propagating label. No row means that the Project has no such Resource; a Resource without labels is
+/// one row without key and value.
 ///
 /// A label of the Resource hides the Project's label with that key, even if the Resource's label does not propagate.
 ///
 /// Separate from the batch statement: Postgres plans that one at each call, and planning takes longer than this query.
-pub(crate) const RESOLVE_LABELS: Statement<LabelsOfOneValues, LabelRow> = Statement::new(
-    "label_tag_resolver.resolve",
-    "SELECT effective.key, effective.value
+pub(crate) const READ_RESOURCE: Statement<ReadResourceValues, ResourceRow> = Statement::new(
+    "resource_reader.read",
+    "SELECT resource.handle, effective.key, effective.value
     FROM plexsphere.resources AS resource
     LEFT JOIN LATERAL (
         SELECT DISTINCT ON (key) key, value, propagates
@@ -64,10 +69,10 @@ pub(crate) const RESOLVE_LABELS: Statement<LabelsOfOneValues, LabelRow> = Statem
 );
 
 /// The batch form. `place` is the position of the requested Resource, starting at one.
-pub(crate) const RESOLVE_LABELS_OF_MANY: Statement<LabelsOfManyValues, PlacedLabelRow> = Statement::new(
-    "label_tag_resolver.resolve_many",
+pub(crate) const READ_RESOURCES: Statement<ReadResourcesValues, PlacedResourceRow> = Statement::new(
+    "resource_reader.read_many",
     "WITH found AS MATERIALIZED (
-        SELECT asked.place, resource.id AS resource_id, resource.project_id
+        SELECT asked.place, resource.id AS resource_id, resource.project_id, resource.handle
         FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY AS asked (project_id, resource_id, place)
         JOIN plexsphere.resources AS resource
             ON resource.id = asked.resource_id AND resource.project_id = asked.project_id
@@ -84,48 +89,63 @@ pub(crate) const RESOLVE_LABELS_OF_MANY: Statement<LabelsOfManyValues, PlacedLab
         ) AS known
         ORDER BY place, key, distance
     )
-    SELECT found.place, effective.key, effective.value
+    SELECT found.place, found.handle, effective.key, effective.value
     FROM found
     LEFT JOIN effective ON effective.place = found.place AND effective.propagates",
 );
 
 #[async_trait]
-impl LabelTagResolver for PgPlatform {
-    #[tracing::instrument(name = "db.resource_labels.resolve", skip_all, fields(%project, %resource))]
-    async fn resolve(
+impl ResourceReader for PgPlatform {
+    #[tracing::instrument(name = "db.resource.read", skip_all, fields(%project, %resource))]
+    async fn read(
         &self,
         project: ProjectId,
         resource: ResourceId,
     ) -> Result<Option<ResourceView>, PortError> {
         let mut connection = self.connection().await?;
-        let values = LabelsOfOneValues { project: project.as_uuid(), resource: resource.as_uuid() };
-        let rows = RESOLVE_LABELS.all(&mut connection, values).await.map_uncommitted_error()?;
-        let mut view = None;
-        for LabelRow { key, value } in rows {
-            view.get_or_insert_with(ResourceView::default).labels.extend(key.zip(value));
+        let values =
+            ReadResourceValues { project: project.as_uuid(), resource: resource.as_uuid() };
+        let rows = READ_RESOURCE.all(&mut connection, values).await.map_uncommitted_error()?;
+        let mut found = None;
+        for ResourceRow { handle, key, value } in rows {
+            found.get_or_insert_with(|| (handle, BTreeMap::new())).1.extend(key.zip(value));
         }
-        Ok(view)
+        found.map(|found| parse(resource, found)).transpose()
     }
 
-    #[tracing::instrument(name = "db.resource_labels.resolve_many", skip_all, fields(resources = resources.len()))]
-    async fn resolve_many(
+    #[tracing::instrument(name = "db.resource.read_many", skip_all, fields(resources = resources.len()))]
+    async fn read_many(
         &self,
         resources: &[(ProjectId, ResourceId)],
     ) -> Result<Vec<Result<Option<ResourceView>, PortError>>, PortError> {
         let mut connection = self.connection().await?;
-        let values = LabelsOfManyValues {
+        let values = ReadResourcesValues {
             projects: resources.iter().map(|(project, _)| project.as_uuid()).collect(),
             resources: resources.iter().map(|(_, resource)| resource.as_uuid()).collect(),
         };
-        let rows =
-            RESOLVE_LABELS_OF_MANY.all(&mut connection, values).await.map_uncommitted_error()?;
-        let mut views = vec![None; resources.len()];
-        for PlacedLabelRow { place, key, value } in rows {
+        let rows = READ_RESOURCES.all(&mut connection, values).await.map_uncommitted_error()?;
+        let mut all: Vec<Option<StoredResource>> = vec![None; resources.len()];
+        for PlacedResourceRow { place, handle, key, value } in rows {
             let index = usize::try_from(place - 1).ok();
-            if let Some(view) = index.and_then(|index| views.get_mut(index)) {
-                view.get_or_insert_with(ResourceView::default).labels.extend(key.zip(value));
+            if let Some(found) = index.and_then(|index| all.get_mut(index)) {
+                found.get_or_insert_with(|| (handle, BTreeMap::new())).1.extend(key.zip(value));
             }
         }
-        Ok(views.into_iter().map(Ok).collect())
+        let parse = |(found, (_, resource)): (Option<StoredResource>, &(ProjectId, ResourceId))| {
+            found.map(|found| parse(*resource, found)).transpose()
+        };
+        Ok(all.into_iter().zip(resources).map(parse).collect())
     }
+}
+
+/// Handle and labels, unparsed.
+type StoredResource = (String, BTreeMap<String, String>);
+
+fn parse(
+    resource: ResourceId,
+    (handle, labels): StoredResource,
+) -> Result<ResourceView, PortError> {
+    let handle =
+        ResourceHandle::new(handle).map_err(|error| invalid_row("resources", resource, error))?;
+    Ok(ResourceView::new(handle, labels))
 }
