@@ -43,7 +43,7 @@ pub struct Blueprint {
     pub display_name: String,
     /// The purpose.
     pub description: String,
-    /// The XRD's served version.
+    /// The XRD's version that the Composition composes.
     pub version: String,
     /// The providers that it supports.
     pub provider_kinds: Vec<String>,
@@ -146,9 +146,10 @@ impl fmt::Display for Problem {
 pub fn check(slug: &str, files: Files<'_>) -> (Option<Blueprint>, Vec<Problem>) {
     let mut report = Report { slug, problems: Vec::new() };
     let metadata = report.value_of(File::Metadata, metadata::Metadata::parse(slug, files.metadata));
-    let xrd = report.value_of(File::Xrd, Xrd::parse(files.xrd));
-    let composition =
-        report.value_of(File::Composition, composition::Composition::parse(files.composition));
+    let composition = composition::Composition::parse(files.composition);
+    let composed = composition.as_ref().ok().map(|composition| composition.api_version.as_str());
+    let xrd = report.value_of(File::Xrd, Xrd::parse_for(files.xrd, composed));
+    let composition = report.value_of(File::Composition, composition);
     let (Some(metadata), Some(xrd), Some(composition)) = (metadata, xrd, composition) else {
         return (None, report.problems);
     };
@@ -197,6 +198,16 @@ pub fn read(slug: &str, files: Files<'_>) -> Result<Blueprint, Error> {
 /// [`Error::InvalidInput`] when the document is not a Composition or its name is invalid.
 pub fn composition_name(document: &[u8]) -> Result<CompositionName, Error> {
     composition::name(document)
+}
+
+/// The XRD of a blueprint, at the served version that its Composition names in `compositeTypeRef`; otherwise as
+/// [`Xrd::parse`]. Ignores the rest of the Composition.
+///
+/// # Errors
+///
+/// [`Error::InvalidInput`] when a document cannot be read.
+pub fn xrd_of(xrd: &[u8], composition: &[u8]) -> Result<Xrd, Error> {
+    Xrd::parse_for(xrd, composition::composed_version(composition)?.as_deref())
 }
 
 struct Report<'a> {
