@@ -176,14 +176,16 @@ fn page_program_compiles_in_an_external_crate() {
 #[test]
 fn examples_compile_in_external_crates() {
     // The tests of the other two examples read pages of this repository.
-    let with_tests = ["custom-token-issuer", "embed-axum"];
+    let with_tests = ["custom-token-issuer", "embed-axum", "forward-events"];
     for name in with_tests {
         ExternalCrate::from_example(name).cargo(&["check", "--all-targets"]);
     }
     for name in ["embed-memory", "embed-postgres-kubernetes"] {
         ExternalCrate::from_example(name).cargo(&["check"]);
     }
-    ExternalCrate::from_example("embed-axum").assert_has_tls();
+    for name in ["embed-axum", "forward-events"] {
+        ExternalCrate::from_example(name).assert_has_tls();
+    }
 }
 
 #[test]
