@@ -1,4 +1,5 @@
-//! Publish stage: reads and checks the three files of a blueprint before callers can use it.
+//! Publish stage: reads and checks the three files of a blueprint before callers can use it, and compares a catalog with
+//! the published versions.
 //!
 //! Without this check, a mistake in a blueprint surfaces as an API server error long after a declaration was
 //! accepted. [`check`] compares everything that the broker would send with the XRD's declarations. It reports
@@ -8,6 +9,7 @@ mod composition;
 mod consistency;
 mod definitions;
 mod field_path;
+mod import;
 mod metadata;
 
 use std::fmt;
@@ -15,6 +17,9 @@ use std::fmt;
 use broker_domain::{Error, MeshRole};
 
 pub use definitions::Definitions;
+pub use import::{
+    BlueprintReport, BlueprintResult, ImportReport, Published, Source, Unreadable, compare,
+};
 
 use crate::canonical::Digest;
 use crate::composition_ref::CompositionName;
@@ -91,6 +96,13 @@ pub struct Problem {
     pub message: String,
 }
 
+impl Problem {
+    /// A problem of one file.
+    pub const fn new(severity: Severity, slug: String, file: File, message: String) -> Self {
+        Self { severity, slug, file, message }
+    }
+}
+
 /// The severity of a [`Problem`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
@@ -122,6 +134,9 @@ impl Severity {
 }
 
 impl File {
+    /// Every file, in the order of [`Files`].
+    pub const ALL: [Self; 3] = [Self::Metadata, Self::Xrd, Self::Composition];
+
     /// The file's name.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -12,10 +12,10 @@ use broker_embed::{Broker, BrokerError};
 use broker_pg::migrate;
 use broker_ports::{EventSink, WorkerId};
 use broker_render::ProviderProfiles;
+use broker_render::catalog::{Blueprint, ImportReport, Source};
 
-use crate::catalog::Catalog;
 use crate::cli::{Migrate, RunArguments};
-use crate::composition::{Composition, Migration, Publication};
+use crate::composition::{Composition, ImportMode, Migration};
 use crate::failure::Failure;
 use crate::settings::{Replica, Settings};
 
@@ -91,13 +91,14 @@ impl Composition for Servers {
     async fn import(
         &self,
         settings: &Settings,
-        catalog: &Catalog,
-    ) -> Result<Vec<Publication>, Failure> {
-        postgres::import(&postgres::connect_checked(settings.store()?).await?, catalog).await
+        mode: ImportMode,
+        sources: &[Source<'_>],
+    ) -> Result<ImportReport, Failure> {
+        let pool = postgres::connect_checked(settings.store()?).await?;
+        postgres::import(&pool, mode, sources).await
     }
 
-    fn rbac(&self, catalog: &Catalog) -> Result<String, Failure> {
-        let blueprints = catalog.blueprints.iter().map(|checked| &checked.blueprint);
+    fn rbac(&self, blueprints: &[Blueprint]) -> Result<String, Failure> {
         Ok(broker_kube::rbac(blueprints, &ProviderProfiles::default()))
     }
 }
