@@ -15,7 +15,7 @@ use broker_render::ProviderProfiles;
 use broker_render::catalog::{Blueprint, ImportReport, Source};
 
 use crate::cli::{Migrate, RunArguments};
-use crate::composition::{Composition, ImportMode, Migration};
+use crate::wiring::{Wiring, ImportMode, Migration};
 use crate::failure::Failure;
 use crate::settings::{Replica, Settings};
 
@@ -25,7 +25,7 @@ use no_cluster::NoCluster;
 pub(crate) struct Servers;
 
 #[async_trait]
-impl Composition for Servers {
+impl Wiring for Servers {
     async fn service(&self, settings: &Settings) -> Result<Service, Failure> {
         let pool = postgres::connect_checked(settings.store()?).await?;
         let mut config = config(settings);

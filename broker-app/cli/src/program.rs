@@ -15,7 +15,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::catalog::CatalogFiles;
 use crate::cli::{self, Catalog, Command, Docs, Migrate, OutputArguments, Parsed, Verb};
-use crate::composition::{Composition, ImportMode, Migration};
+use crate::wiring::{Wiring, ImportMode, Migration};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::settings::{Settings, SettingsError};
@@ -28,7 +28,7 @@ pub(crate) struct Environment<'a> {
     /// Reads the environment variables; only commands that need them call it.
     pub(crate) variables: &'a dyn Fn() -> Result<BTreeMap<String, String>, SettingsError>,
     /// Builds the service and the replica.
-    pub(crate) composition: &'a dyn Composition,
+    pub(crate) wiring: &'a dyn Wiring,
     pub(crate) stdin: &'a mut dyn Read,
     pub(crate) stdout: &'a mut dyn Write,
     pub(crate) stderr: &'a mut dyn Write,
@@ -72,7 +72,7 @@ fn run_command(command: Command, environment: &mut Environment<'_>) -> Result<()
         Command::Run(arguments) => {
             let settings = environment.settings()?;
             let runtime = runtime(Builder::new_multi_thread())?;
-            runtime.block_on(crate::run::run(&settings, &arguments, environment.composition))
+            runtime.block_on(crate::run::run(&settings, &arguments, environment.wiring))
         }
         Command::Migrate(Migrate::Sql { reference }) => {
             let plain_sql = if reference { plain_sql_of_reference } else { plain_sql };
@@ -91,7 +91,7 @@ fn run_command(command: Command, environment: &mut Environment<'_>) -> Result<()
         Command::Rbac(arguments) => {
             let mut report = |line: &str| writeln!(environment.stderr, "{line}");
             let blueprints = catalog::read(&arguments.catalog, &mut report)?;
-            let roles = environment.composition.rbac(&blueprints)?;
+            let roles = environment.wiring.rbac(&blueprints)?;
             Ok(write!(environment.stdout, "{roles}")?)
         }
         Command::Completions { shell } => {
@@ -109,9 +109,9 @@ fn run_verb(verb: &Verb, environment: &mut Environment<'_>) -> Result<(), Failur
     let settings = environment.settings()?;
     settings.store()?;
     let context = verbs::context(verb.common()).map_err(broker_app::Error::from)?;
-    let Environment { composition, stdin, stdout, .. } = environment;
+    let Environment { wiring, stdin, stdout, .. } = environment;
     runtime(Builder::new_current_thread())?.block_on(async {
-        let service = composition.service(&settings).await?;
+        let service = wiring.service(&settings).await?;
         let output = Output::new(verb.common().output.output, *stdout);
         let context = &mut CommandContext { service: &service, context, output };
         match verb {
@@ -143,7 +143,7 @@ fn migrate(
     let settings = environment.settings()?;
     settings.store()?;
     let migrations = runtime(Builder::new_current_thread())?
-        .block_on(environment.composition.migrate(&settings, command))?;
+        .block_on(environment.wiring.migrate(&settings, command))?;
     let rows: Vec<_> = migrations
         .iter()
         .map(|Migration { version, name, applied_at }| {
@@ -179,7 +179,7 @@ fn run_catalog(command: &Catalog, environment: &mut Environment<'_>) -> Result<(
     let files = CatalogFiles::read(&arguments.path)?;
     files.ensure_not_empty()?;
     let report = runtime(Builder::new_current_thread())?
-        .block_on(environment.composition.import(&settings, mode, &files.sources()))?;
+        .block_on(environment.wiring.import(&settings, mode, &files.sources()))?;
     report.problems().try_for_each(|problem| writeln!(environment.stderr, "{problem}"))?;
     let mut output = Output::new(arguments.output.output, environment.stdout);
     catalog::print_results(&arguments.path, &report, &mut output)

@@ -1,6 +1,6 @@
 //! Runs the broker and forwards its events until Ctrl-C or SIGTERM.
 
-use broker_embed::postgres::{migrate, resilient};
+use broker_embed::postgres::{migrate, test_idle_connections};
 use broker_embed::{ApiUrl, Broker, BrokerConfig, client_config};
 use forward_events::HostOutbox;
 use sqlx::postgres::PgPoolOptions;
@@ -12,7 +12,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let config = BrokerConfig::new(ApiUrl::new("https://mesh.example.org")?);
     // One connection more for each event that is forwarded at once.
     let connections = config.connections() + u32::from(config.deliveries_at_once.get());
-    let pool = resilient(PgPoolOptions::new().max_connections(connections)).connect(&dsn).await?;
+    let pool = test_idle_connections(PgPoolOptions::new().max_connections(connections)).connect(&dsn).await?;
     migrate::up(&pool).await?;
 
     let client = client_config(kube::Config::infer().await?, "forward-events/0.1")?;

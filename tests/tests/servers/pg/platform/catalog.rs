@@ -81,7 +81,7 @@ async fn imported_blueprint_is_resolved() {
     assert_eq!(results(&first), [("vm", "imported"), ("database", "imported")]);
     for version in &first.blueprints {
         assert_eq!(version.version(), Some("v1"));
-        let view = BlueprintResolver::resolve(&world.neighbours, version.id.unwrap()).await;
+        let view = BlueprintResolver::resolve(&world.platform, version.id.unwrap()).await;
         let view = view.unwrap().unwrap();
         assert_eq!(view.xrd.kind(), "Machine");
         assert_eq!(view.composition.as_str(), version.slug);
