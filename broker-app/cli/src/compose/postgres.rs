@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use crate::wiring::ImportMode;
 use crate::failure::Failure;
 use crate::settings::{Dsn, SettingsError};
+use crate::wiring::Publication;
 
 const CONNECT_TIMEOUT: Duration = Deadlines::DEFAULT.store;
 
