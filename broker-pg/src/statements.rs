@@ -2,7 +2,7 @@
 
 use crate::assignments::READ_ASSIGNMENT;
 use crate::audit::{READ_AUDIT_TRAIL, READ_HISTORY, RECORD_AUDIT, SCRUB_AUDIT};
-use crate::catalog::{COMPARE_BLUEPRINT, LOCK_CATALOG, PUBLISH_BLUEPRINT, READ_DEFINITIONS};
+use crate::catalog::{LOCK_CATALOG, PUBLISH_BLUEPRINT, READ_PUBLISHED};
 use crate::mesh::{
     ENROL_NODE, FIND_LIVE_PEER, JOIN_MESH, LEAVE_MESH, LOCK_NODE, NODE_EXISTS, READ_CONSUMERS,
     RETIRE_NODE, TOKEN_STATE_BY_DIGEST,
@@ -82,7 +82,7 @@ pub fn statements() -> Vec<StatementDescription> {
     all
 }
 
-fn platform_statements() -> [StatementDescription; 26] {
+fn platform_statements() -> [StatementDescription; 25] {
     [
         RESOLVE_BLUEPRINT.describe(),
         READ_BLUEPRINT_STATE.describe(),
@@ -107,8 +107,7 @@ fn platform_statements() -> [StatementDescription; 26] {
         NODE_EXISTS.describe(),
         LEAVE_MESH.describe(),
         PUBLISH_BLUEPRINT.describe(),
-        COMPARE_BLUEPRINT.describe(),
         LOCK_CATALOG.describe(),
-        READ_DEFINITIONS.describe(),
+        READ_PUBLISHED.describe(),
     ]
 }

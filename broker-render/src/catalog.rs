@@ -1,4 +1,5 @@
-//! Publish stage: reads and checks the three files of a blueprint before callers can use it.
+//! Publish stage: reads and checks the three files of a blueprint before callers can use it, and compares a catalog with
+//! the published versions.
 //!
 //! Without this check, a mistake in a blueprint surfaces as an API server error long after a declaration was
 //! accepted. [`check`] compares everything that the broker would send with the XRD's declarations. It reports
@@ -8,6 +9,7 @@ mod composition;
 mod consistency;
 mod definitions;
 mod field_path;
+mod import;
 mod metadata;
 
 use std::fmt;
@@ -15,6 +17,9 @@ use std::fmt;
 use broker_domain::{Error, MeshRole};
 
 pub use definitions::Definitions;
+pub use import::{
+    BlueprintReport, BlueprintResult, ImportReport, Published, Source, Unreadable, compare,
+};
 
 use crate::canonical::Digest;
 use crate::composition_ref::CompositionName;
@@ -43,7 +48,7 @@ pub struct Blueprint {
     pub display_name: String,
     /// The purpose.
     pub description: String,
-    /// The XRD's served version.
+    /// The XRD's version that the Composition composes.
     pub version: String,
     /// The providers that it supports.
     pub provider_kinds: Vec<String>,
@@ -91,6 +96,13 @@ pub struct Problem {
     pub message: String,
 }
 
+impl Problem {
+    /// A problem of one file.
+    pub const fn new(severity: Severity, slug: String, file: File, message: String) -> Self {
+        Self { severity, slug, file, message }
+    }
+}
+
 /// The severity of a [`Problem`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
@@ -122,6 +134,9 @@ impl Severity {
 }
 
 impl File {
+    /// Every file, in the order of [`Files`].
+    pub const ALL: [Self; 3] = [Self::Metadata, Self::Xrd, Self::Composition];
+
     /// The file's name.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -146,9 +161,10 @@ impl fmt::Display for Problem {
 pub fn check(slug: &str, files: Files<'_>) -> (Option<Blueprint>, Vec<Problem>) {
     let mut report = Report { slug, problems: Vec::new() };
     let metadata = report.value_of(File::Metadata, metadata::Metadata::parse(slug, files.metadata));
-    let xrd = report.value_of(File::Xrd, Xrd::parse(files.xrd));
-    let composition =
-        report.value_of(File::Composition, composition::Composition::parse(files.composition));
+    let composition = composition::Composition::parse(files.composition);
+    let composed = composition.as_ref().ok().map(|composition| composition.api_version.as_str());
+    let xrd = report.value_of(File::Xrd, Xrd::parse_for(files.xrd, composed));
+    let composition = report.value_of(File::Composition, composition);
     let (Some(metadata), Some(xrd), Some(composition)) = (metadata, xrd, composition) else {
         return (None, report.problems);
     };
@@ -197,6 +213,16 @@ pub fn read(slug: &str, files: Files<'_>) -> Result<Blueprint, Error> {
 /// [`Error::InvalidInput`] when the document is not a Composition or its name is invalid.
 pub fn composition_name(document: &[u8]) -> Result<CompositionName, Error> {
     composition::name(document)
+}
+
+/// The XRD of a blueprint, at the served version that its Composition names in `compositeTypeRef`; otherwise as
+/// [`Xrd::parse`]. Ignores the rest of the Composition.
+///
+/// # Errors
+///
+/// [`Error::InvalidInput`] when a document cannot be read.
+pub fn xrd_of(xrd: &[u8], composition: &[u8]) -> Result<Xrd, Error> {
+    Xrd::parse_for(xrd, composition::composed_version(composition)?.as_deref())
 }
 
 struct Report<'a> {

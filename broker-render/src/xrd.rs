@@ -56,7 +56,7 @@ impl fmt::Display for XrdScope {
     }
 }
 
-/// A parsed XRD: the names of its kind, and the compiled schema of the served version.
+/// A parsed XRD: the names of its kind, and the compiled schema of one served version.
 ///
 /// ```
 /// use broker_render::{XrdScope, Xrd};
@@ -88,6 +88,8 @@ pub struct Xrd {
     scope: XrdScope,
     spec: Schema,
     enforced_composition: Option<String>,
+    /// The served version that is marked referenceable.
+    referenceable: Option<String>,
     /// The digest of each version's schema without descriptions, by version name.
     schemas: BTreeMap<String, Digest>,
 }
@@ -97,16 +99,23 @@ const API_GROUP: &str = "apiextensions.crossplane.io";
 impl Xrd {
     /// Parses an XRD from JSON or YAML.
     ///
-    /// Selects the served version; among several, the referenceable one, to which Compositions bind.
+    /// Selects the served version; among several, the referenceable one. For a blueprint, use
+    /// [`catalog::xrd_of`](crate::catalog::xrd_of), which selects the version of its Composition.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidInput`] with the path of the missing or invalid field, under `xrd`.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
-        Self::from_value(&document::read("xrd", bytes)?)
+        Self::parse_for(bytes, None)
     }
 
-    fn from_value(document: &Value) -> Result<Self, Error> {
+    /// Selects the served version that a Composition names, as group and version. If the XRD does not serve it, selects
+    /// as [`Xrd::parse`].
+    pub(crate) fn parse_for(bytes: &[u8], api_version: Option<&str>) -> Result<Self, Error> {
+        Self::from_value(&document::read("xrd", bytes)?, api_version)
+    }
+
+    fn from_value(document: &Value, composed: Option<&str>) -> Result<Self, Error> {
         let root = Field::new("xrd", document);
         root.object()?;
         let api_version = api_version(&root)?;
@@ -125,7 +134,10 @@ impl Xrd {
             let found = quoted(name.text()?);
             return Err(name.invalid(format!("is {found}; use <plural>.<group>: {expected_name}")));
         }
-        let version = served_version(&spec)?;
+        let composed = composed.and_then(|text| text.rsplit_once('/'));
+        let wanted = composed.filter(|(of, _)| group.text().is_ok_and(|group| group == *of));
+        let Selected { version, referenceable } =
+            selected_version(&spec, wanted.map(|(_, version)| version))?;
         let schema = version.get("schema").get("openAPIV3Schema");
         schema.object()?;
         Ok(Self {
@@ -136,6 +148,7 @@ impl Xrd {
             scope: scope(&spec.get("scope"), api_version)?,
             spec: Schema::of_composite_spec(&schema)?,
             enforced_composition: enforced_composition(&spec)?,
+            referenceable,
             schemas: schemas(&spec)?,
         })
     }
@@ -188,6 +201,11 @@ impl Xrd {
         self.enforced_composition.as_deref()
     }
 
+    /// The referenceable version, if it is another one than the broker sends.
+    pub(crate) fn other_referenceable(&self) -> Option<&str> {
+        self.referenceable.as_deref().filter(|version| *version != self.version)
+    }
+
     pub(crate) const fn schemas(&self) -> &BTreeMap<String, Digest> {
         &self.schemas
     }
@@ -236,20 +254,36 @@ fn scope(field: &Field<'_>, api_version: ApiVersion) -> Result<XrdScope, Error> 
         .ok_or_else(|| field.invalid(format!("is {}; use {allowed}", quoted(name))))
 }
 
-fn served_version<'a>(spec: &Field<'a>) -> Result<Field<'a>, Error> {
+/// The version that the broker sends.
+struct Selected<'a> {
+    version: Field<'a>,
+    /// The name of the referenceable version.
+    referenceable: Option<String>,
+}
+
+/// Selects a served version: the wanted one, else the referenceable one, else the first.
+fn selected_version<'a>(spec: &Field<'a>, wanted: Option<&str>) -> Result<Selected<'a>, Error> {
     let versions = spec.get("versions");
     let mut served = Vec::new();
+    let (mut chosen, mut referenceable) = (None, None);
     for version in versions.items()? {
         version.object()?;
         if version.get("served").flag()? {
-            served.push((version.get("referenceable").flag()?, version));
+            let name = version.get("name").value.and_then(Value::as_str);
+            if wanted.is_some() && name == wanted {
+                chosen = Some(served.len());
+            }
+            if version.get("referenceable").flag()? && referenceable.is_none() {
+                referenceable = Some((served.len(), name.map(str::to_owned)));
+            }
+            served.push(version);
         }
     }
-    let referenceable = served.iter().position(|(referenceable, _)| *referenceable);
+    let (position, referenceable) = referenceable.unzip();
     served
         .into_iter()
-        .nth(referenceable.unwrap_or(0))
-        .map(|(_, version)| version)
+        .nth(chosen.or(position).unwrap_or(0))
+        .map(|version| Selected { version, referenceable: referenceable.flatten() })
         .ok_or_else(|| versions.invalid("has no served version; set served on one"))
 }
 

@@ -153,32 +153,41 @@ pub(crate) enum Migrate {
 }
 
 /// The commands on a catalog: a directory with one directory per blueprint, each with `metadata.json`, `xrd.yaml` and
-/// `composition.yaml`.
+/// `composition.yaml`; or a tar archive of one, plain or compressed with gzip.
+///
+/// An archive has the blueprints at its root, at most 4096 entries and 64 MiB. Links, duplicate entries and paths that
+/// leave it are refused.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Catalog {
     /// Check every blueprint of a catalog, without Postgres or a cluster.
     ///
     /// Prints one line per problem. Warnings do not fail the check.
     Check(CatalogArguments),
-    /// Publish every blueprint of a catalog, all or nothing.
+    /// Show what an import would do with every blueprint, without a write.
     ///
-    /// An already published version is a no-op with the same bytes, and an error with other bytes.
+    /// Prints the results, problems and exit code of `catalog import`.
+    Diff(CatalogArguments),
+    /// Publish every new blueprint version of a catalog, all or nothing.
+    ///
+    /// Prints a result per blueprint: `imported`; `unchanged`, published with the same bytes; `drift`, published with other
+    /// bytes; `conflict` with another blueprint; `error` in its files; or `withheld`. Drift, conflicts and errors refuse
+    /// the import: it publishes nothing, new blueprints are withheld, and the exit code is 1.
     Import(CatalogArguments),
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct CatalogArguments {
-    /// The catalog.
-    #[arg(value_name = "DIR")]
-    pub(crate) directory: PathBuf,
+    /// The catalog: a directory or a tar archive.
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
     #[command(flatten)]
     pub(crate) output: OutputArguments,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct RbacArguments {
-    /// The catalog whose kinds the roles cover.
-    #[arg(long, value_name = "DIR")]
+    /// The catalog whose kinds the roles cover: a directory or a tar archive.
+    #[arg(long, value_name = "PATH")]
     pub(crate) catalog: PathBuf,
 }
 

@@ -11,12 +11,12 @@ use broker_embed::Broker;
 use broker_pg::migrate;
 use broker_ports::{EventSink, WorkerId};
 use broker_render::ProviderProfiles;
+use broker_render::catalog::{Blueprint, ImportReport, Source};
 
-use crate::catalog::Catalog;
 use crate::cli::{Migrate, RunArguments};
 use crate::failure::{Failure, in_one_line};
 use crate::settings::{Replica, Settings};
-use crate::wiring::{Migration, Publication, Wiring};
+use crate::wiring::{ImportMode, Migration, Wiring};
 
 /// Postgres and Kubernetes.
 pub(crate) struct Servers;
@@ -89,15 +89,15 @@ impl Wiring for Servers {
     async fn import(
         &self,
         settings: &Settings,
-        catalog: &Catalog,
-    ) -> Result<Vec<Publication>, Failure> {
+        mode: ImportMode,
+        sources: &[Source<'_>],
+    ) -> Result<ImportReport, Failure> {
         let pool = postgres::connect(settings.store()?, &config(settings)).await?;
         migrate::ensure_current(&pool).await.map_err(postgres::unusable)?;
-        postgres::import(&pool, catalog).await
+        postgres::import(&pool, mode, sources).await
     }
 
-    fn rbac(&self, catalog: &Catalog) -> Result<String, Failure> {
-        let blueprints = catalog.blueprints.iter().map(|checked| &checked.blueprint);
+    fn rbac(&self, blueprints: &[Blueprint]) -> Result<String, Failure> {
         Ok(broker_kube::rbac(blueprints, &ProviderProfiles::default()))
     }
 }

@@ -9,6 +9,7 @@ use broker_app::{BootError, StartError};
 use broker_domain::{Phase, ProvisionedResource, ProvisionedResourceId};
 use broker_embed::BrokerError;
 
+use crate::catalog::ArchiveError;
 use crate::demo::DemoError;
 use crate::parameters::ValuesError;
 use crate::settings::SettingsError;
@@ -58,14 +59,19 @@ pub(crate) enum Failure {
     /// A catalog has errors; each was printed.
     #[error("{path} cannot be published: {errors} of its problems are errors")]
     Catalog { path: PathBuf, errors: usize },
-    #[error("{path} contains no blueprint; use a directory with one directory per blueprint")]
+    #[error(
+        "{path} contains no blueprint; use a directory with one directory per blueprint, or a tar archive of one"
+    )]
     EmptyCatalog { path: PathBuf },
-    /// A published version has other bytes.
-    #[error("cannot publish the catalog")]
-    CatalogRefused {
+    #[error("cannot use {path}")]
+    Archive {
+        path: PathBuf,
         #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: ArchiveError,
     },
+    /// An import refuses blueprints; each problem was printed.
+    #[error("{path}: {refused} of {total} blueprints are refused, so the import publishes nothing")]
+    CatalogRefused { path: PathBuf, refused: usize, total: usize },
     /// `--wait` timed out.
     #[error("{id} is {phase} after {}; the replicas continue", humantime::format_duration(*.timeout))]
     NotFinished { id: ProvisionedResourceId, phase: Phase, timeout: Duration },
@@ -160,7 +166,9 @@ impl Failure {
             Self::Values(error) if error.is_usage() => "usage",
             Self::Values(_) => "values_invalid",
             Self::File { .. } => "file_unreadable",
-            Self::Catalog { .. } | Self::EmptyCatalog { .. } => "catalog_invalid",
+            Self::Catalog { .. } | Self::EmptyCatalog { .. } | Self::Archive { .. } => {
+                "catalog_invalid"
+            }
             Self::CatalogRefused { .. } => "catalog_refused",
             Self::NotFinished { .. } => "not_finished",
             Self::PhaseUnreachable { .. } => "failed_terminally",
@@ -191,6 +199,7 @@ impl Failure {
             | Self::File { .. }
             | Self::Catalog { .. }
             | Self::EmptyCatalog { .. }
+            | Self::Archive { .. }
             | Self::CatalogRefused { .. }
             | Self::Listen { .. }
             | Self::Process { .. }

@@ -13,13 +13,14 @@ use clap_complete::generate;
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
+use crate::catalog::CatalogFiles;
 use crate::cli::{self, Catalog, Command, Docs, Migrate, OutputArguments, Parsed, Verb};
+use crate::wiring::{Wiring, ImportMode, Migration};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::settings::{Settings, SettingsError};
 use crate::terminal::Terminal;
 use crate::verbs::{self, CommandContext};
-use crate::wiring::{Migration, Publication, Wiring};
 use crate::wiring::{Migration, Publication, Wiring};
 use crate::{catalog, demo};
 
@@ -90,8 +91,8 @@ fn run_command(command: Command, environment: &mut Environment<'_>) -> Result<()
         Command::Catalog(command) => run_catalog(&command, environment),
         Command::Rbac(arguments) => {
             let mut report = |line: &str| writeln!(environment.stderr, "{line}");
-            let catalog = catalog::read(&arguments.catalog, &mut report)?;
-            let roles = environment.wiring.rbac(&catalog)?;
+            let blueprints = catalog::read(&arguments.catalog, &mut report)?;
+            let roles = environment.wiring.rbac(&blueprints)?;
             Ok(write!(environment.stdout, "{roles}")?)
         }
         Command::Completions { shell } => {
@@ -166,40 +167,23 @@ fn migrate(
 }
 
 fn run_catalog(command: &Catalog, environment: &mut Environment<'_>) -> Result<(), Failure> {
-    let arguments = match command {
+    let (mode, arguments) = match command {
         Catalog::Check(arguments) => {
             let mut output = Output::new(arguments.output.output, environment.stdout);
-            return catalog::check(&arguments.directory, &mut output);
+            return catalog::check(&arguments.path, &mut output);
         }
-        Catalog::Import(arguments) => arguments,
+        Catalog::Diff(arguments) => (ImportMode::Diff, arguments),
+        Catalog::Import(arguments) => (ImportMode::Publish, arguments),
     };
     let settings = environment.settings()?;
     settings.store()?;
-    let mut report = |line: &str| writeln!(environment.stderr, "{line}");
-    let catalog = catalog::read(&arguments.directory, &mut report)?;
-    let published = runtime(Builder::new_current_thread())?
-        .block_on(environment.wiring.import(&settings, &catalog))?;
-    let state = |is_new: bool| if is_new { "published" } else { "unchanged" };
-    let rows: Vec<_> = published
-        .iter()
-        .map(|Publication { slug, version, id, is_new }| {
-            vec![slug.clone(), version.clone(), id.to_string(), state(*is_new).to_owned()]
-        })
-        .collect();
-    let objects: Vec<_> = published
-        .iter()
-        .map(|Publication { slug, version, id, is_new }| {
-            json!({
-                "slug": slug,
-                "version": version,
-                "blueprint_version_id": id.to_string(),
-                "published": is_new,
-            })
-        })
-        .collect();
+    let files = CatalogFiles::read(&arguments.path)?;
+    files.ensure_not_empty()?;
+    let report = runtime(Builder::new_current_thread())?
+        .block_on(environment.wiring.import(&settings, mode, &files.sources()))?;
+    report.problems().try_for_each(|problem| writeln!(environment.stderr, "{problem}"))?;
     let mut output = Output::new(arguments.output.output, environment.stdout);
-    let headings = ["SLUG", "VERSION", "BLUEPRINT VERSION ID", "STATE"];
-    Ok(output.rows(&headings, &rows, &json!({"blueprints": objects}))?)
+    catalog::print_results(&arguments.path, &report, &mut output)
 }
 
 impl Environment<'_> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,7 +16,10 @@ use broker_memory::{
     MemoryStore,
 };
 use broker_ports::{AccessScope, Actor, CorrelationId, EventSink, Ports, RequestContext};
-use broker_render::catalog::ComposedKind;
+use broker_render::catalog::{
+    Blueprint, BlueprintReport, BlueprintResult, ComposedKind, Files, ImportReport, Published,
+    Source, compare,
+};
 use broker_render::{InjectionStrategy, Xrd};
 use broker_testkit::builders::{id, project, second};
 use http_body_util::{BodyExt, Empty};
@@ -24,13 +27,12 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
-use crate::catalog::{Catalog, CheckedBlueprint};
 use crate::cli::{Migrate, RunArguments};
+use crate::wiring::{Wiring, ImportMode, Migration};
 use crate::demo::world::config;
 use crate::failure::{Exit, Failure};
 use crate::program::{self, Environment};
 use crate::settings::{self, Replica, Settings};
-use crate::wiring::{Migration, Publication, Wiring};
 use crate::wiring::{Migration, Publication, Wiring};
 
 /// The flags of a declaration. Its blueprint is standalone and has a required `size` and an optional object `disk`.
@@ -54,6 +56,29 @@ pub(crate) struct World {
     pub(crate) service: Service,
     pub(crate) reconciler: Reconciler,
     ports: Ports,
+    published: Mutex<Vec<PublishedFiles>>,
+}
+
+/// An imported blueprint.
+struct PublishedFiles {
+    slug: String,
+    version: String,
+    files: [Vec<u8>; 3],
+}
+
+impl PublishedFiles {
+    fn of(report: &BlueprintReport, source: &Source<'_>) -> Self {
+        let Files { metadata, xrd, composition } = source.files().unwrap();
+        let version = report.version().unwrap().to_owned();
+        let files = [metadata, xrd, composition].map(<[u8]>::to_vec);
+        Self { slug: report.slug.clone(), version, files }
+    }
+
+    fn view(&self, number: u128) -> Published<'_> {
+        let [metadata, xrd, composition] = &self.files;
+        let files = Files { metadata, xrd, composition };
+        Published { id: id(number), slug: &self.slug, version: &self.version, files }
+    }
 }
 
 /// The output and exit code of a command.
@@ -75,7 +100,8 @@ impl World {
         let mut config = config().unwrap();
         config.wait_interval = Duration::from_millis(50);
         let built = Broker::configured(config).ports(ports.clone()).parts().unwrap();
-        Self { service: built.service, reconciler: built.reconciler, ports, clock, store, cluster }
+        let (service, reconciler) = (built.service, built.reconciler);
+        Self { service, reconciler, ports, published: Mutex::default(), clock, store, cluster }
     }
 
     /// Runs one pass over a resource and one round of Crossplane.
@@ -194,19 +220,29 @@ impl Wiring for World {
         Ok(vec![migration(1, "first"), migration(2, "second")])
     }
 
-    async fn import(&self, _: &Settings, catalog: &Catalog) -> Result<Vec<Publication>, Failure> {
-        let publication = |(index, checked): (usize, &CheckedBlueprint)| Publication {
-            slug: checked.blueprint.slug.clone(),
-            version: checked.blueprint.version.clone(),
-            id: id(index as u128 + 1),
-            is_new: index == 0,
-        };
-        Ok(catalog.blueprints.iter().enumerate().map(publication).collect())
+    async fn import(
+        &self,
+        _: &Settings,
+        mode: ImportMode,
+        sources: &[Source<'_>],
+    ) -> Result<ImportReport, Failure> {
+        let mut published = self.published.lock().unwrap();
+        let views: Vec<_> = (1..).zip(&*published).map(|(number, it)| it.view(number)).collect();
+        let mut report = compare(sources, &views);
+        if mode == ImportMode::Diff || report.is_refused() {
+            return Ok(report);
+        }
+        for (source, line) in sources.iter().zip(&mut report.blueprints) {
+            if line.result == BlueprintResult::Imported {
+                published.push(PublishedFiles::of(line, source));
+                line.id = Some(id(published.len() as u128));
+            }
+        }
+        Ok(report)
     }
 
-    fn rbac(&self, catalog: &Catalog) -> Result<String, Failure> {
-        let slugs: Vec<_> =
-            catalog.blueprints.iter().map(|checked| checked.blueprint.slug.as_str()).collect();
+    fn rbac(&self, blueprints: &[Blueprint]) -> Result<String, Failure> {
+        let slugs: Vec<_> = blueprints.iter().map(|blueprint| blueprint.slug.as_str()).collect();
         Ok(format!("- {}\n", slugs.join("\n- ")))
     }
 }

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use broker_app::Service;
 use broker_embed::Broker;
 use broker_ports::EventSink;
+use broker_render::catalog::{Blueprint, ImportReport, Source};
 use time::OffsetDateTime;
 
-use crate::catalog::Catalog;
 use crate::cli::{Migrate, RunArguments};
 use crate::failure::Failure;
 use crate::settings::{Replica, Settings};
@@ -34,15 +34,24 @@ pub(crate) trait Wiring: Sync {
         command: Migrate,
     ) -> Result<Vec<Migration>, Failure>;
 
-    /// Publishes a catalog, all or nothing.
+    /// Publishes a catalog, all or nothing, or compares it with the published versions.
     async fn import(
         &self,
         settings: &Settings,
-        catalog: &Catalog,
-    ) -> Result<Vec<Publication>, Failure>;
+        mode: ImportMode,
+        sources: &[Source<'_>],
+    ) -> Result<ImportReport, Failure>;
 
     /// The roles that a replica needs for a catalog, as YAML.
-    fn rbac(&self, catalog: &Catalog) -> Result<String, Failure>;
+    fn rbac(&self, blueprints: &[Blueprint]) -> Result<String, Failure>;
+}
+
+/// Whether an import writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ImportMode {
+    Publish,
+    /// Only reports what it would do.
+    Diff,
 }
 
 /// A migration, with the time of its application.
@@ -51,14 +60,4 @@ pub(crate) struct Migration {
     pub(crate) version: u32,
     pub(crate) name: String,
     pub(crate) applied_at: Option<OffsetDateTime>,
-}
-
-/// A published blueprint version.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Publication {
-    pub(crate) slug: String,
-    pub(crate) version: String,
-    pub(crate) id: broker_domain::BlueprintVersionId,
-    /// Whether this import published it; false for an earlier one.
-    pub(crate) is_new: bool,
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use broker_domain::{BlueprintVersionId, Error, MeshRole};
 use broker_ports::{BlueprintResolver, BlueprintState, BlueprintVersionView, PortError};
-use broker_render::catalog::{ComposedKind, composition_name};
-use broker_render::{InjectionStrategy, ParameterSchema, Xrd};
+use broker_render::catalog::{ComposedKind, composition_name, xrd_of};
+use broker_render::{InjectionStrategy, ParameterSchema};
 use serde::Deserialize;
 use uuid::Uuid;
 
@@ -129,7 +129,7 @@ fn parse_row(id: BlueprintVersionId, row: BlueprintRow) -> Result<BlueprintVersi
     } = row;
     let view = BlueprintVersionView::new(
         id,
-        Arc::new(Xrd::parse(&xrd)?),
+        Arc::new(xrd_of(&xrd, &composition)?),
         composition_name(&composition)?,
         Arc::new(ParameterSchema::parse(parameter_schema.as_bytes())?),
         InjectionStrategy::try_from(injection_strategy.as_str())?,

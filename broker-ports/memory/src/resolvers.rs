@@ -8,8 +8,8 @@ use broker_domain::{
     BlueprintVersionId, CloudCredentialId, CloudId, Error, MeshRole, ProjectId, ResourceHandle,
     ResourceId,
 };
-use broker_render::catalog::{ComposedKind, composition_name};
-use broker_render::{InjectionStrategy, ParameterSchema, Xrd};
+use broker_render::catalog::{ComposedKind, composition_name, xrd_of};
+use broker_render::{InjectionStrategy, ParameterSchema};
 use serde_json::json;
 
 use crate::PortResult;
@@ -249,7 +249,7 @@ fn parse(
     id: BlueprintVersionId,
     documents: &BlueprintDocuments,
 ) -> Result<BlueprintVersionView, Error> {
-    let xrd = Arc::new(Xrd::parse(&documents.xrd)?);
+    let xrd = Arc::new(xrd_of(&documents.xrd, &documents.composition)?);
     let schema = Arc::new(ParameterSchema::parse(&documents.parameter_schema)?);
     let composition = composition_name(&documents.composition)?;
     let (strategy, role) = (documents.injection_strategy, documents.mesh_role);

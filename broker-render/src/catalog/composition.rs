@@ -128,6 +128,13 @@ pub(super) fn name(bytes: &[u8]) -> Result<CompositionName, Error> {
     name_of(&Field::new("composition", &document))
 }
 
+/// The `apiVersion` in `compositeTypeRef`, if there is one.
+pub(super) fn composed_version(bytes: &[u8]) -> Result<Option<String>, Error> {
+    let document = document::read("composition", bytes)?;
+    let reference = document.pointer("/spec/compositeTypeRef/apiVersion");
+    Ok(reference.and_then(Value::as_str).map(str::to_owned))
+}
+
 fn name_of(root: &Field<'_>) -> Result<CompositionName, Error> {
     root.object()?;
     let api_version = root.get("apiVersion");

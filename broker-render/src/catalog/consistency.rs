@@ -49,6 +49,14 @@ fn check_versions(
         let message = format!("spec.compositeTypeRef: is {}; use {expected}", quoted(&found));
         report.error(File::Composition, message);
     }
+    if let Some(referenceable) = xrd.other_referenceable() {
+        let version = xrd.version();
+        let message = format!(
+            "spec.compositeTypeRef: names {version}, and the XRD marks {referenceable} as referenceable; \
+             Crossplane expects that one"
+        );
+        report.warning(File::Composition, message);
+    }
     let name = composition.name.as_str();
     if name != report.slug {
         let message = format!("metadata.name: is {}; by convention it is the slug", quoted(name));

@@ -1,7 +1,7 @@
 //! Tests of composite resources: versions, scopes, shells, undeclared tags and preconditions.
 
 use broker_render::{
-    Armed, InjectionStrategy, Precondition, Provider, Xrd, XrdScope, armed, cloud_tags,
+    Armed, InjectionStrategy, Precondition, Provider, Xrd, XrdScope, armed, catalog, cloud_tags,
     inject_bootstrap, preserve_injection, xr,
 };
 use serde_json::json;
@@ -16,15 +16,25 @@ fn served_and_referenceable_version_is_selected() {
         json!({"name": name, "served": served, "referenceable": referenceable,
                "schema": {"openAPIV3Schema": {"type": "object"}}})
     };
-    for (why, first, second, expected) in [
-        ("the only served one", (false, true), (true, false), "v2"),
-        ("the referenceable one", (true, false), (true, true), "v2"),
-        ("the first one", (true, false), (true, false), "v1"),
+    for (why, first, second, composed, expected) in [
+        ("the only served one", (false, true), (true, false), None, "v2"),
+        ("the referenceable one", (true, false), (true, true), None, "v2"),
+        ("the first one", (true, false), (true, false), None, "v1"),
+        ("the composed one", (true, false), (true, true), Some("example.org/v1"), "v1"),
+        ("it is not served", (false, false), (true, true), Some("example.org/v1"), "v2"),
+        ("it is unknown", (true, false), (true, true), Some("example.org/v3"), "v2"),
+        ("another group", (true, false), (true, true), Some("sub.example.org/v1"), "v2"),
     ] {
         let mut document = xrd_document(&json!({}));
         document["spec"]["versions"] = json!([version("v1", first), version("v2", second)]);
-        let xrd = Xrd::parse(document.to_string().as_bytes()).unwrap();
+        let composition = json!({"spec": {"compositeTypeRef": {"apiVersion": composed}}});
+        let [document, composition] = [document, composition].map(|it| it.to_string());
+        let xrd = catalog::xrd_of(document.as_bytes(), composition.as_bytes()).unwrap();
         assert_eq!(xrd.api_version(), format!("example.org/{expected}"), "{why}");
+        if composed.is_none() {
+            let xrd = Xrd::parse(document.as_bytes()).unwrap();
+            assert_eq!(xrd.api_version(), format!("example.org/{expected}"), "{why}");
+        }
     }
 }
 

@@ -50,6 +50,19 @@ fn unserved_xrd_versions_are_compared_too() {
     assert_eq!(problems_with_second("db", &changed_schema).len(), 1);
 }
 
+#[test]
+fn composition_of_another_served_version_is_a_warning() {
+    let mut served = draft(&json!({}))["xrd"]["spec"]["versions"][0].take();
+    let mut referenceable = served.clone();
+    referenceable["name"] = json!("v2");
+    served["referenceable"] = json!(false);
+    let changes = json!({"/xrd/spec/versions": [referenceable, served]});
+    let (blueprint, problems) = check(&draft(&changes));
+    let warning = "warning: vm/composition.yaml: spec.compositeTypeRef: names v1, and the XRD marks v2 as \
+                   referenceable; Crossplane expects that one";
+    assert_eq!((blueprint.unwrap().xrd.version(), problems), ("v1", vec![warning.to_owned()]));
+}
+
 /// The problems when one blueprint composes another's composite resource; must not depend on their order.
 fn problems_of_nested(listed: &Value) -> Vec<String> {
     let outer = blueprint(

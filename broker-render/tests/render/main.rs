@@ -8,6 +8,7 @@ mod composite;
 mod definitions;
 mod fuzz;
 mod goldens;
+mod import;
 mod limits;
 mod properties;
 mod secrets;

@@ -17,6 +17,8 @@ async fn every_sample_becomes_ready_and_is_deleted() {
         resources.push(installation.provision(&slug, required_parameters(&slug)).await);
     }
     assert_eq!(resources.len(), 9, "one for each kind of blueprint");
+    let unchecked = ["size=large", "network.cidr=10.0.0.0/24", "network.public=true"];
+    resources.push(installation.provision("free-form", &unchecked).await);
     for resource in &resources {
         installation.wait_for_phase(resource, Phase::Ready).await;
     }

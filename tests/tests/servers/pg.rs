@@ -3,6 +3,7 @@
 mod secret_leaks;
 mod constraints;
 pub(crate) mod faults;
+mod host_outbox;
 mod migrations;
 pub(crate) mod platform;
 mod plans;

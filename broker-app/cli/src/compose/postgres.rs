@@ -5,15 +5,15 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use broker_app::BrokerConfig;
-use broker_pg::catalog::{self, BlueprintVersion, ImportError, Source};
+use broker_pg::catalog::{self, ImportError};
 use broker_pg::test_idle_connections;
-use broker_render::catalog::Files;
+use broker_render::catalog::{ImportReport, Source};
 use secrecy::ExposeSecret;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
 use sqlx::{Connection, PgConnection, PgPool};
 use tokio::time::timeout;
 
-use crate::catalog::{Catalog, CheckedBlueprint};
+use crate::wiring::ImportMode;
 use crate::failure::Failure;
 use crate::settings::{Dsn, SettingsError};
 use crate::wiring::Publication;
@@ -73,35 +73,21 @@ impl From<sqlx::Error> for ConnectError {
     }
 }
 
-/// Publishes a catalog.
-pub(super) async fn import(pool: &PgPool, catalog: &Catalog) -> Result<Vec<Publication>, Failure> {
-    let sources: Vec<_> = catalog
-        .blueprints
-        .iter()
-        .map(|CheckedBlueprint { blueprint, metadata, xrd, composition }| {
-            Source::new(&blueprint.slug, Files { metadata, xrd, composition })
-        })
-        .collect();
-    let imported = catalog::import(pool, &sources).await.map_err(|error| {
-        if let ImportError::Store(failed) = error {
-            unusable(failed)
-        } else {
-            Failure::CatalogRefused { source: error.into() }
-        }
-    })?;
-    let publication = |is_new| {
-        move |BlueprintVersion { id, slug, version, .. }: BlueprintVersion| Publication {
-            slug,
-            version,
-            id,
-            is_new,
-        }
+/// Publishes a catalog, or compares it with the published versions. A refusal is a report, too.
+pub(super) async fn import(
+    pool: &PgPool,
+    mode: ImportMode,
+    sources: &[Source<'_>],
+) -> Result<ImportReport, Failure> {
+    let imported = match mode {
+        ImportMode::Publish => catalog::import(pool, sources).await,
+        ImportMode::Diff => catalog::diff(pool, sources).await.map_err(ImportError::from),
     };
-    let published = imported.published.into_iter().map(publication(true));
-    let mut all: Vec<_> =
-        published.chain(imported.unchanged.into_iter().map(publication(false))).collect();
-    all.sort_by(|one, other| one.slug.cmp(&other.slug));
-    Ok(all)
+    match imported {
+        Ok(report) | Err(ImportError::Refused(report)) => Ok(report),
+        Err(ImportError::Store(failed)) => Err(unusable(failed)),
+        Err(other) => Err(unusable(other)),
+    }
 }
 
 /// Postgres cannot be used with these settings.

@@ -186,5 +186,7 @@ fn examples_compile_in_external_crates() {
         let targets = if reads_pages { "--bins" } else { "--all-targets" };
         ExternalCrate::from_example(&name).cargo(&["check", targets]);
     }
-    ExternalCrate::from_example("embed-axum").assert_has_tls();
+    for name in ["embed-axum", "forward-events"] {
+        ExternalCrate::from_example(name).assert_has_tls();
+    }
 }

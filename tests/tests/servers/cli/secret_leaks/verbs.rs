@@ -67,6 +67,7 @@ fn commands(world: &RealWorld, id: &str, literal: &str) -> Vec<Vec<String>> {
         vec!["migrate", "status"],
         vec!["migrate", "up"],
         vec!["catalog", "check", catalog],
+        vec!["catalog", "diff", catalog],
         vec!["catalog", "import", catalog],
         vec!["get", id],
         vec!["list"],

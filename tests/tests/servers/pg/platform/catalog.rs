@@ -1,9 +1,9 @@
 //! Catalog import: atomic, and a published version never changes its bytes.
 
-use broker_pg::catalog::{self, ImportError, Imported, Source};
+use broker_pg::catalog::{self, ImportError, Source};
 use broker_ports::BlueprintResolver;
 use broker_render::InjectionStrategy;
-use broker_render::catalog::Files;
+use broker_render::catalog::{BlueprintResult, Files, ImportReport};
 use futures::future::join_all;
 use sqlx::{Executor, PgPool};
 
@@ -47,9 +47,26 @@ impl Draft {
     }
 }
 
-async fn import(pool: &PgPool, drafts: &[Draft]) -> Result<Imported, ImportError> {
+async fn import_only(pool: &PgPool, drafts: &[Draft]) -> Result<ImportReport, ImportError> {
     let sources: Vec<_> = drafts.iter().map(Draft::source).collect();
     catalog::import(pool, &sources).await
+}
+
+/// Imports, after a diff that predicts the same.
+async fn import(pool: &PgPool, drafts: &[Draft]) -> Result<ImportReport, ImportError> {
+    let sources: Vec<_> = drafts.iter().map(Draft::source).collect();
+    let before = published(pool).await;
+    let predicted = catalog::diff(pool, &sources).await.unwrap();
+    assert_eq!(published(pool).await, before, "a diff writes nothing");
+    let imported = import_only(pool, drafts).await;
+    if let Ok(report) | Err(ImportError::Refused(report)) = &imported {
+        assert_eq!(results(report), results(&predicted));
+    }
+    imported
+}
+
+fn results(report: &ImportReport) -> Vec<(&str, &str)> {
+    report.blueprints.iter().map(|it| (it.slug.as_str(), it.result.as_str())).collect()
 }
 
 async fn published(pool: &PgPool) -> Vec<String> {
@@ -62,11 +79,10 @@ async fn imported_blueprint_is_resolved() {
     let world = World::fresh().await;
     let pool = world.pool();
     let first = import(pool, &[Draft::of("vm"), Draft::of("database")]).await.unwrap();
-    let slugs: Vec<_> = first.published.iter().map(|version| version.slug.as_str()).collect();
-    assert_eq!((slugs, first.unchanged), (vec!["database", "vm"], vec![]));
-    for version in &first.published {
-        assert_eq!(version.version, "v1");
-        let view = BlueprintResolver::resolve(&world.platform, version.id).await;
+    assert_eq!(results(&first), [("vm", "imported"), ("database", "imported")]);
+    for version in &first.blueprints {
+        assert_eq!(version.version(), Some("v1"));
+        let view = BlueprintResolver::resolve(&world.platform, version.id.unwrap()).await;
         let view = view.unwrap().unwrap();
         assert_eq!(view.xrd.kind(), "Machine");
         assert_eq!(view.composition.as_str(), version.slug);
@@ -78,8 +94,12 @@ async fn imported_blueprint_is_resolved() {
     }
 
     let again = import(pool, &[Draft::of("vm"), Draft::of("database")]).await.unwrap();
-    assert_eq!((again.unchanged, again.published), (first.published, vec![]), "the same bytes");
-    import(pool, &[Draft::version("vm", "v2")]).await.unwrap();
+    assert_eq!(results(&again), [("vm", "unchanged"), ("database", "unchanged")]);
+    let ids =
+        |report: &ImportReport| -> Vec<_> { report.blueprints.iter().map(|it| it.id).collect() };
+    assert_eq!(ids(&again), ids(&first));
+    let mixed = import(pool, &[Draft::of("database"), Draft::version("vm", "v2")]).await.unwrap();
+    assert_eq!(results(&mixed), [("database", "unchanged"), ("vm", "imported")]);
     assert_eq!(published(pool).await, ["database v1", "vm v1", "vm v2"]);
 }
 
@@ -93,29 +113,43 @@ async fn refused_import_publishes_nothing() {
         CREATE TRIGGER refuse BEFORE INSERT ON plexsphere.blueprint_versions
         FOR EACH ROW EXECUTE FUNCTION plexsphere.refuse()";
     pool.execute(trigger).await.unwrap();
-    let another = |file| format!("vm v1: was published with another {file}; publish a new version");
+    let differs =
+        |file| format!("error: vm/{file}: differs from the published v1; use a new version name");
     let vm = || Draft::of("vm");
     let other_version =
         Draft { metadata: Draft::version("unfit", "v2").metadata, ..Draft::of("unfit") };
     let unreadable = Draft { xrd: "{}".to_owned(), ..Draft::of("unreadable") };
     // An equal document with other bytes counts as another document.
-    for (drafts, refusal) in [
-        (vec![Draft { metadata: vm().metadata + "\n", ..vm() }], another("metadata.json")),
-        (vec![Draft { xrd: vm().xrd + "\n", ..vm() }], another("xrd.yaml")),
-        (vec![Draft { composition: vm().composition + "\n", ..vm() }], another("composition.yaml")),
-        (vec![other_version.clone()], "error: unfit/metadata.json: version: is ".to_owned()),
-        (vec![other_version, unreadable], "\nerror: unreadable/xrd.yaml: ".to_owned()),
+    for (result, drafts, refusal) in [
+        ("drift", vec![Draft { metadata: vm().metadata + "\n", ..vm() }], differs("metadata.json")),
+        ("drift", vec![Draft { xrd: vm().xrd + "\n", ..vm() }], differs("xrd.yaml")),
         (
-            vec![vm(), Draft::version("vm", "v2")],
-            "vm: occurs twice; a catalog has one directory per name".to_owned(),
+            "drift",
+            vec![Draft { composition: vm().composition + "\n", ..vm() }],
+            differs("composition.yaml"),
         ),
-        (vec![Draft::of("refused")], "the catalog cannot be published".to_owned()),
+        (
+            "error",
+            vec![other_version.clone()],
+            "error: unfit/metadata.json: version: is ".to_owned(),
+        ),
+        ("error", vec![other_version, unreadable], "\nerror: unreadable/xrd.yaml: ".to_owned()),
+        (
+            "unchanged",
+            vec![vm(), Draft::version("vm", "v2")],
+            "vm/metadata.json: occurs twice".to_owned(),
+        ),
+        ("", vec![Draft::of("refused")], "the catalog cannot be published".to_owned()),
     ] {
         // Valid drafts that sort before and after the refused one.
         let all_drafts = [vec![Draft::of("zone")], drafts, vec![Draft::of("archive")]].concat();
         let refused = import(pool, &all_drafts).await.unwrap_err();
         assert!(refused.to_string().contains(&refusal), "{refused}");
         assert_eq!(published(pool).await, ["vm v1"], "{refused}");
+        if let ImportError::Refused(report) = &refused {
+            let [first, second, .., last] = &*results(report) else { panic!("{refused}") };
+            assert_eq!([first.1, second.1, last.1], ["withheld", result, "withheld"], "{refused}");
+        }
     }
 }
 
@@ -150,17 +184,18 @@ async fn ten_concurrent_imports_publish_each_version_once() {
     let rotated: Vec<Vec<Draft>> = (0..IMPORTS)
         .map(|first| drafts.iter().cycle().skip(first).take(drafts.len()).cloned().collect())
         .collect();
-    let imports = join_all(rotated.iter().map(|drafts| import(world.pool(), drafts))).await;
-    let imported: Vec<Imported> = imports.into_iter().map(Result::unwrap).collect();
-    let published_count: usize = imported.iter().map(|imported| imported.published.len()).sum();
-    assert_eq!(published_count, drafts.len());
+    let imports = join_all(rotated.iter().map(|drafts| import_only(world.pool(), drafts))).await;
+    let reports: Vec<_> = imports.into_iter().map(Result::unwrap).collect();
+    let blueprints = reports.iter().flat_map(|report| &report.blueprints);
+    let imported = blueprints.filter(|it| it.result == BlueprintResult::Imported);
+    assert_eq!(imported.count(), drafts.len());
     assert_eq!(published(world.pool()).await, ["a v1", "b v1", "c v1", "d v1"]);
 
     let world = World::fresh().await;
     let slugs: Vec<_> = (0..8).map(|number| format!("vm-{number}")).collect();
     let drafts = slugs.iter().zip([Draft::of, Draft::widened].iter().cycle());
     let drafts: Vec<_> = drafts.map(|(slug, draft)| [draft(slug)]).collect();
-    let imports = join_all(drafts.iter().map(|draft| import(world.pool(), draft))).await;
+    let imports = join_all(drafts.iter().map(|draft| import_only(world.pool(), draft))).await;
     let agreeing = imports.iter().filter(|imported| imported.is_ok()).count();
     assert_eq!(
         agreeing,
