@@ -21,7 +21,6 @@ use crate::output::Output;
 use crate::settings::{Settings, SettingsError};
 use crate::terminal::Terminal;
 use crate::verbs::{self, CommandContext};
-use crate::wiring::{Migration, Publication, Wiring};
 use crate::{catalog, demo};
 
 /// The process environment of a command.

@@ -3,7 +3,7 @@
 use broker_domain::{ClusterId, ObjectReference, Phase, ProvisionedResource};
 use broker_ports::{
     BlueprintState, Brake, ClusterEvent, DeadLetter, NamespacePhase, NamespaceState, ObjectReport,
-    Refusal, ScheduleEntry, TokenState,
+    Refusal, ScheduleEntry, TokenState, Withdrawal,
 };
 use broker_render::{CompositionName, Digest, SkippedTag};
 use time::OffsetDateTime;

@@ -16,7 +16,6 @@ use tokio::time::timeout;
 use crate::wiring::ImportMode;
 use crate::failure::Failure;
 use crate::settings::{Dsn, SettingsError};
-use crate::wiring::Publication;
 
 /// A pool for a process with this configuration, after one connection.
 pub(super) async fn connect(dsn: &Dsn, config: &BrokerConfig) -> Result<PgPool, Failure> {
