@@ -21,7 +21,9 @@ use time::OffsetDateTime;
 
 pub use budgets::{BudgetUse, Budgets};
 pub use chain::{FactLine, FactStatus};
-pub use facts::{ClusterFacts, Gathered, ExplainInput, Outage, Reference, ReferenceKind, Transition};
+pub use facts::{
+    ClusterFacts, ExplainInput, Gathered, Outage, Reference, ReferenceKind, Transition,
+};
 pub(crate) use json::reference;
 pub use many::ExplainedPage;
 pub use remedy::Remedy;

@@ -15,12 +15,12 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::catalog::CatalogFiles;
 use crate::cli::{self, Catalog, Command, Docs, Migrate, OutputArguments, Parsed, Verb};
-use crate::wiring::{Wiring, ImportMode, Migration};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::settings::{Settings, SettingsError};
 use crate::terminal::Terminal;
 use crate::verbs::{self, CommandContext};
+use crate::wiring::{ImportMode, Migration, Wiring};
 use crate::{catalog, demo};
 
 /// The process environment of a command.
@@ -178,8 +178,11 @@ fn run_catalog(command: &Catalog, environment: &mut Environment<'_>) -> Result<(
     settings.store()?;
     let files = CatalogFiles::read(&arguments.path)?;
     files.ensure_not_empty()?;
-    let report = runtime(Builder::new_current_thread())?
-        .block_on(environment.wiring.import(&settings, mode, &files.sources()))?;
+    let report = runtime(Builder::new_current_thread())?.block_on(environment.wiring.import(
+        &settings,
+        mode,
+        &files.sources(),
+    ))?;
     report.problems().try_for_each(|problem| writeln!(environment.stderr, "{problem}"))?;
     let mut output = Output::new(arguments.output.output, environment.stdout);
     catalog::print_results(&arguments.path, &report, &mut output)

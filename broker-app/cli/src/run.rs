@@ -47,8 +47,7 @@ pub(crate) async fn run(
     let stop = stop_signal()?;
     let metrics = install(arguments)?;
     let listener = listen(settings.listen).await?;
-    serve_and_replicate(settings, arguments, wiring, HealthServer { listener, metrics }, stop)
-        .await
+    serve_and_replicate(settings, arguments, wiring, HealthServer { listener, metrics }, stop).await
 }
 
 /// The listener and the metrics that the health server needs.

@@ -28,12 +28,11 @@ use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
 use crate::cli::{Migrate, RunArguments};
-use crate::wiring::{Wiring, ImportMode, Migration};
 use crate::demo::world::config;
 use crate::failure::{Exit, Failure};
 use crate::program::{self, Environment};
 use crate::settings::{self, Replica, Settings};
-use crate::wiring::{Migration, Publication, Wiring};
+use crate::wiring::{ImportMode, Migration, Wiring};
 
 /// The flags of a declaration. Its blueprint is standalone and has a required `size` and an optional object `disk`.
 pub(crate) const DECLARATION: [&str; 8] = [

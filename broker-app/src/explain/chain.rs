@@ -3,7 +3,7 @@
 use broker_domain::ObjectReference;
 use broker_ports::{Condition, ConditionStatus, NamespaceState, ObjectReport, TokenState, wire};
 
-use super::facts::{Gathered, ExplainInput, Reference};
+use super::facts::{ExplainInput, Gathered, Reference};
 use super::shortened;
 
 /// Whether a fact is current.

@@ -13,7 +13,9 @@ use broker_ports::{
 use broker_render::Armed;
 use futures_util::FutureExt as _;
 
-use super::facts::{ClusterFacts, Gathered, ExplainInput, Outage, Reference, ReferenceKind, Transition};
+use super::facts::{
+    ClusterFacts, ExplainInput, Gathered, Outage, Reference, ReferenceKind, Transition,
+};
 use super::{Explanation, explain, without_row};
 use crate::declare::{References, Views};
 use crate::error::{Error, error_message};
@@ -58,7 +60,10 @@ impl Service {
     }
 
     /// The facts of many resources, with one batch request to the cluster.
-    pub(super) async fn facts_of_many(&self, resources: Vec<ProvisionedResource>) -> Vec<ExplainInput> {
+    pub(super) async fn facts_of_many(
+        &self,
+        resources: Vec<ProvisionedResource>,
+    ) -> Vec<ExplainInput> {
         let mut resolved = Vec::with_capacity(resources.len());
         for resource in &resources {
             resolved.push(self.resolve_target(resource).await);

@@ -18,7 +18,7 @@ use time::OffsetDateTime;
 
 use super::Blocker;
 use super::budgets::BudgetUse;
-use super::facts::{Gathered, ExplainInput};
+use super::facts::{ExplainInput, Gathered};
 use super::remedy::Remedy;
 use super::verdict::Verdict;
 

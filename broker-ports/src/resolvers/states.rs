@@ -9,6 +9,7 @@ macro_rules! states {
     ($(#[$docs:meta])* $name:ident, $field:literal { $($(#[$state_docs:meta])* $state:ident = $text:literal,)+ }) => {
         $(#[$docs])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
         pub enum $name {
             $($(#[$state_docs])* $state,)+
         }
@@ -109,6 +110,7 @@ states! {
 
 /// Why a credential may create nothing more: what runs with it keeps running, and can be torn down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "its users act on every variant")]
 pub enum Withdrawal {
     /// The credential expired.
     Expired,

@@ -16,8 +16,11 @@ struct Draft {
     files: [String; 3],
 }
 
+/// Why, the catalog, what is published, and the expected results.
+type Row = (&'static str, Vec<Draft>, Vec<Draft>, &'static [&'static str]);
+
 /// Kind `Machine` in version `v1`, with changes by JSON pointer.
-fn vm(slug: &'static str, changes: Value) -> Draft {
+fn vm(slug: &'static str, changes: &Value) -> Draft {
     let mut all = json!({"/metadata/slug": slug, "/composition/metadata/name": slug});
     all.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
     let document = draft(&all);
@@ -26,19 +29,19 @@ fn vm(slug: &'static str, changes: Value) -> Draft {
 }
 
 fn plain(slug: &'static str) -> Draft {
-    vm(slug, json!({}))
+    vm(slug, &json!({}))
 }
 
 /// Another schema for the version of the kind.
 fn widened(slug: &'static str) -> Draft {
-    vm(slug, json!({"/schema/properties/parameters/properties/zone": {"type": "string"}}))
+    vm(slug, &json!({"/schema/properties/parameters/properties/zone": {"type": "string"}}))
 }
 
 /// Composes a `Machine`, and lists no kind below it.
 fn nesting(slug: &'static str) -> Draft {
     vm(
         slug,
-        json!({
+        &json!({
             "/xrd/spec/names": {"kind": "Estate", "plural": "estates"},
             "/xrd/metadata/name": "estates.example.org",
             "/composition/spec/compositeTypeRef/kind": "Estate",
@@ -49,7 +52,7 @@ fn nesting(slug: &'static str) -> Draft {
 
 impl Draft {
     fn files(&self) -> Files<'_> {
-        let [metadata, xrd, composition] = self.files.each_ref().map(|text| text.as_bytes());
+        let [metadata, xrd, composition] = self.files.each_ref().map(String::as_bytes);
         Files { metadata, xrd, composition }
     }
 
@@ -71,13 +74,13 @@ fn results(report: &ImportReport) -> Vec<&str> {
 
 #[test]
 fn blueprint_of_a_catalog_gets_its_result() {
-    let unfit = || vm("unfit", json!({"/metadata/version": "v2"}));
+    let unfit = || vm("unfit", &json!({"/metadata/version": "v2"}));
     let spaced = || {
         let mut spaced = plain("vm");
         spaced.files.iter_mut().for_each(|text| text.push(' '));
         spaced
     };
-    let rows: [(&str, Vec<Draft>, Vec<Draft>, &[&str]); 12] = [
+    let rows: [Row; 12] = [
         ("nothing is published", vec![plain("vm")], vec![], &["imported"]),
         ("the same bytes", vec![plain("vm")], vec![plain("vm")], &["unchanged"]),
         (

@@ -12,7 +12,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let config = BrokerConfig::new(ApiUrl::new("https://mesh.example.org")?);
     // One connection more for each event that is forwarded at once.
     let connections = config.connections() + u32::from(config.deliveries_at_once.get());
-    let pool = test_idle_connections(PgPoolOptions::new().max_connections(connections)).connect(&dsn).await?;
+    let pool = test_idle_connections(PgPoolOptions::new().max_connections(connections))
+        .connect(&dsn)
+        .await?;
     migrate::up(&pool).await?;
 
     let client = client_config(kube::Config::infer().await?, "forward-events/0.1")?;

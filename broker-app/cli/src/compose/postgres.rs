@@ -13,9 +13,9 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
 use sqlx::{Connection, PgConnection, PgPool};
 use tokio::time::timeout;
 
-use crate::wiring::ImportMode;
 use crate::failure::Failure;
 use crate::settings::{Dsn, SettingsError};
+use crate::wiring::ImportMode;
 
 /// A pool for a process with this configuration, after one connection.
 pub(super) async fn connect(dsn: &Dsn, config: &BrokerConfig) -> Result<PgPool, Failure> {
