@@ -72,6 +72,7 @@ impl Gate {
     }
 
     /// Closes an open gate for a pass that creates or arms with a withdrawn credential. What is armed stays applied.
+    #[must_use]
     pub const fn to_create_with(self, withdrawal: Option<Withdrawal>) -> Self {
         match (self, withdrawal) {
             (Self::Open, Some(withdrawal)) => Self::Credential(withdrawal),

@@ -78,7 +78,7 @@ async fn fault_of_the_platform_is_internal_and_not_audited() {
             |world| {
                 world
                     .platform
-                    .place(project(), NamespaceObservation::new("default", NamespacePhase::Ready))
+                    .place(project(), NamespaceObservation::new("default", NamespacePhase::Ready));
             },
             Verdict::CannotRender,
         ),

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, BufReader, Read};
 
 use broker_render::catalog::File;
 use flate2::bufread::MultiGzDecoder;
-use tar::{Archive, Entry, EntryType};
+use tar::{Archive, Entry};
 
 use super::files::{BlueprintFiles, Blueprints, is_hidden, read_limited};
 
@@ -77,15 +77,19 @@ impl Contents {
             path: path.chars().take(MAX_PRINTED).collect(),
             problem,
         };
-        let kind = match entry.header().entry_type() {
-            EntryType::Regular | EntryType::Continuous => EntryKind::File,
-            EntryType::Directory => EntryKind::Directory,
+        let entry_type = entry.header().entry_type();
+        if entry_type.is_pax_global_extensions() {
             // A comment, which `git archive` writes.
-            EntryType::XGlobalHeader => return Ok(()),
-            EntryType::Link | EntryType::Symlink => {
-                return Err(refused("is a link; use files and directories"));
-            }
-            _ => return Err(refused("is neither a file nor a directory")),
+            return Ok(());
+        }
+        let kind = if entry_type.is_file() || entry_type.is_contiguous() {
+            EntryKind::File
+        } else if entry_type.is_dir() {
+            EntryKind::Directory
+        } else if entry_type.is_hard_link() || entry_type.is_symlink() {
+            return Err(refused("is a link; use files and directories"));
+        } else {
+            return Err(refused("is neither a file nor a directory"));
         };
         if path.starts_with('/') || path.split('/').any(|name| name == "..") {
             return Err(refused("leaves the archive; use paths below its root"));
