@@ -1,7 +1,9 @@
 //! The refusals of agents, and the labels that a Resource inherits.
 
 use broker_pg::{EnrolError, JoinError};
-use broker_ports::{FailureClass, NodeId, PeerCommander, ResourceView, Retired, TokenIssuer};
+use broker_ports::{
+    FailureClass, NodeId, PeerCommander, ResourceReader, ResourceView, Retired, TokenIssuer,
+};
 use broker_testkit::builders::handle;
 use broker_testkit::token_issuer::TokenIssuerUnderTest;
 use secrecy::SecretString;
