@@ -7,6 +7,7 @@
 //! wakes it up.
 
 mod brake;
+pub(crate) mod enrolment;
 mod events;
 mod history;
 mod write_retry;

@@ -16,6 +16,8 @@ mod servers {
 
     mod cloud_init;
 
+    mod agent;
+
     mod kube;
 
     mod app;

@@ -55,6 +55,8 @@ pub struct Facts {
     pub dead_letter: Fact<Option<DeadLetter>>,
     /// Its last phase changes, newest first.
     pub transitions: Fact<Vec<Transition>>,
+    /// When and why the control plane last refused the agent of its current token.
+    pub enrolment_refusal: Option<(OffsetDateTime, String)>,
     /// Its references, in the order in which a pass resolves them.
     pub references: Vec<(ReferenceKind, Reference)>,
     /// Whether the namespace of its Project is ready.
