@@ -143,7 +143,7 @@ async fn plan_of_an_arm_has_the_agent_and_the_resource() {
         mesh_role: MeshRole::Node,
         composed_kinds: Vec::new(),
     };
-    world.neighbours.publish(id(NODE), documents);
+    world.platform.publish(id(NODE), documents);
     let service = world.service_rewired(
         |_| {},
         |config| {

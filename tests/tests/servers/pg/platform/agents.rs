@@ -64,7 +64,7 @@ async fn resource_inherits_propagated_labels_unless_it_has_its_own() {
         ),
     ] {
         let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let found = ResourceReader::read(&world.neighbours, project, resource).await.unwrap();
+        let found = ResourceReader::read(&world.platform, project, resource).await.unwrap();
         assert_eq!(found, Some(ResourceView::new(handle(name), expected.into())), "{why}");
     }
 }

@@ -61,7 +61,7 @@ impl World {
 #[async_trait]
 impl BlueprintResolverUnderTest for World {
     fn resolver(&self) -> &dyn BlueprintResolver {
-        &self.neighbours
+        &self.platform
     }
 
     async fn publish(&self, blueprint: &RawBlueprint) -> Result<BlueprintVersionId, PortError> {
@@ -87,7 +87,7 @@ impl BlueprintResolverUnderTest for World {
 #[async_trait]
 impl CloudResolverUnderTest for World {
     fn resolver(&self) -> &dyn CloudResolver {
-        &self.neighbours
+        &self.platform
     }
 
     async fn add(&self, provider: &Provider, endpoint: &str) -> Result<CloudView, PortError> {
@@ -108,7 +108,7 @@ impl CloudResolverUnderTest for World {
 #[async_trait]
 impl CredentialResolverUnderTest for World {
     fn resolver(&self) -> &dyn CredentialResolver {
-        &self.neighbours
+        &self.platform
     }
 
     async fn project(&self) -> Result<ProjectId, PortError> {
@@ -144,7 +144,7 @@ impl CredentialResolverUnderTest for World {
 #[async_trait]
 impl AssignmentReaderUnderTest for World {
     fn reader(&self) -> &dyn AssignmentReader {
-        &self.neighbours
+        &self.platform
     }
 
     async fn project(&self) -> Result<ProjectId, PortError> {
@@ -176,7 +176,7 @@ impl AssignmentReaderUnderTest for World {
 #[async_trait]
 impl ResourceReaderUnderTest for World {
     fn reader(&self) -> &dyn ResourceReader {
-        &self.neighbours
+        &self.platform
     }
 
     async fn resource(&self, view: &ResourceView) -> Result<(ProjectId, ResourceId), PortError> {
