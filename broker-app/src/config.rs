@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use broker_ports::{Allowance, Backoff, Deadlines, PageSize, WorkerId};
-use broker_render::{Agent, ApiUrl, ProviderProfiles};
+use broker_render::{Agent, ApiUrl, MAX_USER_DATA_BYTES, ProviderProfiles};
 use fluent_uri::UriRef;
 
 pub use broker_ports::ConfigError;
@@ -35,7 +35,7 @@ pub struct BrokerConfig {
     /// The URL at which agents enrol. A process that only uses the [`Service`](crate::Service) may omit it; then it cannot
     /// plan a resource that becomes a Node.
     pub api_url: Option<ApiUrl>,
-    /// The source of the agent. See [`Agent::default`].
+    /// The agent: its contract, and its source. Default: a current `plexd`, from its Debian package.
     pub agent: Agent,
     /// The shape of the ProviderConfig of each provider. See [`ProviderProfiles::default`].
     pub profiles: ProviderProfiles,
@@ -180,8 +180,13 @@ impl BrokerConfig {
     ///
     /// [`ConfigError`] for the first invalid field.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        if self.api_url.is_none() {
+        let Some(api_url) = &self.api_url else {
             return Err(ConfigError::new("api_url", "missing", "give the URL where agents enrol"));
+        };
+        if self.agent.check(api_url).is_err() {
+            let allowed =
+                format!("give a profile whose files fit into {MAX_USER_DATA_BYTES} bytes");
+            return Err(ConfigError::new("agent", "too large for a cloud-init document", allowed));
         }
         self.validate_service()
     }
@@ -318,6 +323,8 @@ impl BrokerConfig {
 
 #[cfg(test)]
 mod tests {
+    use broker_render::{AgentFile, AgentProfile, AgentVariable};
+
     use super::*;
 
     fn config() -> BrokerConfig {
@@ -328,6 +335,19 @@ mod tests {
     fn defaults_are_valid_and_each_worker_name_is_unique() {
         assert_eq!(config().validate(), Ok(()));
         assert_ne!(config().worker, config().worker);
+    }
+
+    #[test]
+    fn agent_without_room_in_a_document_is_refused() {
+        let files = [
+            ("/etc/a/token", AgentFile::text(AgentVariable::Token)),
+            ("/etc/a/rules", AgentFile::text("x".repeat(MAX_USER_DATA_BYTES).as_str())),
+        ];
+        let mut config = config();
+        config.agent = Agent::default().with_profile(AgentProfile::new("a", files).unwrap());
+        let message = "agent is too large for a cloud-init document; \
+                       give a profile whose files fit into 16384 bytes";
+        assert_eq!(config.validate().unwrap_err().to_string(), message);
     }
 
     #[test]

@@ -15,6 +15,8 @@ mod remedy;
 mod text;
 mod verdict;
 
+pub(crate) use gather::WITHHELD;
+
 use broker_domain::{ObjectReference, Phase, ProvisionedResourceId};
 use broker_render::scrub;
 use time::OffsetDateTime;

@@ -6,6 +6,7 @@
 //! A declaration or deletion returns at once with the stored resource, and wakes up the reconciler, which does the work.
 
 mod brake;
+pub(crate) mod enrolment;
 mod events;
 mod history;
 mod write_retry;

@@ -8,6 +8,7 @@ DROP FUNCTION plexsphere.provisioned_resources_stamp();
 DROP FUNCTION plexsphere.provisioned_resources_complete(
     plexsphere.provisioned_resources, plexsphere.provisioned_resources);
 
+DROP INDEX plexsphere.provisioned_resources_bootstrap_token_id_idx;
 DROP INDEX plexsphere.provisioned_resources_deleted_idx;
 DROP INDEX plexsphere.provisioned_resources_sweep_idx;
 DROP INDEX plexsphere.provisioned_resources_updated_at_idx;

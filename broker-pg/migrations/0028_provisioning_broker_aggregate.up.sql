@@ -186,6 +186,8 @@ CREATE INDEX CONCURRENTLY provisioned_resources_sweep_idx ON plexsphere.provisio
     WHERE status <> 'Deleted' AND (status <> 'Failed' OR on_failure <> 'retain');
 CREATE INDEX CONCURRENTLY provisioned_resources_deleted_idx ON plexsphere.provisioned_resources (updated_at)
     WHERE status = 'Deleted';
+CREATE INDEX CONCURRENTLY provisioned_resources_bootstrap_token_id_idx
+    ON plexsphere.provisioned_resources (bootstrap_token_id) WHERE bootstrap_token_id IS NOT NULL;
 CREATE UNIQUE INDEX CONCURRENTLY provisioned_resources_project_id_request_id_key
     ON plexsphere.provisioned_resources (project_id, request_id);
 ALTER TABLE plexsphere.provisioned_resources VALIDATE CONSTRAINT provisioned_resources_failure_check;

@@ -61,7 +61,8 @@ CREATE DOMAIN plexsphere.provisioning_audit_action AS text
                          'token_recorded', 'tokens_closed_recorded', 'substrate_recorded', 'abandoned',
                          'paused', 'resumed', 'reconcile_requested', 'brake_set', 'brake_released',
                          'permit_taken', 'retry_requested', 'replaced', 'events_redriven', 'events_skipped', 'audit_scrubbed',
-                         'purged', 'token_issue', 'tokens_close', 'substrate_apply', 'substrate_delete', 'node_deregister'));
+                         'purged', 'token_issue', 'tokens_close', 'substrate_apply', 'substrate_delete', 'node_deregister',
+                         'enrolment_refused'));
 
 -- An opaque id, never a name or an address: the audit keeps it permanently.
 CREATE DOMAIN plexsphere.provisioning_actor AS text

@@ -10,7 +10,9 @@ pub(crate) mod sweep;
 pub(crate) mod write;
 
 use async_trait::async_trait;
-use broker_domain::{ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId};
+use broker_domain::{
+    BootstrapTokenId, ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId,
+};
 use broker_ports::{
     Admitted, Attribution, AuditRecord, Created, ListPage, ListQuery, PortError, PurgeRequest,
     Replaced, Replacement, Repository, StoredRequest, SweepPage, SweepQuery, Write, WriteKind,
@@ -50,6 +52,14 @@ impl Repository for PgStore {
         request: &RequestId,
     ) -> Result<Option<StoredRequest>, PortError> {
         self.select_by_request(project, request).await
+    }
+
+    #[tracing::instrument(name = "db.provisioned_resource.get_by_token", skip_all)]
+    async fn get_by_token(
+        &self,
+        token: BootstrapTokenId,
+    ) -> Result<Option<ProvisionedResource>, PortError> {
+        self.select_by_token(token).await
     }
 
     #[tracing::instrument(name = "db.provisioned_resource.list", skip_all)]

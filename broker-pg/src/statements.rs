@@ -14,7 +14,7 @@ use crate::outbox::statements::{
 use crate::repository::create::CREATE_RESOURCE;
 use crate::repository::list::{LIST_OF_CREDENTIAL, LIST_STATEMENTS, READ_WATERMARK};
 use crate::repository::purge::PURGE_RESOURCES;
-use crate::repository::read::{GET_BY_ID, GET_BY_REQUEST, GET_IN_PROJECT};
+use crate::repository::read::{GET_BY_ID, GET_BY_REQUEST, GET_BY_TOKEN, GET_IN_PROJECT};
 use crate::repository::sweep::{READ_NOW, SWEEP_PAGE, SWEEP_PAGE_OF_PROJECT};
 use crate::repository::write::WRITE_RESOURCE;
 use crate::resolvers::{
@@ -43,6 +43,7 @@ pub fn statements() -> Vec<StatementDescription> {
         GET_BY_ID.describe(),
         GET_IN_PROJECT.describe(),
         GET_BY_REQUEST.describe(),
+        GET_BY_TOKEN.describe(),
         READ_WATERMARK.describe(),
         SWEEP_PAGE.describe(),
         SWEEP_PAGE_OF_PROJECT.describe(),

@@ -50,7 +50,8 @@ pub struct AuditEntry {
     pub new_phase: Option<Phase>,
     /// The phase in which a failure happened.
     pub failed_step: Option<Phase>,
-    /// Text that a person wrote, such as the reason for abandoning. The only field that may hold personal data.
+    /// Text that a person or the control plane wrote, such as the reason for abandoning. The only field that may hold
+    /// personal data.
     pub event_data: Option<String>,
 }
 
@@ -173,6 +174,8 @@ audit_actions! {
     SubstrateDelete = "substrate_delete",
     /// A Node is about to be deregistered.
     NodeDeregister = "node_deregister",
+    /// The control plane refused an agent. `event_data` is its reason.
+    EnrolmentRefused = "enrolment_refused",
 }
 
 impl fmt::Display for AuditAction {
@@ -206,7 +209,7 @@ mod tests {
              tokens_closed_recorded substrate_recorded abandoned paused resumed \
              reconcile_requested brake_set brake_released permit_taken retry_requested replaced \
              events_redriven events_skipped audit_scrubbed purged token_issue tokens_close substrate_apply substrate_delete \
-             node_deregister"
+             node_deregister enrolment_refused"
         );
         for action in AuditAction::ALL {
             assert_eq!(AuditAction::try_from(action.as_str()).unwrap(), *action);

@@ -8,7 +8,9 @@ mod replace;
 mod write;
 
 use async_trait::async_trait;
-use broker_domain::{ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId};
+use broker_domain::{
+    BootstrapTokenId, ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId,
+};
 
 pub use query::{
     AuditRecord, CompactRow, ListPage, ListQuery, PageBytes, PageSize, PurgeRequest, SweepPage,
@@ -111,6 +113,16 @@ pub trait Repository: Send + Sync {
         project: ProjectId,
         request: &RequestId,
     ) -> Result<Option<StoredRequest>, PortError>;
+
+    /// Reads the resource that records this token as its current one; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn get_by_token(
+        &self,
+        token: BootstrapTokenId,
+    ) -> Result<Option<ProvisionedResource>, PortError>;
 
     /// A page of resources, ordered by id.
     ///

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
-use broker_domain::{MeshRole, Parameters};
+use broker_domain::{MeshRole, Parameters, ResourceHandle};
 use broker_render::{
     Agent, ApiUrl, Armed, Bootstrap, CloudTags, CompositionName, Identity, InjectionStrategy,
     ParameterSchema, Provider, XrInput, Xrd, cloud_tags, inject_bootstrap, owned_digest, xr,
@@ -68,8 +68,10 @@ fn arm_with_a_token(times: usize) {
     let token = SecretString::from("7f3a9b0c".repeat(8));
     let api_url = ApiUrl::new("https://api.plexsphere.example").expect("a valid URL");
     let agent = Agent::default();
+    let handle = ResourceHandle::new("web-1").expect("a valid handle");
     let token_id = ID.parse().expect("an id");
-    let bootstrap = Bootstrap { token_id, token: &token, api_url: &api_url, agent: &agent };
+    let bootstrap =
+        Bootstrap { token_id, token: &token, api_url: &api_url, agent: &agent, handle: &handle };
     for _ in 0..times {
         let sealed = inject_bootstrap(&rendered, black_box(&bootstrap)).expect("a valid token");
         black_box(sealed.expose_for_apply());

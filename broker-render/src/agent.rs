@@ -1,15 +1,22 @@
-//! The `plexd` agent: its control plane and its delivery, configured by the embedder.
+//! The agent: its contract, its control plane and its delivery, configured by the embedder.
 //!
 //! Each value enters a document that a machine executes as root. Each is therefore a type whose constructor
 //! rejects every character with a special meaning there.
 
+pub(crate) mod file;
+pub(crate) mod profile;
+
 use std::fmt;
 use std::sync::LazyLock;
 
-use broker_domain::Error;
+use broker_domain::{Error, ProjectId, ResourceHandle};
 use regex::Regex;
 
+use crate::cloud_init::{self, Enrolment};
+use crate::injection::MAX_TOKEN_BYTES;
 use crate::text::quoted;
+
+use profile::AgentProfile;
 
 const MAX_URL_BYTES: usize = 2048;
 
@@ -28,6 +35,8 @@ static IMAGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Agent {
+    /// The contract with a machine that boots with cloud-init.
+    pub profile: AgentProfile,
     /// The delivery to a machine that boots with cloud-init.
     pub source: AgentSource,
     /// The image of a Helm release.
@@ -69,10 +78,11 @@ pub struct Download {
 pub struct ApiUrl(String);
 
 impl Default for Agent {
-    /// The package `plexd` in any version that the machine's package sources offer, and the image
+    /// A current `plexd`: the package `plexd` in any version that the machine's package sources offer, and the image
     /// `plexsphere/plexd:stable`. Pin both for reproducible machines.
     fn default() -> Self {
         Self {
+            profile: AgentProfile::plexd(),
             source: AgentSource::Package(DebianPackage { name: "plexd".to_owned(), version: None }),
             image: ImageReference("plexsphere/plexd:stable".to_owned()),
         }
@@ -80,6 +90,13 @@ impl Default for Agent {
 }
 
 impl Agent {
+    /// Sets the contract.
+    #[must_use]
+    pub fn with_profile(mut self, profile: AgentProfile) -> Self {
+        self.profile = profile;
+        self
+    }
+
     /// Sets the delivery to machines.
     #[must_use]
     pub fn with_source(mut self, source: AgentSource) -> Self {
@@ -92,6 +109,20 @@ impl Agent {
     pub fn with_image(mut self, image: ImageReference) -> Self {
         self.image = image;
         self
+    }
+
+    /// Checks that the largest cloud-init document of this agent fits: the one with the longest token and handle.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] when it would exceed [`crate::MAX_USER_DATA_BYTES`].
+    pub fn check(&self, api_url: &ApiUrl) -> Result<(), Error> {
+        // Quoting a backslash doubles it.
+        let token = "\\".repeat(MAX_TOKEN_BYTES);
+        let handle = ResourceHandle::new("h".repeat(ResourceHandle::MAX_LENGTH))?;
+        let project: ProjectId = "5e0c4a36-7d0e-4c39-9c1c-3f3d6f1f2a10".parse()?;
+        let enrolment = Enrolment { token: &token, api_url, project, handle: &handle };
+        cloud_init::document(&enrolment, self).map(drop)
     }
 }
 

@@ -2,15 +2,17 @@
 
 use std::fmt;
 
-use broker_domain::{BootstrapTokenId, Error};
+use broker_domain::{BootstrapTokenId, Error, ResourceHandle};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
 
 use crate::agent::{Agent, ApiUrl};
-use crate::cloud_init;
+use crate::cloud_init::{self, Enrolment};
 use crate::manifest::SealedManifest;
+use crate::scrub::escape;
 use crate::text::quoted;
 use crate::xr::{Armed, Xr, armed, first_problem};
+use crate::xrd::Xrd;
 
 /// The maximum length of a bootstrap token in bytes.
 pub const MAX_TOKEN_BYTES: usize = 512;
@@ -32,7 +34,8 @@ pub(crate) const RESERVED_PARAMETERS: [&str; 2] = ["helmValues", "providerSecret
 pub enum InjectionStrategy {
     /// A whole `#cloud-config` document under `spec.userData`.
     CloudInitUserData,
-    /// `bootstrapToken`, `apiUrl` and `plexdImage` under `spec.parameters.helmValues`.
+    /// `bootstrapToken`, `apiUrl` and `plexdImage` under `spec.parameters.helmValues`; also `projectId` and
+    /// `resourceHandle` where the XRD declares them.
     HelmValues,
     /// The bare token as `spec.parameters.providerSecret.bootstrapToken`.
     ProviderSecret,
@@ -46,9 +49,14 @@ pub struct Bootstrap<'a> {
     pub token: &'a SecretString,
     /// The control plane for enrolment.
     pub api_url: &'a ApiUrl,
-    /// The delivery of the agent.
+    /// The contract and the delivery of the agent.
     pub agent: &'a Agent,
+    /// The handle of the Resource that the Node will represent. Its Project is the composite resource's.
+    pub handle: &'a ResourceHandle,
 }
+
+/// The path of an injected field below `spec`.
+pub(crate) type FieldPath = &'static [&'static str];
 
 impl InjectionStrategy {
     /// Every strategy.
@@ -63,8 +71,8 @@ impl InjectionStrategy {
         }
     }
 
-    /// The fields below `spec` that the strategy fills; the first one contains the token.
-    pub(crate) const fn field_paths(self) -> &'static [&'static [&'static str]] {
+    /// The fields that an XRD has to declare; the first one contains the token.
+    pub(crate) const fn field_paths(self) -> &'static [FieldPath] {
         match self {
             Self::CloudInitUserData => &[&["userData"]],
             Self::HelmValues => &[
@@ -74,6 +82,26 @@ impl InjectionStrategy {
             ],
             Self::ProviderSecret => &[&["parameters", "providerSecret", "bootstrapToken"]],
         }
+    }
+
+    /// The fields that an XRD may declare. Published XRDs without them stay valid.
+    pub(crate) const fn optional_field_paths(self) -> &'static [FieldPath] {
+        match self {
+            Self::HelmValues => &[
+                &["parameters", "helmValues", "projectId"],
+                &["parameters", "helmValues", "resourceHandle"],
+            ],
+            Self::CloudInitUserData | Self::ProviderSecret => &[],
+        }
+    }
+
+    /// The fields that the strategy fills in a composite resource of this XRD.
+    pub(crate) fn filled_paths(self, xrd: &Xrd) -> impl Iterator<Item = FieldPath> {
+        let optional = self.optional_field_paths().iter();
+        self.field_paths()
+            .iter()
+            .chain(optional.filter(|path| xrd.spec().takes_text(path)))
+            .copied()
     }
 }
 
@@ -111,17 +139,15 @@ pub fn inject_bootstrap(xr: &Xr<'_>, bootstrap: &Bootstrap<'_>) -> Result<Sealed
         let problem = format!("is unusable; use 1 to {MAX_TOKEN_BYTES} printable ASCII characters");
         return Err(Error::invalid("bootstrap_token", problem));
     }
-    let values = values(strategy, token, bootstrap.api_url, bootstrap.agent)?;
-    let mut injected = vec![bootstrap.token.clone()];
-    if strategy == InjectionStrategy::CloudInitUserData {
-        injected.extend(values.iter().map(|document| SecretString::from(document.as_str())));
-    }
+    let Bootstrap { api_url, agent, handle, .. } = *bootstrap;
+    let enrolment = Enrolment { token, api_url, project: xr.project(), handle };
+    let values = values(strategy, &enrolment, agent)?;
     let mut manifest = xr.unpinned(&Armed::Token(bootstrap.token_id));
     if let Some(spec) = manifest.spec_mut() {
-        for (path, value) in strategy.field_paths().iter().zip(values) {
-            insert(spec, path, Value::String(value));
-        }
+        insert_declared(strategy, xr.xrd(), spec, values);
     }
+    let mut injected = vec![bootstrap.token.clone()];
+    injected.extend(injected_in(manifest.spec()));
     // Seal before the check, so that the token is wiped on every exit.
     let problems = xr.xrd().check(manifest.spec());
     let sealed = SealedManifest::new(xr.pin(manifest), injected);
@@ -147,36 +173,44 @@ pub fn preserve_injection(
         let problem = format!("is not armed with {arming}; it has no injection to keep");
         return Err(Error::invalid("metadata.annotations", problem));
     }
+    let spec = live.get("spec").unwrap_or(&Value::Null);
     let mut preserved = Vec::new();
     for path in xr.injection().map_or(&[][..], InjectionStrategy::field_paths) {
-        let value = value_at(live, path)
-            .filter(|value| value.as_str().is_some_and(|text| !text.is_empty()));
-        preserved.push((
-            path,
-            value.ok_or_else(|| {
-                let problem = "is missing on the live object; it has no injection to keep";
-                Error::invalid(format!("spec.{}", path.join(".")), problem)
-            })?,
-        ));
+        let value = text_at(spec, path).ok_or_else(|| {
+            let problem = "is missing on the live object; it has no injection to keep";
+            Error::invalid(format!("spec.{}", path.join(".")), problem)
+        })?;
+        preserved.push((path, value));
     }
+    // An object that an earlier release armed has none of them.
+    let optional = xr.injection().map_or(&[][..], InjectionStrategy::optional_field_paths);
+    preserved.extend(optional.iter().filter_map(|path| Some((path, text_at(spec, path)?))));
     let mut manifest = xr.reapply(live, &arming);
     if let Some(spec) = manifest.spec_mut() {
         for (path, value) in preserved {
-            insert(spec, path, value.clone());
+            insert(spec, path, Value::from(value));
         }
     }
     Ok(SealedManifest::new(manifest, injected(live)))
 }
 
 /// The injected secrets of a live object, for [`crate::scrub`]: the token-bearing value of each site, and the
-/// token inside a cloud-init document. The control plane's URL and the image are not secret.
+/// token inside a cloud-init document. The other injected values are not secret.
 pub fn injected(live: &Value) -> Vec<SecretString> {
+    live.get("spec").map(injected_in).unwrap_or_default()
+}
+
+fn injected_in(spec: &Value) -> Vec<SecretString> {
     // The first field of each strategy contains the token.
     let paths =
         InjectionStrategy::ALL.into_iter().filter_map(|strategy| strategy.field_paths().first());
-    let text = |path: &&[&str]| value_at(live, path)?.as_str().filter(|text| !text.is_empty());
-    let values = |text: &str| cloud_init::token_in(text).into_iter().chain([text.into()]);
-    paths.filter_map(text).flat_map(values).collect()
+    let values = |text: &str| {
+        let token = cloud_init::token_in(text);
+        // A YAML file inside of the document escapes once more than the scrubber undoes.
+        let escaped = token.as_ref().map(|token| escape(token.expose_secret()).into());
+        token.into_iter().chain(escaped).chain([text.into()])
+    };
+    paths.filter_map(|path| text_at(spec, path)).flat_map(values).collect()
 }
 
 /// Redacts an object for people: replaces every value at an injection site, and every other text that
@@ -219,39 +253,60 @@ fn hide(value: &mut Value, hidden: &[&str]) {
     }
 }
 
-/// The values for a strategy's fields, in their order.
+/// The values for a strategy's fields, required and optional, in their order.
 fn values(
     strategy: InjectionStrategy,
-    token: &str,
-    api_url: &ApiUrl,
+    enrolment: &Enrolment<'_>,
     agent: &Agent,
 ) -> Result<Vec<String>, Error> {
+    let Enrolment { token, api_url, project, handle } = *enrolment;
     Ok(match strategy {
-        InjectionStrategy::CloudInitUserData => vec![cloud_init::document(token, api_url, agent)?],
-        InjectionStrategy::HelmValues => {
-            vec![token.to_owned(), api_url.as_str().to_owned(), agent.image.as_str().to_owned()]
-        }
+        InjectionStrategy::CloudInitUserData => vec![cloud_init::document(enrolment, agent)?],
+        InjectionStrategy::HelmValues => vec![
+            token.to_owned(),
+            api_url.as_str().to_owned(),
+            agent.image.as_str().to_owned(),
+            project.to_string(),
+            handle.as_str().to_owned(),
+        ],
         InjectionStrategy::ProviderSecret => vec![token.to_owned()],
     })
+}
+
+/// Inserts the values of the fields that the XRD declares.
+fn insert_declared(
+    strategy: InjectionStrategy,
+    xrd: &Xrd,
+    spec: &mut Map<String, Value>,
+    values: Vec<String>,
+) {
+    let paths = strategy.field_paths().iter().chain(strategy.optional_field_paths());
+    for (path, value) in paths.copied().zip(values) {
+        if strategy.filled_paths(xrd).any(|filled| filled == path) {
+            insert(spec, path, Value::String(value));
+        }
+    }
 }
 
 /// Inserts a sample injection, to check it against an XRD.
 pub(crate) fn insert_sample(
     strategy: InjectionStrategy,
+    xrd: &Xrd,
     spec: &mut Map<String, Value>,
 ) -> Result<(), Error> {
-    let api_url = ApiUrl::new("https://api.plexsphere.example")?;
-    let token = "a-token-of-thirty-two-characters";
-    let values = values(strategy, token, &api_url, &Agent::default())?;
-    for (path, value) in strategy.field_paths().iter().zip(values) {
-        insert(spec, path, Value::String(value));
-    }
+    let enrolment = Enrolment {
+        token: "a-token-of-thirty-two-characters",
+        api_url: &ApiUrl::new("https://api.plexsphere.example")?,
+        project: "5e0c4a36-7d0e-4c39-9c1c-3f3d6f1f2a10".parse()?,
+        handle: &ResourceHandle::new("web-1")?,
+    };
+    insert_declared(strategy, xrd, spec, values(strategy, &enrolment, &Agent::default())?);
     Ok(())
 }
 
 /// Inserts empty strings, for a shell whose XRD requires the site.
-pub(crate) fn insert_empty(strategy: InjectionStrategy, spec: &mut Map<String, Value>) {
-    for path in strategy.field_paths() {
+pub(crate) fn insert_empty(strategy: InjectionStrategy, xrd: &Xrd, spec: &mut Map<String, Value>) {
+    for path in strategy.filled_paths(xrd) {
         insert(spec, path, Value::from(""));
     }
 }
@@ -280,8 +335,10 @@ pub(crate) fn injected_values_mut(spec: &mut Map<String, Value>) -> Vec<&mut Val
     values
 }
 
-fn value_at<'a>(live: &'a Value, path: &[&str]) -> Option<&'a Value> {
-    path.iter().try_fold(live.get("spec")?, |value, key| value.get(key))
+/// A text that is not empty.
+fn text_at<'a>(spec: &'a Value, path: &[&str]) -> Option<&'a str> {
+    let value = path.iter().try_fold(spec, |value, key| value.get(key))?;
+    value.as_str().filter(|text| !text.is_empty())
 }
 
 fn insert(object: &mut Map<String, Value>, path: &[&str], value: Value) {

@@ -99,10 +99,12 @@ mod document;
 mod fields;
 mod text;
 
+pub use agent::file::AgentFile;
+pub use agent::profile::{AgentProfile, AgentValue, AgentVariable};
 pub use agent::{Agent, AgentSource, ApiUrl, DebianPackage, Download, ImageReference};
 pub use applied::{is_applied, is_drifted, owned_digest};
 pub use canonical::Digest;
-pub use cloud_init::MAX_USER_DATA_BYTES;
+pub use cloud_init::{MAX_USER_DATA_BYTES, token_in};
 pub use cloud_tags::{CloudTags, SkippedTag, TagSkip, cloud_tags};
 pub use composition_ref::{CompositionName, composition_ref};
 pub use document::{MAX_DEPTH, MAX_DOCUMENT_BYTES, read_document};

@@ -73,7 +73,7 @@ fn encodings(value: &str) -> Vec<String> {
 }
 
 /// Escapes as JSON does, without the surrounding quotes.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let quoted = Value::from(text).to_string();
     quoted[1..quoted.len() - 1].to_owned()
 }

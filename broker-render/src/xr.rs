@@ -6,13 +6,13 @@
 
 use std::fmt;
 
-use broker_domain::{BootstrapTokenId, Error, MeshRole, Parameters};
+use broker_domain::{BootstrapTokenId, Error, MeshRole, Parameters, ProjectId};
 use serde_json::{Map, Value, json};
 
 use crate::cloud_tags::{CloudTags, SkippedTag, TagSkip};
 use crate::composition_ref::{self, CompositionName, composition_ref};
 use crate::document;
-use crate::injection::{self, InjectionStrategy, RESERVED_PARAMETERS};
+use crate::injection::{self, FieldPath, InjectionStrategy, RESERVED_PARAMETERS};
 use crate::manifest::{Manifest, Placement};
 use crate::names::{
     APPLIED_DIGEST_ANNOTATION, ARMED_ANNOTATION, EPOCH_ANNOTATION, Identity, PAUSED_ANNOTATION,
@@ -41,6 +41,7 @@ pub struct XrInput<'a> {
 #[derive(Debug)]
 pub struct Xr<'a> {
     xrd: &'a Xrd,
+    project: ProjectId,
     composition: CompositionName,
     injection: Option<InjectionStrategy>,
     manifest: Manifest,
@@ -123,13 +124,18 @@ pub fn xr<'a>(input: &XrInput<'a>) -> Result<Xr<'a>, Error> {
         if xrd.scope().is_namespaced() { Placement::ProjectNamespace } else { Placement::Cluster };
     let manifest = Manifest::new(&xrd.api_version(), xrd.kind(), identity, placement, spec)?;
     let composition = composition.clone();
-    Ok(Xr { xrd, composition, injection, manifest, shell_needs_site, skipped })
+    let project = identity.project;
+    Ok(Xr { xrd, project, composition, injection, manifest, shell_needs_site, skipped })
 }
 
 impl<'a> Xr<'a> {
     /// The XRD that it was rendered for.
     pub const fn xrd(&self) -> &'a Xrd {
         self.xrd
+    }
+
+    pub(crate) const fn project(&self) -> ProjectId {
+        self.project
     }
 
     /// The injection site; `None` for a standalone resource.
@@ -150,7 +156,7 @@ impl<'a> Xr<'a> {
         if let (true, Some(strategy), Some(spec)) =
             (self.shell_needs_site, self.injection, shell.spec_mut())
         {
-            injection::insert_empty(strategy, spec);
+            injection::insert_empty(strategy, self.xrd, spec);
         }
         shell.with_annotations([
             (PAUSED_ANNOTATION, "true".to_owned()),
@@ -250,7 +256,7 @@ fn check(
         return first_problem(&without_site).map_or(Ok(false), Err);
     };
     let mut with_site = spec.clone();
-    injection::insert_empty(strategy, &mut with_site);
+    injection::insert_empty(strategy, xrd, &mut with_site);
     let with_site = xrd.check(&Value::Object(with_site));
     let needs_site = without_site.iter().any(|problem| is_missing_site(strategy, problem));
     let problems: Vec<_> = if needs_site {
@@ -268,10 +274,11 @@ fn check(
 
 /// Whether the missing field is one that the injection supplies.
 pub(crate) fn is_missing_site(strategy: InjectionStrategy, problem: &FieldProblem) -> bool {
-    let supplies = |field: &&[&str]| {
+    let supplies = |field: FieldPath| {
         let path = format!("spec.{}", field.join("."));
         let rest = path.strip_prefix(problem.path.as_str());
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
-    problem.kind == ProblemKind::Missing && strategy.field_paths().iter().any(supplies)
+    let fields = strategy.field_paths().iter().chain(strategy.optional_field_paths());
+    problem.kind == ProblemKind::Missing && fields.copied().any(supplies)
 }

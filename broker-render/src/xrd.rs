@@ -12,7 +12,7 @@ use broker_domain::Error;
 use serde_json::Value;
 
 pub use check::{FieldProblem, ProblemKind};
-pub(crate) use schema::{FieldDeclaration, Schema, ValueType};
+pub(crate) use schema::{FieldDeclaration, Lookup, Schema, ValueType};
 
 use crate::canonical::{self, Digest};
 use crate::document;

@@ -34,7 +34,6 @@ use tokio::task::JoinSet;
 
 pub use adapters::wire;
 pub use bulk::Machine;
-pub(crate) use crossplane::written_token;
 pub use crossplane::{Behaviour, Crossplane};
 pub use fixtures::Kinds;
 pub use fixtures::migrated;

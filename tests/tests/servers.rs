@@ -14,6 +14,8 @@ mod servers {
 
     mod cloud_init;
 
+    mod agent;
+
     mod kube;
 
     mod app;

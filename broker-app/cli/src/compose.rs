@@ -106,6 +106,7 @@ impl Wiring for Servers {
 pub(crate) fn config(settings: &Settings) -> BrokerConfig {
     let mut config = BrokerConfig::default();
     config.api_url.clone_from(&settings.api_url);
+    config.agent.profile = settings.agent_profile.clone();
     config.token_ttl = settings.token_ttl;
     config.mode = settings.mode;
     config.sweep_interval = settings.reconcile_interval;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use broker_app::BrokerConfig;
 use broker_app::decide::Mode;
-use broker_render::ApiUrl;
+use broker_render::{AgentProfile, ApiUrl};
 use humantime::format_duration;
 use secrecy::SecretString;
 
@@ -32,6 +32,8 @@ pub(crate) const TOKEN_TTL: &str = "PLEXSPHERE_PROVISIONING_BROKER_TOKEN_TTL";
 pub(crate) const ENABLED: &str = "PLEXSPHERE_PROVISIONING_BROKER_ENABLED";
 /// The URL at which agents enrol.
 pub(crate) const API_URL: &str = "PLEXSPHERE_PROVISIONING_BROKER_API_URL";
+/// The name of the agent's contract, one of [`AgentProfile::SHIPPED`].
+pub(crate) const AGENT_PROFILE: &str = "PLEXSPHERE_PROVISIONING_BROKER_AGENT_PROFILE";
 /// The address of health and metrics.
 pub(crate) const LISTEN: &str = "PLEXSPHERE_PROVISIONING_BROKER_LISTEN";
 /// The URL to which events are posted.
@@ -40,8 +42,17 @@ pub(crate) const EVENT_URL: &str = "PLEXSPHERE_PROVISIONING_BROKER_EVENT_URL";
 pub(crate) const KUBECONFIG: &str = "KUBECONFIG";
 
 /// Every variable that the program reads.
-pub(crate) const VARIABLES: [&str; 8] =
-    [DSN, RECONCILE_INTERVAL, TOKEN_TTL, ENABLED, API_URL, LISTEN, EVENT_URL, KUBECONFIG];
+pub(crate) const VARIABLES: [&str; 9] = [
+    DSN,
+    RECONCILE_INTERVAL,
+    TOKEN_TTL,
+    ENABLED,
+    API_URL,
+    AGENT_PROFILE,
+    LISTEN,
+    EVENT_URL,
+    KUBECONFIG,
+];
 
 const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8090);
@@ -53,6 +64,7 @@ const MAX_SHOWN_BYTES: usize = 128;
 pub(crate) struct Settings {
     dsn: Option<Dsn>,
     pub(crate) api_url: Option<ApiUrl>,
+    pub(crate) agent_profile: AgentProfile,
     pub(crate) reconcile_interval: Duration,
     pub(crate) token_ttl: Duration,
     pub(crate) mode: Mode,
@@ -141,6 +153,8 @@ impl Settings {
             token_ttl: value_of(TOKEN_TTL).map_or(Ok(default.token_ttl), token_ttl)?,
             mode: value_of(ENABLED).map_or(Ok(default.mode), mode)?,
             api_url: value_of(API_URL).map(api_url).transpose()?,
+            agent_profile: value_of(AGENT_PROFILE)
+                .map_or(Ok(AgentProfile::default()), agent_profile)?,
             listen: value_of(LISTEN).map_or(Ok(DEFAULT_LISTEN), listen)?,
             event_url: value_of(EVENT_URL).map(EventUrl::parse).transpose()?,
             kubeconfig: value_of(KUBECONFIG).map(kubeconfig).unwrap_or_default(),
@@ -259,6 +273,11 @@ fn api_url(text: &str) -> Result<ApiUrl, SettingsError> {
     let error =
         if text.contains('@') { hidden } else { invalid_value(API_URL, text, API_URL_ALLOWED) };
     ApiUrl::new(text).map_err(|_| error)
+}
+
+fn agent_profile(text: &str) -> Result<AgentProfile, SettingsError> {
+    let allowed = AgentProfile::SHIPPED.join(" or ");
+    AgentProfile::shipped(text).map_err(|_| invalid_value(AGENT_PROFILE, text, allowed))
 }
 
 fn listen(text: &str) -> Result<SocketAddr, SettingsError> {

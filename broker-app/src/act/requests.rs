@@ -57,7 +57,8 @@ impl Requests<'_> {
                 Ok(ApplyRequest::open(project, xr.armed(&with), precondition))
             }
             (Armed::Token(token_id), Some(Enrolment { token, api_url, agent })) => {
-                let bootstrap = Bootstrap { token_id, token, api_url, agent };
+                let handle = self.views.handle()?;
+                let bootstrap = Bootstrap { token_id, token, api_url, agent, handle };
                 let sealed = inject_bootstrap(&xr, &bootstrap).map_err(Error::Platform)?;
                 Ok(ApplyRequest::sealed(project, sealed, precondition))
             }

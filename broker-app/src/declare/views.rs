@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use broker_domain::{
     BlueprintVersionId, CloudCredentialId, CloudId, ClusterId, Declaration, Error as DomainError,
-    MeshRole, NotFound, Parameters, ProjectId, ProvisionedResource, ResourceId,
+    MeshRole, NotFound, Parameters, ProjectId, ProvisionedResource, ResourceHandle, ResourceId,
 };
 use broker_ports::{
     BlueprintState, BlueprintVersionView, CloudView, CredentialView, NamespaceObservation,
@@ -31,6 +31,7 @@ pub(crate) struct Views {
     credential: CredentialView,
     cloud: CloudView,
     tags: CloudTags,
+    handle: Option<ResourceHandle>,
 }
 
 /// Queries to the platform: catalog, assignments, credentials, clouds and Resources.
@@ -182,7 +183,13 @@ impl Views {
     ) -> Self {
         let labels = resource.map(|resource| &resource.labels);
         let tags = labels.map(|labels| cloud_tags(&cloud.provider, labels)).unwrap_or_default();
-        Self { blueprint, credential, cloud, tags }
+        let handle = resource.map(|resource| resource.handle.clone());
+        Self { blueprint, credential, cloud, tags, handle }
+    }
+
+    /// The handle with which the agent registers.
+    pub(crate) fn handle(&self) -> Result<&ResourceHandle, Error> {
+        self.handle.as_ref().ok_or(Error::Internal("an arm needs the view of its Resource"))
     }
 
     /// Why nothing more may be created with the credential.

@@ -55,6 +55,8 @@ pub struct ExplainInput {
     pub dead_letter: Gathered<Option<DeadLetter>>,
     /// Its last phase changes, newest first.
     pub transitions: Gathered<Vec<Transition>>,
+    /// When and why the control plane last refused the agent of its current token.
+    pub enrolment_refusal: Option<(OffsetDateTime, String)>,
     /// Its references, in the order in which a pass resolves them.
     pub references: Vec<(ReferenceKind, Reference)>,
     /// Why nothing more may be created with its credential, if a pass resolves it.

@@ -7,11 +7,12 @@ use broker_domain::{
     ProvisionedResource, ProvisionedResourceId,
 };
 use broker_ports::{
-    BlueprintState, BlueprintVersionView, EventsOf, FailureClass, Inspection, NamespacePhase,
-    ObjectReport, PageSize, PortError, RequestContext, Target, TokenState,
+    AuditRecord, BlueprintState, BlueprintVersionView, EventsOf, FailureClass, Inspection,
+    NamespacePhase, ObjectReport, PageSize, PortError, RequestContext, Target, TokenState,
 };
 use broker_render::Armed;
 use futures_util::FutureExt as _;
+use time::OffsetDateTime;
 
 use super::facts::{
     ClusterFacts, ExplainInput, Gathered, Outage, Reference, ReferenceKind, Transition,
@@ -21,10 +22,12 @@ use crate::declare::{References, Views};
 use crate::error::{Error, error_message};
 use crate::observe::{is_listed, target};
 use crate::service::Service;
+use crate::service::enrolment::refusals;
 use crate::telemetry::traceparent;
 
 /// Replaces a message that could not be scrubbed.
-const WITHHELD: &str = "(withheld: the injected values are unknown, so they cannot be removed)";
+pub(crate) const WITHHELD: &str =
+    "(withheld: the injected values are unknown, so they cannot be removed)";
 
 impl Service {
     /// Explains one resource: what blocks it and since when, which party has to act, and the next action.
@@ -149,13 +152,15 @@ impl Service {
             Ok((digest, xr.skipped_tags().to_vec()))
         });
         let skipped_tags = desired.iter().flatten().flat_map(|(_, tags)| tags.clone()).collect();
+        let history = gatherer.history().await;
         ExplainInput {
             now: self.ports().clock.now(),
             mode: self.config().mode,
             budgets: self.config().budgets(),
             schedule: gatherer.schedule().await,
             dead_letter: gatherer.dead_letter().await,
-            transitions: gatherer.transitions().await,
+            enrolment_refusal: history.known().and_then(|lines| last_refusal(lines)),
+            transitions: history.map(|lines| transitions(&lines)),
             references,
             withdrawal: views.as_ref().and_then(Views::withdrawal),
             blueprint_state,
@@ -208,18 +213,9 @@ impl Gatherer<'_> {
         }
     }
 
-    async fn transitions(&self) -> Gathered<Vec<Transition>> {
+    async fn history(&self) -> Gathered<Vec<AuditRecord>> {
         let repository = &self.service.ports().repository;
-        let lines = match to_fact(repository.read(|it| it.history(self.resource.id())).await) {
-            Gathered::Known(lines) => lines,
-            Gathered::Unknown(because) => return Gathered::Unknown(because),
-        };
-        let newest_first = lines.iter().rev();
-        let changes = newest_first.filter_map(|line| {
-            let (from, to) = (line.entry.previous_phase, line.entry.new_phase?);
-            (from != Some(to)).then(|| Transition::new(line.at, from, to))
-        });
-        Gathered::Known(changes.collect())
+        to_fact(repository.read(|it| it.history(self.resource.id())).await)
     }
 
     async fn brake(&self, cluster: &Gathered<ClusterId>) -> Gathered<Option<broker_ports::Brake>> {
@@ -235,6 +231,20 @@ impl Gatherer<'_> {
             Gathered::Unknown(because) => Gathered::Unknown(because.clone()),
         }
     }
+}
+
+/// The phase changes, newest first.
+fn transitions(lines: &[AuditRecord]) -> Vec<Transition> {
+    let changes = lines.iter().rev().filter_map(|line| {
+        let (from, to) = (line.entry.previous_phase, line.entry.new_phase?);
+        (from != Some(to)).then(|| Transition::new(line.at, from, to))
+    });
+    changes.collect()
+}
+
+/// A line without its text was scrubbed.
+fn last_refusal(lines: &[AuditRecord]) -> Option<(OffsetDateTime, String)> {
+    refusals(lines).find_map(|line| Some((line.at, line.entry.event_data.clone()?)))
 }
 
 /// Facts of the platform's other contexts.

@@ -1,6 +1,8 @@
 //! Persist on Postgres: reads one resource, by id or by request.
 
-use broker_domain::{ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId};
+use broker_domain::{
+    BootstrapTokenId, ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId,
+};
 use broker_ports::{PortError, StoredRequest};
 use uuid::Uuid;
 
@@ -57,7 +59,26 @@ pub(crate) const GET_BY_REQUEST: Statement<RequestValues<'_>, ResourceRow> = Sta
     ),
 );
 
+pub(crate) const GET_BY_TOKEN: Statement<IdValues, ResourceRow> = Statement::new(
+    "repository.get_by_token",
+    concat!(
+        "SELECT ",
+        resource_columns!(),
+        "\nFROM plexsphere.provisioned_resources WHERE bootstrap_token_id = $1"
+    ),
+);
+
 impl PgStore {
+    pub(super) async fn select_by_token(
+        &self,
+        token: BootstrapTokenId,
+    ) -> Result<Option<ProvisionedResource>, PortError> {
+        let mut connection = self.connection().await?;
+        let values = IdValues { id: token.as_uuid() };
+        let row = GET_BY_TOKEN.optional(&mut connection, values).await.map_uncommitted_error()?;
+        row.map(ResourceRow::into_resource).transpose()
+    }
+
     pub(super) async fn select_by_id(
         &self,
         id: ProvisionedResourceId,

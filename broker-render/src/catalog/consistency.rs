@@ -6,11 +6,11 @@ use serde_json::{Map, Value, json};
 use super::composition::Composition;
 use super::metadata::Metadata;
 use super::{File, Report};
-use crate::injection::{self, InjectionStrategy};
+use crate::injection::{self, FieldPath, InjectionStrategy};
 use crate::parameters::Parameter;
 use crate::text::{join, list, quoted};
 use crate::xr::is_missing_site;
-use crate::xrd::{FieldDeclaration, FieldProblem, ProblemKind, Schema, ValueType, Xrd};
+use crate::xrd::{FieldDeclaration, FieldProblem, Lookup, ProblemKind, ValueType, Xrd};
 
 pub(super) fn check(
     metadata: &Metadata,
@@ -20,15 +20,21 @@ pub(super) fn check(
 ) {
     check_versions(metadata, xrd, composition, report);
     check_composition(metadata, composition, report);
+    let strategy = metadata.injection_strategy;
     let injected = match metadata.mesh_role {
-        MeshRole::Node => metadata.injection_strategy.field_paths(),
-        MeshRole::Standalone => &[],
+        MeshRole::Node => {
+            let is_declared =
+                |path: &&FieldPath| !matches!(xrd.spec().lookup(path), Lookup::Undeclared);
+            let optional = strategy.optional_field_paths().iter().filter(is_declared);
+            strategy.field_paths().iter().chain(optional).copied().collect()
+        }
+        MeshRole::Standalone => Vec::new(),
     };
-    check_injection(metadata, xrd, composition, report, injected);
+    check_injection(metadata, xrd, composition, report, &injected);
     if metadata.mesh_role == MeshRole::Node {
-        check_site(metadata.injection_strategy, xrd, report);
+        check_site(strategy, xrd, report);
     }
-    check_parameters(metadata, xrd, report, injected);
+    check_parameters(metadata, xrd, report, &injected);
     check_patches(metadata, composition, report);
     check_tags(xrd, report);
 }
@@ -90,12 +96,12 @@ fn check_injection(
     xrd: &Xrd,
     composition: &Composition,
     report: &mut Report<'_>,
-    injected: &[&[&str]],
+    injected: &[FieldPath],
 ) {
     for field in injected {
         let path = format!("spec.{}", field.join("."));
-        match lookup(xrd.spec(), field) {
-            Lookup::Schema(schema) if accepts(schema, ValueType::String) => {}
+        match xrd.spec().lookup(field) {
+            Lookup::Schema(schema) if schema.accepts(ValueType::String) => {}
             Lookup::Unchecked => {}
             Lookup::Schema(_) => {
                 report
@@ -134,7 +140,7 @@ fn check_site(strategy: InjectionStrategy, xrd: &Xrd, report: &mut Report<'_>) {
     let mut spec = Map::from_iter([("parameters".to_owned(), json!({}))]);
     if site_problems(&spec).iter().any(|problem| is_missing_site(strategy, problem)) {
         let mut shell = spec.clone();
-        injection::insert_empty(strategy, &mut shell);
+        injection::insert_empty(strategy, xrd, &mut shell);
         for FieldProblem { path, kind, problem } in site_problems(&shell) {
             if kind == ProblemKind::Value {
                 let message = format!("{path}: is empty in a shell: {problem}");
@@ -142,7 +148,7 @@ fn check_site(strategy: InjectionStrategy, xrd: &Xrd, report: &mut Report<'_>) {
             }
         }
     }
-    if injection::insert_sample(strategy, &mut spec).is_err() {
+    if injection::insert_sample(strategy, xrd, &mut spec).is_err() {
         return;
     }
     for FieldProblem { path, kind, problem } in site_problems(&spec) {
@@ -158,7 +164,12 @@ fn check_site(strategy: InjectionStrategy, xrd: &Xrd, report: &mut Report<'_>) {
     }
 }
 
-fn check_parameters(metadata: &Metadata, xrd: &Xrd, report: &mut Report<'_>, injected: &[&[&str]]) {
+fn check_parameters(
+    metadata: &Metadata,
+    xrd: &Xrd,
+    report: &mut Report<'_>,
+    injected: &[FieldPath],
+) {
     let parameters = metadata.parameter_schema.parameters();
     for (name, parameter) in &parameters {
         check_parameter(name, parameter, xrd, report);
@@ -171,7 +182,7 @@ fn check_parameters(metadata: &Metadata, xrd: &Xrd, report: &mut Report<'_>, inj
             report.error(File::Xrd, message);
         }
     }
-    let Lookup::Schema(schema) = lookup(xrd.spec(), &["parameters"]) else { return };
+    let Lookup::Schema(schema) = xrd.spec().lookup(&["parameters"]) else { return };
     for required in schema.required_fields() {
         let path = join("spec.parameters", required);
         let present = parameters.get(required).map(|parameter| parameter.always_present);
@@ -207,7 +218,7 @@ fn check_patches(metadata: &Metadata, composition: &Composition, report: &mut Re
 
 fn check_parameter(name: &str, parameter: &Parameter<'_>, xrd: &Xrd, report: &mut Report<'_>) {
     let path = join("spec.parameters", name);
-    let schema = match lookup(xrd.spec(), &["parameters", name]) {
+    let schema = match xrd.spec().lookup(&["parameters", name]) {
         Lookup::Schema(schema) => schema,
         Lookup::Unchecked => return,
         Lookup::Undeclared => {
@@ -217,8 +228,8 @@ fn check_parameter(name: &str, parameter: &Parameter<'_>, xrd: &Xrd, report: &mu
     };
     if parameter.secret {
         for field in [["secretRef", "name"], ["secretRef", "key"]] {
-            match lookup(schema, &field) {
-                Lookup::Schema(schema) if accepts(schema, ValueType::String) => {}
+            match schema.lookup(&field) {
+                Lookup::Schema(schema) if schema.accepts(ValueType::String) => {}
                 Lookup::Unchecked => {}
                 Lookup::Schema(_) | Lookup::Undeclared => {
                     let path = format!("{path}.{}", field.join("."));
@@ -232,7 +243,7 @@ fn check_parameter(name: &str, parameter: &Parameter<'_>, xrd: &Xrd, report: &mu
     }
     let wrong: Vec<_> = types_of(parameter.schema)
         .into_iter()
-        .filter(|name| ValueType::named(name).is_none_or(|value_type| !accepts(schema, value_type)))
+        .filter(|name| ValueType::named(name).is_none_or(|value_type| !schema.accepts(value_type)))
         .collect();
     if !wrong.is_empty() {
         let declared = schema.value_type().map_or("anything", ValueType::as_str);
@@ -245,7 +256,7 @@ fn check_tags(xrd: &Xrd, report: &mut Report<'_>) {
     match xrd.spec().field("cloudTags") {
         FieldDeclaration::Unchecked => {}
         FieldDeclaration::Schema(schema) => match schema.field("plexsphere:any") {
-            FieldDeclaration::Schema(value) if accepts(value, ValueType::String) => {}
+            FieldDeclaration::Schema(value) if value.accepts(ValueType::String) => {}
             FieldDeclaration::Unchecked | FieldDeclaration::ScalarOnly => {}
             FieldDeclaration::Schema(_) => {
                 report.error(File::Xrd, "spec.cloudTags: does not hold strings; tags are strings");
@@ -259,33 +270,6 @@ fn check_tags(xrd: &Xrd, report: &mut Report<'_>) {
             report
                 .warning(File::Xrd, "spec.cloudTags: is not declared; labels are not sent as tags");
         }
-    }
-}
-
-enum Lookup<'a> {
-    Schema(&'a Schema),
-    Unchecked,
-    Undeclared,
-}
-
-fn lookup<'a>(schema: &'a Schema, path: &[&str]) -> Lookup<'a> {
-    let Some((first, rest)) = path.split_first() else { return Lookup::Schema(schema) };
-    match schema.field(first) {
-        FieldDeclaration::Schema(schema) => lookup(schema, rest),
-        FieldDeclaration::Unchecked => Lookup::Unchecked,
-        FieldDeclaration::ScalarOnly if rest.is_empty() => Lookup::Unchecked,
-        FieldDeclaration::ScalarOnly | FieldDeclaration::Undeclared => Lookup::Undeclared,
-    }
-}
-
-fn accepts(schema: &Schema, value_type: ValueType) -> bool {
-    match schema.value_type() {
-        None => true,
-        Some(ValueType::IntegerOrString) => {
-            matches!(value_type, ValueType::Integer | ValueType::String)
-        }
-        Some(ValueType::Number) => matches!(value_type, ValueType::Integer | ValueType::Number),
-        Some(declared) => declared == value_type,
     }
 }
 

@@ -113,6 +113,16 @@ pub(crate) enum FieldDeclaration<'a> {
     Undeclared,
 }
 
+/// What a schema says about the field at a path.
+pub(crate) enum Lookup<'a> {
+    /// Declared with this schema.
+    Schema(&'a Schema),
+    /// Takes any value.
+    Unchecked,
+    /// Not declared.
+    Undeclared,
+}
+
 impl ValueType {
     const NAMED: [Self; 6] =
         [Self::Object, Self::Array, Self::String, Self::Integer, Self::Number, Self::Boolean];
@@ -135,6 +145,38 @@ impl ValueType {
 }
 
 impl Schema {
+    /// The field at a path below this schema.
+    pub(crate) fn lookup(&self, path: &[&str]) -> Lookup<'_> {
+        let Some((first, rest)) = path.split_first() else { return Lookup::Schema(self) };
+        match self.field(first) {
+            FieldDeclaration::Schema(schema) => schema.lookup(rest),
+            FieldDeclaration::Unchecked => Lookup::Unchecked,
+            FieldDeclaration::ScalarOnly if rest.is_empty() => Lookup::Unchecked,
+            FieldDeclaration::ScalarOnly | FieldDeclaration::Undeclared => Lookup::Undeclared,
+        }
+    }
+
+    /// Whether the schema allows values of this type.
+    pub(crate) fn accepts(&self, value_type: ValueType) -> bool {
+        match self.value_type() {
+            None => true,
+            Some(ValueType::IntegerOrString) => {
+                matches!(value_type, ValueType::Integer | ValueType::String)
+            }
+            Some(ValueType::Number) => matches!(value_type, ValueType::Integer | ValueType::Number),
+            Some(declared) => declared == value_type,
+        }
+    }
+
+    /// Whether a string may be sent at a path.
+    pub(crate) fn takes_text(&self, path: &[&str]) -> bool {
+        match self.lookup(path) {
+            Lookup::Schema(schema) => schema.accepts(ValueType::String),
+            Lookup::Unchecked => true,
+            Lookup::Undeclared => false,
+        }
+    }
+
     /// Compiles the schema of a composite resource's `spec`. Crossplane takes over only these keywords from
     /// the XRD.
     pub(super) fn of_composite_spec(openapi: &Field<'_>) -> Result<Self, Error> {

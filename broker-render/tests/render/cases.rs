@@ -3,9 +3,9 @@
 use broker_domain::{Error, MeshRole};
 use broker_render::catalog::{self, ComposedKind, Files};
 use broker_render::{
-    ApiUrl, DebianPackage, Download, ImageReference, InjectionStrategy, ParameterSchema, Provider,
-    ProviderConfigInput, ProviderProfile, Xrd, XrdScope, cloud_tags, inject_bootstrap,
-    provider_config, xr,
+    AgentFile, AgentProfile, AgentVariable, ApiUrl, DebianPackage, Download, ImageReference,
+    InjectionStrategy, ParameterSchema, Provider, ProviderConfigInput, ProviderProfile, Xrd,
+    XrdScope, cloud_tags, inject_bootstrap, provider_config, xr,
 };
 use serde_json::{Value, json};
 
@@ -90,6 +90,10 @@ fn check_agrees_with_the_schema_pairs() {
     }
 }
 
+fn custom_profile(service: &str, path: &str) -> Result<AgentProfile, Error> {
+    AgentProfile::new(service, [(path, AgentFile::text(AgentVariable::Token))])
+}
+
 fn parse_error(kind: &str, text: &str) -> Option<String> {
     let profile = ProviderProfile::of(&Provider::new("aws").unwrap());
     match kind {
@@ -104,6 +108,15 @@ fn parse_error(kind: &str, text: &str) -> Option<String> {
         "package version" => message_of(DebianPackage::new("plexd").unwrap().in_version(text)),
         "image" => message_of(ImageReference::new(text)),
         "sha256" => message_of(Download::new(ApiUrl::new("https://host/plexd").unwrap(), text)),
+        "profile" => message_of(AgentProfile::shipped(text)),
+        "service" => message_of(custom_profile(text, "/etc/meshd/token")),
+        "profile path" => message_of(custom_profile("meshd", text)),
+        "profile key" => {
+            message_of(AgentFile::yaml([("a.b", "x".into()), (text, AgentVariable::Token.into())]))
+        }
+        "argument" => message_of(AgentProfile::plexd().with_arguments([text.into()])),
+        "capability" => message_of(AgentProfile::plexd().with_capabilities([text])),
+        "state directory" => message_of(AgentProfile::plexd().with_state_directory(text)),
         "endpoint" => message_of(provider_config(&ProviderConfigInput {
             profile: &profile,
             identity: identity(),

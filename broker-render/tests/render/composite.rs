@@ -7,7 +7,7 @@ use broker_render::{
 use serde_json::json;
 
 use crate::support::{
-    InjectionFixture, RenderFixture, labels, token_id, value, xrd_document, xrd_for,
+    InjectionFixture, RenderFixture, identity, labels, token_id, value, xrd_document, xrd_for,
 };
 
 #[test]
@@ -92,16 +92,59 @@ fn precondition_is_sent_in_the_metadata() {
 fn reapply_copies_only_the_injection() {
     let fixture = RenderFixture::node(InjectionStrategy::HelmValues);
     let rendered = xr(&fixture.input()).unwrap();
-    let injection = json!({"bootstrapToken": "token", "apiUrl": "u", "plexdImage": "i"});
-    let mut live = value(&rendered.armed(&Armed::Token(token_id())).to_bytes());
-    live["spec"]["userData"] = json!("foreign");
-    live["spec"]["parameters"]["helmValues"] = injection.clone();
-    live["spec"]["parameters"]["helmValues"]["replicas"] = json!(3);
-    let sealed = preserve_injection(&live, &rendered, token_id()).unwrap();
-    let reapplied = value(&sealed.expose_for_apply());
-    assert_eq!(reapplied["spec"]["parameters"]["helmValues"], injection);
-    assert_eq!(reapplied["spec"].get("userData"), None);
-    assert_eq!(sealed.scrub("invalid: token"), "invalid: █");
+    let earlier = json!({"bootstrapToken": "token", "apiUrl": "u", "plexdImage": "i"});
+    let mut current = earlier.clone();
+    current["projectId"] = json!("p");
+    current["resourceHandle"] = json!("h");
+    for (why, injection) in [("of an earlier release", earlier), ("of this release", current)] {
+        let mut live = value(&rendered.armed(&Armed::Token(token_id())).to_bytes());
+        live["spec"]["userData"] = json!("foreign");
+        live["spec"]["parameters"]["helmValues"] = injection.clone();
+        live["spec"]["parameters"]["helmValues"]["replicas"] = json!(3);
+        let sealed = preserve_injection(&live, &rendered, token_id()).unwrap();
+        let reapplied = value(&sealed.expose_for_apply());
+        assert_eq!(reapplied["spec"]["parameters"]["helmValues"], injection, "{why}");
+        assert_eq!(reapplied["spec"].get("userData"), None);
+        assert_eq!(sealed.scrub("invalid: token"), "invalid: █");
+    }
+}
+
+/// The other two fields belong to XRDs that declare them, whether the shell requires the site or not.
+#[test]
+fn helm_values_name_the_resource_where_the_xrd_declares_it() {
+    let required = ["bootstrapToken", "apiUrl", "plexdImage"];
+    for (why, optional, must) in [
+        ("neither", &[][..], &[][..]),
+        ("one", &["resourceHandle"][..], &[][..]),
+        ("both", &["projectId", "resourceHandle"][..], &[][..]),
+        ("both required", &["projectId", "resourceHandle"][..], &["projectId"][..]),
+    ] {
+        let mut expected: Vec<_> = [&required[..], optional].concat();
+        expected.sort_unstable();
+        let string = json!({"type": "string"});
+        let properties: serde_json::Map<_, _> =
+            expected.iter().map(|name| ((*name).to_owned(), string.clone())).collect();
+        let site = json!({"type": "object", "properties": properties, "required": must});
+        let parameters = json!({"type": "object", "properties": {"helmValues": site, "size": string},
+                                "required": if must.is_empty() { json!([]) } else { json!(["helmValues"]) }});
+        let schema = json!({"type": "object", "properties": {"parameters": parameters}});
+        let fixture = RenderFixture::node(InjectionStrategy::HelmValues).with_xrd(xrd_for(&schema));
+        let rendered = xr(&fixture.input()).unwrap();
+        let injected = InjectionFixture::token("token");
+        let sealed = inject_bootstrap(&rendered, &injected.bootstrap()).unwrap();
+        let live = value(&sealed.expose_for_apply());
+        let values = live["spec"]["parameters"]["helmValues"].as_object().unwrap();
+        let names: Vec<_> = values.keys().map(String::as_str).collect();
+        assert_eq!(names, expected, "{why}");
+        let project = json!(identity().project.to_string());
+        for (name, value) in [("projectId", project), ("resourceHandle", json!("true"))] {
+            assert!(values.get(name).is_none_or(|sent| *sent == value), "{why}: {values:?}");
+        }
+        let reapplied = preserve_injection(&live, &rendered, token_id()).unwrap();
+        assert_eq!(value(&reapplied.expose_for_apply()), live, "{why}");
+        let shell = value(&rendered.shell(1).to_bytes());
+        assert_eq!(shell["spec"]["parameters"].get("helmValues").is_some(), !must.is_empty());
+    }
 }
 
 /// Invariant: an object that claims an injected token contains one.

@@ -1,11 +1,12 @@
 //! Secret-leak tests: a token appears only in the bytes for the API server.
 
 use broker_render::{
-    Armed, InjectionStrategy, Precondition, inject_bootstrap, preserve_injection, scrub, xr,
+    Agent, AgentFile, AgentProfile, AgentVariable, Armed, InjectionStrategy, Precondition,
+    inject_bootstrap, preserve_injection, redacted, scrub, xr,
 };
 use serde_json::json;
 
-use crate::support::{InjectionFixture, RenderFixture, token_id, value, xrd_for};
+use crate::support::{InjectionFixture, RenderFixture, text, token_id, value, xrd_for};
 
 const CANARY: &str = "canary-7f3a9b";
 
@@ -76,4 +77,27 @@ fn message_is_cut_after_scrubbing() {
     let cut_by_others = format!("Invalid value: {}", &CANARY[..10]);
     assert_eq!(scrub(&cut_by_others, &[CANARY]), "Invalid value: █");
     assert_eq!(scrub("nothing to see", &[CANARY, ""]), "nothing to see");
+}
+
+/// A YAML file inside of the document adds a layer of escapes; so do the object and a message about it.
+#[test]
+fn token_in_a_yaml_file_is_scrubbed_below_every_layer() {
+    let settings = AgentFile::yaml([("auth.token", AgentVariable::Token.into())]).unwrap();
+    let profile = AgentProfile::new("meshd", [("/etc/meshd/agent.yaml", settings)]).unwrap();
+    let fixture = RenderFixture::node(InjectionStrategy::CloudInitUserData);
+    let rendered = xr(&fixture.input()).unwrap();
+    let agent = Agent::default().with_profile(profile);
+    let injected = InjectionFixture { agent, ..InjectionFixture::token("a\"b\\canary-7f3a9b") };
+    let sealed = inject_bootstrap(&rendered, &injected.bootstrap()).unwrap();
+    let live = value(&sealed.expose_for_apply());
+    let preserved = preserve_injection(&live, &rendered, token_id()).unwrap();
+    let document = text(&live["spec"]["userData"]);
+    let token_line = document.lines().find(|line| line.contains("canary")).unwrap();
+    for shown in [token_line.to_owned(), json!({"line": token_line}).to_string()] {
+        for message in [shown.clone(), json!({"message": shown}).to_string()] {
+            assert!(!sealed.scrub(&message).contains("canary"), "{message}");
+            assert!(!preserved.scrub(&message).contains("canary"), "{message}");
+        }
+    }
+    assert!(!redacted(&live).to_string().contains("canary"));
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use broker_domain::{
     BlueprintVersionId, BootstrapTokenId, MeshRole, Parameters, ProjectId, ProvisionedResourceId,
+    ResourceHandle,
 };
 use broker_render::catalog::{self, Blueprint, Files};
 use broker_render::{
@@ -160,6 +161,7 @@ pub(crate) struct InjectionFixture {
     pub(crate) token: SecretString,
     pub(crate) api_url: ApiUrl,
     pub(crate) agent: Agent,
+    pub(crate) handle: ResourceHandle,
 }
 
 impl InjectionFixture {
@@ -168,6 +170,7 @@ impl InjectionFixture {
             token: SecretString::from(token),
             api_url: ApiUrl::new("https://api.plexsphere.example").unwrap(),
             agent: Agent::default(),
+            handle: ResourceHandle::new("true").unwrap(),
         }
     }
 
@@ -177,6 +180,7 @@ impl InjectionFixture {
             token: &self.token,
             api_url: &self.api_url,
             agent: &self.agent,
+            handle: &self.handle,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use broker_app::PassResult;
 use broker_app::SystemIds;
-use broker_domain::{MeshRole, ObjectReference, Parameters, ProvisionedResourceId};
+use broker_domain::{MeshRole, ObjectReference, Parameters, ProvisionedResourceId, ResourceHandle};
 use broker_ports::{ApplyRequest, IdSource};
 use broker_render::{
     Agent, ApiUrl, Bootstrap, CloudTags, CompositionName, FIELD_MANAGER, InjectionStrategy,
@@ -214,6 +214,7 @@ fn armed(rendered: &Xr<'_>, token: Uuid) -> Vec<u8> {
         token: &plaintext,
         api_url: &api_url,
         agent: &Agent::default(),
+        handle: &ResourceHandle::new("web-1").unwrap(),
     };
     inject_bootstrap(rendered, &bootstrap).unwrap().expose_for_apply()
 }

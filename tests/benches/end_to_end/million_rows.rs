@@ -167,6 +167,13 @@ impl Repository for SyntheticRows {
         unsupported()
     }
 
+    async fn get_by_token(
+        &self,
+        _: BootstrapTokenId,
+    ) -> Result<Option<ProvisionedResource>, PortError> {
+        unsupported()
+    }
+
     async fn write(&self, _: WriteKind, _: &Write<'_>) -> Result<Written, PortError> {
         unsupported()
     }

@@ -1,7 +1,7 @@
 //! The real servers for tests, benchmarks and `cargo xtask up`.
 //!
 //! [`tools`] finds or builds the programs, [`servers`] starts and stops them, [`up`] keeps a set of them running for a
-//! developer.
+//! developer. [`agent`] is the agent of a machine.
 
 #![expect(
     clippy::disallowed_methods,
@@ -11,6 +11,7 @@
 pub mod tools;
 pub mod servers;
 pub mod up;
+pub mod agent;
 
 pub mod failure;
 pub mod progress;

@@ -47,7 +47,7 @@ pub use process::Process;
 pub use run::Run;
 pub use rustix::process::Signal;
 pub use server::{Program, Server};
-pub use sql::run_sql;
+pub use sql::{query_sql, run_sql};
 
 /// The servers that all tests of a run share. Dropping it stops them.
 #[derive(Debug)]

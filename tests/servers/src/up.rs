@@ -3,7 +3,7 @@
 //! ```text
 //! up ──── one at a time per checkout; builds the broker, prepares the platform, prints the exports
 //!  ├ keeper ── a process that starts the servers and keeps them after `up` has exited
-//!  ├ agents ── simulated agents of the machines that Crossplane composes; run in the keeper
+//!  ├ agents ── agents, and their control plane, of the machines that Crossplane composes; run in the keeper
 //!  ├ record ── the checkout's record of its running servers
 //!  ├ platform  objects of the platform: kinds, a namespace, a Project with a cloud
 //!  └ broker ── objects of the broker: tables and blueprints, by its own command line
@@ -33,7 +33,7 @@ use crate::tools::{CrossplaneTools, Tools};
 use keeper::Keeper;
 use record::{RecordDirectory, RunningServers};
 
-/// The URL at which agents would enrol. It has no listener, because simulated agents do not call it.
+/// The URL at which agents would enrol if Crossplane composed their machines. It has no listener.
 const API_URL: &str = "http://127.0.0.1:8080";
 
 /// The broker's user on the API server, with the generated roles only.
@@ -116,7 +116,10 @@ fn prepare(
         ("PLEXSPHERE_DSN".to_owned(), dsn),
         ("KUBECONFIG".to_owned(), kubeconfig(BROKER, None)?),
         ("ADMIN_KUBECONFIG".to_owned(), kubeconfig("admin", Some(MASTERS))?),
-        ("PLEXSPHERE_PROVISIONING_BROKER_API_URL".to_owned(), API_URL.to_owned()),
+        (
+            "PLEXSPHERE_PROVISIONING_BROKER_API_URL".to_owned(),
+            keeper.api_url().unwrap_or_else(|| API_URL.to_owned()),
+        ),
         ("PLEXSPHERE_PROVISIONING_BROKER_LISTEN".to_owned(), platform::free_address()?),
     ];
     checkout.migrate(&exports)?;

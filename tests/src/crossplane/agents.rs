@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use broker_pg::{EnrolError, PgMesh};
+use broker_render::token_in;
 use kube::api::{DynamicObject, ListParams};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::blueprint::{Objects, condition};
-use crate::real::written_token;
 
 /// The interval at which the agents look for running machines.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -62,5 +62,5 @@ fn token(machine: &DynamicObject) -> Option<SecretString> {
     let text = |path: &str| fields.pointer(path).and_then(Value::as_str);
     let token = text("/values/bootstrapToken").or_else(|| text("/bootstrapToken"));
     let token = token.filter(|token| !token.is_empty()).map(SecretString::from);
-    token.or_else(|| written_token(text("/userData")?))
+    token.or_else(|| token_in(text("/userData")?))
 }

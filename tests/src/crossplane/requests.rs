@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use broker_domain::{BootstrapTokenId, ObjectReference, Parameters, ProjectId};
+use broker_domain::{BootstrapTokenId, ObjectReference, Parameters, ProjectId, ResourceHandle};
 use broker_ports::{
     Applied, ApplyRequest, Cluster, DeleteRequest, Deleted, ObjectVersion, XrTarget,
 };
@@ -114,6 +114,7 @@ impl Requests {
                 token: &SecretString::from(TOKEN),
                 api_url: &ApiUrl::new("https://mesh.example.org").or_fail("a URL"),
                 agent: &Agent::default(),
+                handle: &ResourceHandle::new("web-1").or_fail("a handle"),
             };
             let manifest = inject_bootstrap(&xr, &bootstrap).or_fail("an injection");
             ApplyRequest::sealed(project, manifest, at.unchanged())

@@ -26,7 +26,6 @@ use time::OffsetDateTime;
 
 use super::fixtures::Kinds;
 use broker_app::SystemClock;
-pub(crate) use status::written_token;
 use status::{condition, has_conditions, has_ready_condition, token, write_conditions};
 
 const FINALIZER: &str = "composite.apiextensions.crossplane.io";

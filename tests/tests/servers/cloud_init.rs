@@ -1,9 +1,10 @@
 //! The machines' user data, validated by cloud-init's own JSON Schema.
 
-use broker_domain::{MeshRole, Parameters};
+use broker_domain::{MeshRole, Parameters, ResourceHandle};
 use broker_render::{
-    Agent, AgentSource, ApiUrl, Bootstrap, CloudTags, CompositionName, DebianPackage, Download,
-    Identity, ImageReference, InjectionStrategy, XrInput, Xrd, inject_bootstrap, xr,
+    Agent, AgentFile, AgentProfile, AgentSource, AgentVariable, ApiUrl, Bootstrap, CloudTags,
+    CompositionName, DebianPackage, Download, Identity, ImageReference, InjectionStrategy, XrInput,
+    Xrd, inject_bootstrap, xr,
 };
 use broker_tests::documents::xrd;
 use secrecy::SecretString;
@@ -20,6 +21,25 @@ fn sources() -> Vec<AgentSource> {
         AgentSource::Image(ImageReference::new("plexsphere/plexd@sha256:00ff").unwrap()),
         AgentSource::Download(Download::new(url, "ab".repeat(32)).unwrap()),
     ]
+}
+
+/// The shipped profiles, and one with every kind of file and argument.
+fn profiles() -> Vec<AgentProfile> {
+    let settings = AgentFile::yaml([
+        ("server.url", AgentVariable::ApiUrl.into()),
+        ("server.token", AgentVariable::Token.into()),
+        ("note", ": - {} # \n\"".into()),
+    ]);
+    let files = [
+        ("/etc/meshd/agent.yaml", settings.unwrap()),
+        ("/etc/meshd/project", AgentFile::text(AgentVariable::Project)),
+    ];
+    let url = AgentVariable::ApiUrl.into();
+    let custom = AgentProfile::new("meshd", files)
+        .and_then(|profile| profile.with_arguments(["run \"%n\" ; {{ v1 }} #".into(), url]))
+        .and_then(|profile| profile.with_state_directory("/var/lib/meshd"));
+    let shipped = AgentProfile::SHIPPED.map(|name| AgentProfile::shipped(name).unwrap());
+    shipped.into_iter().chain([custom.unwrap()]).collect()
 }
 
 /// Tokens with special characters of YAML, templates, shells or JSON.
@@ -51,7 +71,7 @@ fn tokens() -> Vec<String> {
     tokens
 }
 
-fn document(token: &str, source: AgentSource) -> String {
+fn document(token: &str, agent: &Agent) -> String {
     let spec = json!({"type": "object", "properties": {"userData": {"type": "string"}}});
     let xrd = xrd("example.org", ("Machine", "machines"), &["v1"], &spec);
     let xrd = Xrd::parse(xrd.to_string().as_bytes()).unwrap();
@@ -76,7 +96,8 @@ fn document(token: &str, source: AgentSource) -> String {
             token_id: ID.parse().unwrap(),
             token: &SecretString::from(token),
             api_url: &ApiUrl::new("https://api.example/x?y='z'&w=$(reboot)").unwrap(),
-            agent: &Agent::default().with_source(source),
+            agent,
+            handle: &ResourceHandle::new("true").unwrap(),
         },
     )
     .unwrap();
@@ -101,9 +122,12 @@ fn every_document_satisfies_the_schema_of_cloud_init() {
 
     for token in tokens() {
         for source in sources() {
-            let text = document(&token, source);
-            let read: Value = serde_saphyr::from_str(&text).unwrap();
-            assert_eq!(schema_errors(&read), [""; 0], "{text}");
+            for profile in profiles() {
+                let agent = Agent::default().with_source(source.clone()).with_profile(profile);
+                let text = document(&token, &agent);
+                let read: Value = serde_saphyr::from_str(&text).unwrap();
+                assert_eq!(schema_errors(&read), [""; 0], "{text}");
+            }
         }
     }
 }

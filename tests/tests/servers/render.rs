@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, path::PathBuf};
 
-use broker_domain::{MeshRole, Parameters};
+use broker_domain::{MeshRole, Parameters, ResourceHandle};
 use broker_render::{
     Agent, ApiUrl, Armed, Bootstrap, CloudTags, CompositionName, FIELD_MANAGER, Identity,
     InjectionStrategy, Manifest, Precondition, Xr, XrInput, Xrd, inject_bootstrap, is_applied,
@@ -296,6 +296,7 @@ async fn arm(objects: &Api<DynamicObject>, rendered: &Xr<'_>) -> Value {
         token: &SecretString::from("token"),
         api_url: &ApiUrl::new("https://api.plexsphere.example").unwrap(),
         agent: &Agent::default(),
+        handle: &ResourceHandle::new("web-1").unwrap(),
     };
     let sealed = inject_bootstrap(rendered, &bootstrap).unwrap();
     let sealed = sealed.with_precondition(&unchanged(&touched)).expose_for_apply();

@@ -5,6 +5,7 @@ mod fixture;
 mod missing_sources;
 mod plan;
 mod problems;
+mod refusal;
 mod remedy;
 mod text;
 mod verdicts;

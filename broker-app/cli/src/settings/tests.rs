@@ -18,6 +18,7 @@ fn empty_environment_means_inert_with_defaults() {
     assert_eq!(settings.token_ttl, Duration::from_hours(1));
     assert_eq!(settings.mode, Mode::Live);
     assert_eq!(settings.listen.to_string(), "127.0.0.1:8090");
+    assert_eq!(settings.agent_profile, AgentProfile::plexd());
     assert!(settings.event_url.is_none() && settings.kubeconfig.is_empty());
 }
 
@@ -29,6 +30,7 @@ fn valid_values_are_read() {
         (TOKEN_TTL, "90m"),
         (ENABLED, "false"),
         (API_URL, "https://mesh.example.org:8443/v1"),
+        (AGENT_PROFILE, "plexd-early-2026"),
         (LISTEN, "[::]:9000"),
         (EVENT_URL, "https://events.example.org/hook?key=hush"),
         (KUBECONFIG, "/a::/b"),
@@ -36,6 +38,7 @@ fn valid_values_are_read() {
     .unwrap();
     let replica = settings.replica().unwrap().unwrap();
     assert_eq!(replica.api_url.as_str(), "https://mesh.example.org:8443/v1");
+    assert_eq!(settings.agent_profile, AgentProfile::plexd_early_2026());
     assert_eq!(settings.reconcile_interval, Duration::from_secs(90));
     assert_eq!(settings.token_ttl, Duration::from_mins(90));
     assert_eq!(settings.mode, Mode::DryRun);
@@ -67,6 +70,7 @@ fn bad_value_names_what_is_allowed() {
         (ENABLED, "yes", "is \"yes\"; use true or false".to_owned()),
         (API_URL, "http://mesh.example.org", format!("is \"http://mesh.example.org\"; {API}")),
         (API_URL, "https://a:hush@mesh", format!("holds credentials; {API}")),
+        (AGENT_PROFILE, "plexd\n", "is \"plexd\\n\"; use plexd or plexd-early-2026".to_owned()),
         (LISTEN, "localhost:8090", format!("is \"localhost:8090\"; {ADDRESS}")),
         (LISTEN, "127.0.0.1:70000", format!("is \"127.0.0.1:70000\"; {ADDRESS}")),
         (EVENT_URL, "https://a:hush@b/", format!("holds credentials; {URL}")),

@@ -225,8 +225,16 @@ impl Judge<'_> {
         let replace = Remedy::Replace(facts.resource.id());
         let Some(token) = &facts.token else { return self.progress() };
         let Some(state) = self.known_or_doubt("token", token) else { return self.progress() };
+        let refusal = facts.enrolment_refusal.as_ref();
+        let refused = refusal
+            .map(|(at, reason)| format!("the control plane refused its agent at {at}: {reason}"));
         match state {
             Some(TokenState::Live { expires_at }) => {
+                if let Some(refused) = refused {
+                    return Judgement::new(Verdict::NodeNeverCalled, Remedy::LookAtAgent)
+                        .since(refusal.map(|(at, _)| *at))
+                        .with_message(refused);
+                }
                 if self.budget.is_over() {
                     let found = Judgement::new(Verdict::NodeNeverCalled, Remedy::LookAtAgent);
                     return found.with_message(format!("its token is valid until {expires_at}"));
@@ -234,13 +242,16 @@ impl Judge<'_> {
                 self.progress()
             }
             Some(TokenState::Expired { at }) => {
-                Judgement::new(Verdict::TokenExpired, replace).since(Some(*at))
+                let found = Judgement::new(Verdict::TokenExpired, replace).since(Some(*at));
+                match refused {
+                    Some(refused) => found.with_message(refused),
+                    None => found,
+                }
             }
             Some(TokenState::Consumed { at }) => Judgement::new(Verdict::NodeLost, replace)
                 .with_message(format!("it enrolled at {at}")),
-            Some(TokenState::Invalidated) => {
-                Judgement::new(Verdict::TokenInvalid, replace).with_message("it was invalidated")
-            }
+            Some(TokenState::Invalidated) => Judgement::new(Verdict::TokenInvalid, replace)
+                .with_message(refused.unwrap_or_else(|| "it was invalidated".to_owned())),
             None => Judgement::new(Verdict::TokenInvalid, replace)
                 .with_message("the issuer does not know it"),
             Some(_) => {

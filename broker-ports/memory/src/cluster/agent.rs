@@ -1,14 +1,13 @@
 //! Observe: the bootstrap document of a machine, read from the composed object only.
 
 use broker_domain::{ObjectReference, ProvisionedResourceId, XrName};
+use broker_render::token_in;
+use secrecy::ExposeSecret as _;
 use serde_json::Value;
 
 use super::crossplane::{COMPOSITE_LABEL, is_ready};
 use super::state::State;
 use broker_ports::BootstrapToken;
-
-/// The token's path on a machine that booted with cloud-init.
-const TOKEN_PATH: &str = "/etc/plexd/bootstrap-token";
 
 /// A machine and its bootstrap token. The token is never printed, and the document cannot be cloned or serialised.
 ///
@@ -60,7 +59,7 @@ impl State {
                 resource: XrName::id_of(object.label(COMPOSITE_LABEL)?)?,
                 machine: reference.clone(),
                 booted: is_ready(object),
-                token: BootstrapToken::new(token_in(fields)?),
+                token: BootstrapToken::new(token_of(fields)?),
             })
         };
         let existing = self.objects.iter().filter(|(_, object)| object.deleting.is_none());
@@ -69,20 +68,11 @@ impl State {
 }
 
 /// The token at any of the three injection sites.
-fn token_in(fields: &Value) -> Option<String> {
+fn token_of(fields: &Value) -> Option<String> {
     let token_at =
         |site: &str| fields.get("parameters")?.get(site)?.get("bootstrapToken")?.as_str();
-    let in_user_data = || fields.get("userData")?.as_str().and_then(file_content);
+    let user_data = fields.get("userData").and_then(Value::as_str);
+    let in_user_data = user_data.and_then(token_in).map(|token| token.expose_secret().to_owned());
     let bare = token_at("helmValues").or_else(|| token_at("providerSecret")).map(str::to_owned);
-    in_user_data().or(bare).filter(|token| !token.is_empty())
-}
-
-/// The content of the token file that cloud-init writes for the agent.
-fn file_content(document: &str) -> Option<String> {
-    let document = document.strip_prefix("#cloud-config\n")?;
-    let document = broker_render::read_document("user data", document.as_bytes()).ok()?;
-    let files = document.get("write_files")?.as_array()?;
-    let file =
-        files.iter().find(|file| file.get("path").and_then(Value::as_str) == Some(TOKEN_PATH))?;
-    file.get("content")?.as_str().map(str::to_owned)
+    in_user_data.or(bare).filter(|token| !token.is_empty())
 }

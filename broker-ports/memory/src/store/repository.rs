@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 
 use async_trait::async_trait;
-use broker_domain::{Phase, ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId};
+use broker_domain::{
+    BootstrapTokenId, Phase, ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId,
+};
 
 use super::MemoryStore;
 use super::state::{Row, ScheduleState, State, id_taken};
@@ -187,6 +189,16 @@ impl Repository for MemoryStore {
             let Some(row) = state.row_of_request(project, request) else { return Ok(None) };
             let Some((_, hash)) = &row.request else { return Ok(None) };
             Ok(Some(StoredRequest::new(row.read()?, *hash)))
+        })
+    }
+
+    async fn get_by_token(
+        &self,
+        token: BootstrapTokenId,
+    ) -> PortResult<Option<ProvisionedResource>> {
+        self.transact(|state| {
+            let has_token = |row: &&Row| row.resource.bootstrap_token_id() == Some(token);
+            state.rows.values().find(has_token).map(Row::read).transpose()
         })
     }
 

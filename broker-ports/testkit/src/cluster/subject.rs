@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use broker_domain::{BootstrapTokenId, MeshRole, ObjectReference, Parameters, ProjectId};
+use broker_domain::{
+    BootstrapTokenId, MeshRole, ObjectReference, Parameters, ProjectId, ResourceHandle,
+};
 use broker_ports::{Target, XrTarget};
 use broker_render::catalog::ComposedKind;
 use broker_render::{
@@ -124,6 +126,7 @@ impl Subject {
                 token: &SecretString::from(CANARY),
                 api_url: &ApiUrl::new("https://api.plexsphere.example")?,
                 agent: &Agent::default(),
+                handle: &ResourceHandle::new("web-1")?,
             },
         )?)
     }

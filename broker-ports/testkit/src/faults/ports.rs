@@ -165,6 +165,7 @@ faulty_port!(Repository as Repository {
         id: ProvisionedResourceId
     ) -> Option<ProvisionedResource>;
     read get_by_request(project: ProjectId, request: &RequestId) -> Option<StoredRequest>;
+    read get_by_token(token: BootstrapTokenId) -> Option<ProvisionedResource>;
     read list(query: &ListQuery) -> ListPage, copied by copies::list_page;
     read sweep_page(query: &SweepQuery) -> SweepPage, copied by copies::sweep_page;
     kinds write(kind: WriteKind, write: &Write<'_> = OwnedWrite::of(write) => &write.as_borrowed()) -> Written;

@@ -1,4 +1,4 @@
-//! Cases for `create`, `get_by_id` and `get_by_request`.
+//! Cases for `create`, `get_by_id`, `get_by_request` and `get_by_token`.
 
 use broker_ports::{Admitted, RequestHash};
 
@@ -11,6 +11,7 @@ pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
         concurrent_creations_with_one_request_id_store_one,
         a_used_request_id_stores_nothing,
         a_request_id_finds_its_resource_in_its_own_project,
+        a_token_finds_the_resource_that_records_it,
         declarations_without_a_request_id_are_all_stored,
         a_declaration_with_a_missing_reference_is_rejected,
         a_used_id_or_event_id_is_rejected,
@@ -112,6 +113,17 @@ async fn a_request_id_finds_its_resource_in_its_own_project(world: &World) -> Ou
         equal("the resource found by the request id", &find(number, request).await?, &None)?;
     }
     Ok(())
+}
+
+async fn a_token_finds_the_resource_that_records_it(world: &World) -> Outcome {
+    let other = world.store(&resource()).await?;
+    let stored = world.store(&nth_resource(2).enrolling()).await?;
+    let token = stored.bootstrap_token_id().ok_or(Violation::new("the resource has no token"))?;
+    let found = world.repository().get_by_token(token).await?;
+    equal("the resource of the token", &found, &Some(stored))?;
+    equal("the token of the other resource", &other.bootstrap_token_id(), &None)?;
+    let unknown = world.repository().get_by_token(id(0xdead)).await?;
+    equal("the resource of an unknown token", &unknown, &None)
 }
 
 async fn declarations_without_a_request_id_are_all_stored(world: &World) -> Outcome {

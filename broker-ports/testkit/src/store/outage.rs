@@ -32,6 +32,7 @@ async fn an_unreachable_repository_never_reports_absence(world: &World) -> Outco
         repository.get_by_request(stored.project_id(), &request).await,
         "get_by_request",
     )?;
+    require_outage(repository.get_by_token(id(1)).await, "get_by_token")?;
     require_outage(repository.list(&ListQuery::new(rows(10))).await, "list")?;
     let sweep = SweepQuery::new(rows(10));
     require_outage(repository.sweep_page(&sweep).await, "sweep_page")?;

@@ -3,6 +3,7 @@
 //! Two pipes connect the processes. The keeper reports its directory or an error; `up` sends `KEEP` when it has
 //! succeeded. A keeper without this message exits when `up` does, and its servers stop.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -13,6 +14,9 @@ use super::agents;
 use crate::failure::cannot_run;
 use crate::servers::{Crossplane, start_shared};
 use crate::tools::{CrossplaneTools, Tools};
+
+/// The file with the URL at which agents enrol, in the directory of the servers.
+const CONTROL_PLANE: &str = "control-plane";
 
 /// The message of `up` after its success.
 const KEEP: &str = "keep";
@@ -57,6 +61,11 @@ impl Keeper {
 
     pub(super) fn id(&self) -> u32 {
         self.process.id()
+    }
+
+    /// The URL at which agents enrol, if this keeper runs them.
+    pub(super) fn api_url(&self) -> Option<String> {
+        fs::read_to_string(self.directory.join(CONTROL_PLANE)).ok()
     }
 
     pub(super) fn directory(&self) -> &Path {
@@ -106,7 +115,9 @@ pub fn run(crossplane: bool) -> Result<()> {
         let access = servers.description().control_plane;
         let crossplane_tools = CrossplaneTools::find_or_build()?;
         let crossplane = Crossplane::start(&crossplane_tools, servers.run(), &access)?;
-        agents::boot(tools, servers.description());
+        let url = agents::boot(&tools, servers.description())?;
+        // Before `up` reads the directory.
+        fs::write(servers.directory().join(CONTROL_PLANE), url)?;
         Some(crossplane)
     } else {
         None

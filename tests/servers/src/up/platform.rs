@@ -27,7 +27,9 @@ const INVALID_SAMPLE: &str = "the sample platform is invalid";
 const XRDS: &str = "/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions";
 const COMPOSITIONS: &str = "/apis/apiextensions.crossplane.io/v1/compositions";
 
-const PROJECT: &str = "0198f3c0-1000-7000-8000-000000000001";
+pub(super) const PROJECT: &str = "0198f3c0-1000-7000-8000-000000000001";
+/// The handle of the sample Resource.
+pub(super) const HANDLE: &str = "sample";
 const RESOURCE: &str = "0198f3c0-1000-7000-8000-000000000002";
 const CLOUD: &str = "0198f3c0-1000-7000-8000-000000000003";
 const CREDENTIAL: &str = "0198f3c0-1000-7000-8000-000000000004";
@@ -55,7 +57,7 @@ pub(super) fn insert_project(tools: &Tools, postgres: &PostgresAccess) -> Result
         INSERT INTO plexsphere.project_labels (project_id, key, value)
             VALUES ('{PROJECT}', 'team', 'sample') ON CONFLICT DO NOTHING;
         INSERT INTO plexsphere.resources (id, project_id, handle)
-            VALUES ('{RESOURCE}', '{PROJECT}', 'sample') ON CONFLICT DO NOTHING;
+            VALUES ('{RESOURCE}', '{PROJECT}', '{HANDLE}') ON CONFLICT DO NOTHING;
         INSERT INTO plexsphere.clouds (id, provider, endpoint)
             VALUES ('{CLOUD}', '{PROVIDER}', '{{\"region\": \"sample-1\"}}') ON CONFLICT DO NOTHING;
         INSERT INTO plexsphere.cloud_credentials (id, cloud_id, kv_mount, kv_path)

@@ -1,12 +1,13 @@
 //! A test's own reads and changes on the cluster.
 
 use broker_domain::{ProvisionedResourceId, XrName};
+use broker_render::token_in;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use secrecy::SecretString;
 use serde_json::Value;
 
-use super::{Crossplane, OrLostRace, parameters, written_token};
+use super::{Crossplane, OrLostRace, parameters};
 
 impl Crossplane {
     /// The composite resource of a resource, if it exists.
@@ -23,12 +24,12 @@ impl Crossplane {
 
     /// The token in the composite resource of a resource, whether or not its machine has booted.
     pub async fn token_of(&self, id: ProvisionedResourceId) -> Option<SecretString> {
-        token_in(&self.composite(id).await?)
+        token_of_composite(&self.composite(id).await?)
     }
 
     /// The tokens in all composite resources.
     pub async fn tokens(&self) -> Vec<SecretString> {
-        self.all_objects().await.iter().filter_map(token_in).collect()
+        self.all_objects().await.iter().filter_map(token_of_composite).collect()
     }
 
     /// Deletes the composite resource of a resource as another client, and finalizes it with its composed object.
@@ -96,6 +97,6 @@ impl Crossplane {
     }
 }
 
-fn token_in(object: &DynamicObject) -> Option<SecretString> {
-    written_token(object.data.pointer("/spec/userData")?.as_str()?)
+fn token_of_composite(object: &DynamicObject) -> Option<SecretString> {
+    token_in(object.data.pointer("/spec/userData")?.as_str()?)
 }

@@ -1,15 +1,12 @@
 //! The status of an XR, and the token that a booting machine reads from it.
 
-use broker_render::read_document;
+use broker_render::token_in;
 use kube::api::{DynamicObject, Patch};
 use kube::{Api, ResourceExt};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use super::{Crossplane, parameters};
-
-/// Where the agent reads its token on a machine that booted with cloud-init.
-const TOKEN_PATH: &str = "/etc/plexd/bootstrap-token";
 
 impl Crossplane {
     /// The status of a healthy composite resource.
@@ -68,14 +65,5 @@ pub(super) fn token(xr: &DynamicObject) -> Option<SecretString> {
     if !has_ready_condition(conditions) || observed != xr.metadata.generation {
         return None;
     }
-    written_token(xr.data.pointer("/spec/userData")?.as_str()?)
-}
-
-/// The token that this cloud-init document writes onto a machine.
-pub(crate) fn written_token(document: &str) -> Option<SecretString> {
-    let document = document.strip_prefix("#cloud-config\n")?;
-    let document = read_document("user data", document.as_bytes()).ok()?;
-    let files = document.get("write_files")?.as_array()?;
-    let file = files.iter().find(|file| file["path"] == TOKEN_PATH)?;
-    Some(file["content"].as_str()?.to_owned().into())
+    token_in(xr.data.pointer("/spec/userData")?.as_str()?)
 }

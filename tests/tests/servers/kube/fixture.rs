@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use broker_domain::{BootstrapTokenId, MeshRole, ObjectReference, Parameters, ProjectId};
+use broker_domain::{
+    BootstrapTokenId, MeshRole, ObjectReference, Parameters, ProjectId, ResourceHandle,
+};
 use broker_kube::KubeCluster;
 use broker_ports::{
     Applied, ApplyRequest, Cluster, LiveXr, ObjectVersion, PortError, Target, XrReading, XrTarget,
@@ -278,6 +280,7 @@ impl Subject {
             token: &SecretString::from(TOKEN),
             api_url: &ApiUrl::new("https://api.plexsphere.example").unwrap(),
             agent: &Agent::default(),
+            handle: &ResourceHandle::new("web-1").unwrap(),
         };
         inject_bootstrap(&self.xr(), &bootstrap).unwrap()
     }

@@ -108,10 +108,13 @@ async fn plan_of_a_refused_declaration_names_the_field() {
     assert_eq!(world.store.audit_trail().len(), 0, "a plan audits nothing, not even a refusal");
 }
 
-/// An XRD that accepts one control plane URL and one agent image.
-fn xrd_accepting(api_url: &str, image: &str) -> String {
+/// An XRD that accepts one control plane URL, one agent image, one Project and one handle.
+fn xrd_accepting(api_url: &str, image: &str, project: &str, handle: &str) -> String {
     let only = |value: &str| json!({"type": "string", "enum": [value]});
-    let values = json!({"bootstrapToken": {"type": "string"}, "apiUrl": only(api_url), "plexdImage": only(image)});
+    let values = json!({
+        "bootstrapToken": {"type": "string"}, "apiUrl": only(api_url), "plexdImage": only(image),
+        "projectId": only(project), "resourceHandle": only(handle),
+    });
     let mut xrd = xrd_document("example.org", "Machine", "machines");
     let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
     *xrd.pointer_mut(spec).unwrap() = json!({"parameters": {"type": "object", "properties": {
@@ -121,11 +124,12 @@ fn xrd_accepting(api_url: &str, image: &str) -> String {
 }
 
 #[tokio::test]
-async fn plan_of_an_arm_has_the_agent_and_url_of_the_replicas() {
+async fn plan_of_an_arm_has_the_agent_and_the_resource() {
     const URL: &str = "https://elsewhere.example.org";
     const IMAGE: &str = "registry.example.org/plexd:9";
     let world = World::new();
-    let xrd = xrd_accepting(URL, IMAGE);
+    let project = declaration(NODE).project_id.to_string();
+    let xrd = xrd_accepting(URL, IMAGE, &project, "web-1");
     world.cluster.install_xrd(&Arc::new(Xrd::parse(xrd.as_bytes()).unwrap()));
     let documents = BlueprintDocuments {
         xrd: xrd.into_bytes(),
