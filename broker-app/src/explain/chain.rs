@@ -58,7 +58,9 @@ pub(super) fn fact_lines(facts: &ExplainInput) -> Vec<FactLine> {
     for (kind, known) in &facts.references {
         lines.push(reference_line(kind.as_str(), known, |()| "found".to_owned()));
     }
-    lines.extend(facts.withdrawal.map(|it| FactLine::known("credential", it.to_string())));
+    if let Some(Fact::Known(Some(withdrawal))) = &facts.withdrawal {
+        lines.push(FactLine::known("credential", withdrawal.to_string()));
+    }
     lines.extend(
         facts
             .blueprint_state

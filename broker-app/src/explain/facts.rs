@@ -59,8 +59,8 @@ pub struct ExplainInput {
     pub enrolment_refusal: Option<(OffsetDateTime, String)>,
     /// Its references, in the order in which a pass resolves them.
     pub references: Vec<(ReferenceKind, Reference)>,
-    /// Why nothing more may be created with its credential, if a pass resolves it.
-    pub withdrawal: Option<Withdrawal>,
+    /// Why nothing more may be created with its credential, if it was withdrawn; `None` in a teardown.
+    pub withdrawal: Option<Fact<Option<Withdrawal>>>,
     /// The state of its blueprint version; `None` in a teardown.
     pub blueprint_state: Option<Gathered<BlueprintState>>,
     /// The phase of the namespace of its Project.

@@ -7,8 +7,9 @@ use broker_domain::{
     ProvisionedResource, ProvisionedResourceId,
 };
 use broker_ports::{
-    AuditRecord, BlueprintState, BlueprintVersionView, EventsOf, FailureClass, Inspection,
-    NamespacePhase, ObjectReport, PageSize, PortError, RequestContext, Target, TokenState,
+    AuditRecord, BlueprintState, BlueprintVersionView, CredentialView, EventsOf, FailureClass,
+    Inspection, NamespacePhase, ObjectReport, PageSize, PortError, RequestContext, Target,
+    TokenState, Withdrawal,
 };
 use broker_render::Armed;
 use futures_util::FutureExt as _;
@@ -132,13 +133,14 @@ impl Service {
         // Only an apply needs the other references, and a teardown applies nothing.
         let unlisted = blueprint.as_deref().map(|it| unlisted(&resource, it)).unwrap_or_default();
         let applied = blueprint.filter(|_| resource.phase().is_converging());
-        let views = match applied {
+        let (views, withdrawal) = match applied {
             Some(blueprint) => gatherer.views(blueprint, &mut references).await,
-            None => None,
+            None => (None, None),
         };
-        let blueprint_state = match views {
-            Some(_) => Some(gatherer.blueprint_state().await),
-            None => None,
+        let blueprint_state = if resource.phase().is_converging() {
+            Some(gatherer.blueprint_state().await)
+        } else {
+            None
         };
         let brake = gatherer.brake(&cluster.identity).await;
         let (token, node) = match resource.bootstrap_token_id() {
@@ -162,7 +164,7 @@ impl Service {
             enrolment_refusal: history.known().and_then(|lines| last_refusal(lines)),
             transitions: history.map(|lines| transitions(&lines)),
             references,
-            withdrawal: views.as_ref().and_then(Views::withdrawal),
+            withdrawal,
             blueprint_state,
             assignment: if resource.phase().is_converging() {
                 gatherer.assignment().await
@@ -254,11 +256,30 @@ impl Gatherer<'_> {
         &self,
         blueprint: Arc<BlueprintVersionView>,
         known: &mut Vec<(ReferenceKind, Reference)>,
-    ) -> Option<Views> {
+    ) -> (Option<Views>, Option<Fact<Option<Withdrawal>>>) {
         let references = References::of_resource(self.resource);
         let credential =
             self.service.ports().credential(references.project, references.credential).await;
-        let credential = record_reference(known, ReferenceKind::Credential, credential)?;
+        let withdrawal = match &credential {
+            Ok(credential) => Fact::Known(credential.withdrawal()),
+            Err(Error::Domain(_)) => Fact::Known(None),
+            Err(error) => Fact::Unknown(error_message(error)),
+        };
+        let credential = record_reference(known, ReferenceKind::Credential, credential);
+        let views = match credential {
+            Some(credential) => self.views_with(blueprint, credential, known).await,
+            None => None,
+        };
+        (views, Some(withdrawal))
+    }
+
+    async fn views_with(
+        &self,
+        blueprint: Arc<BlueprintVersionView>,
+        credential: CredentialView,
+        known: &mut Vec<(ReferenceKind, Reference)>,
+    ) -> Option<Views> {
+        let references = References::of_resource(self.resource);
         let cloud = self.service.ports().cloud(credential.cloud_id).await;
         let cloud = record_reference(known, ReferenceKind::Cloud, cloud)?;
         let resource = self.service.ports().resource(references.project, references.resource).await;

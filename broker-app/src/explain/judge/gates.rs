@@ -85,8 +85,9 @@ impl Judge<'_> {
     }
 
     /// Nothing more may be created with its credential.
-    pub(super) fn withdrawn_credential(&self) -> Option<Judgement> {
-        let (facts, withdrawal) = (self.facts, self.facts.withdrawal?);
+    pub(super) fn withdrawn_credential(&mut self) -> Option<Judgement> {
+        let facts = self.facts;
+        let withdrawal = (*self.known_or_doubt("credential", facts.withdrawal.as_ref()?)?)?;
         let verdict = match withdrawal {
             Withdrawal::Expired => Verdict::CredentialExpired,
             Withdrawal::Revoked => Verdict::CredentialRevoked,
