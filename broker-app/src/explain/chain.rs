@@ -58,7 +58,7 @@ pub(super) fn fact_lines(facts: &ExplainInput) -> Vec<FactLine> {
     for (kind, known) in &facts.references {
         lines.push(reference_line(kind.as_str(), known, |()| "found".to_owned()));
     }
-    if let Some(Fact::Known(Some(withdrawal))) = &facts.withdrawal {
+    if let Some(Gathered::Known(Some(withdrawal))) = &facts.withdrawal {
         lines.push(FactLine::known("credential", withdrawal.to_string()));
     }
     lines.extend(

@@ -60,7 +60,7 @@ pub struct ExplainInput {
     /// Its references, in the order in which a pass resolves them.
     pub references: Vec<(ReferenceKind, Reference)>,
     /// Why nothing more may be created with its credential, if it was withdrawn; `None` in a teardown.
-    pub withdrawal: Option<Fact<Option<Withdrawal>>>,
+    pub withdrawal: Option<Gathered<Option<Withdrawal>>>,
     /// The state of its blueprint version; `None` in a teardown.
     pub blueprint_state: Option<Gathered<BlueprintState>>,
     /// The phase of the namespace of its Project.

@@ -256,14 +256,14 @@ impl Gatherer<'_> {
         &self,
         blueprint: Arc<BlueprintVersionView>,
         known: &mut Vec<(ReferenceKind, Reference)>,
-    ) -> (Option<Views>, Option<Fact<Option<Withdrawal>>>) {
+    ) -> (Option<Views>, Option<Gathered<Option<Withdrawal>>>) {
         let references = References::of_resource(self.resource);
         let credential =
             self.service.ports().credential(references.project, references.credential).await;
         let withdrawal = match &credential {
-            Ok(credential) => Fact::Known(credential.withdrawal()),
-            Err(Error::Domain(_)) => Fact::Known(None),
-            Err(error) => Fact::Unknown(error_message(error)),
+            Ok(credential) => Gathered::Known(credential.withdrawal()),
+            Err(Error::Domain(_)) => Gathered::Known(None),
+            Err(error) => Gathered::Unknown(error_message(error)),
         };
         let credential = record_reference(known, ReferenceKind::Credential, credential);
         let views = match credential {
