@@ -147,7 +147,7 @@ fn input_cannot_break_out_of_the_document() {
     }
 }
 
-/// Invariant: whoever reads the live object finds the token to hide, for any profile.
+/// Invariant: the scrubber finds the token of a live object, for any profile.
 #[test]
 fn token_is_found_in_every_document() {
     for (_, _, token, live) in all_documents() {
