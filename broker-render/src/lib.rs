@@ -118,8 +118,8 @@ pub use names::{
 };
 pub use parameters::{MAX_PARAMETERS_BYTES, ParameterSchema, ValidParameters};
 pub use provider_config::{
-    Provider, ProviderConfigInput, ProviderConfigScope, ProviderProfile, ProviderProfiles,
-    provider_config,
+    Provider, ProviderConfigInput, ProviderConfigScope, ProviderConfigUse, ProviderProfile,
+    ProviderProfiles, SharedConfigName, provider_config,
 };
 pub use references::{references, references_digest};
 pub use scrub::{MAX_MESSAGE_BYTES, scrub};

@@ -1,5 +1,7 @@
 //! The ProviderConfig of a resource: the cloud's endpoint, and the Secret with the credential.
 
+mod config_use;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -11,6 +13,8 @@ use crate::manifest::{Manifest, Placement};
 use crate::names::Identity;
 use crate::text::quoted;
 use crate::xrd::{is_kind, is_label, is_subdomain};
+
+pub use config_use::{ProviderConfigUse, SharedConfigName};
 
 /// The discriminator of a cloud's provider, such as `aws` or `hcloud`.
 ///
