@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-use broker_render::MAX_DOCUMENT_BYTES;
 use broker_render::catalog::{self, Blueprint, Definitions, Files, Problem, Severity};
+use broker_render::{MAX_DOCUMENT_BYTES, ProviderConfigUse};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -46,6 +46,9 @@ pub(crate) fn check(directory: &Path, output: &mut Output<'_>) -> Result<(), Fai
     let findings = examine(directory)?;
     if output.is_human() {
         findings.lines.iter().try_for_each(|line| output.text(&line.text()))?;
+        for CheckedBlueprint { blueprint, .. } in &findings.blueprints {
+            output.text(&format!("{}: {}", blueprint.slug, provider_config(blueprint)))?;
+        }
     }
     let blueprints: Vec<_> = findings
         .blueprints
@@ -56,6 +59,7 @@ pub(crate) fn check(directory: &Path, output: &mut Output<'_>) -> Result<(), Fai
                 "version": blueprint.version,
                 "mesh_role": blueprint.mesh_role.as_str(),
                 "kind": blueprint.xrd.kind(),
+                "provider_config": blueprint.provider_config.to_string(),
             })
         })
         .collect();
@@ -80,6 +84,23 @@ pub(crate) fn check(directory: &Path, output: &mut Output<'_>) -> Result<(), Fai
     };
     output.done(&summary, &json!({"blueprints": blueprints, "problems": problems}))?;
     findings.without_errors(directory).map(drop)
+}
+
+/// Which ProviderConfig the broker writes for a blueprint, in words.
+fn provider_config(blueprint: &Blueprint) -> String {
+    let platform = blueprint.platform_configs.join(", ");
+    match &blueprint.provider_config {
+        ProviderConfigUse::PerResource => "one ProviderConfig per resource".to_owned(),
+        ProviderConfigUse::Shared(name) => {
+            format!("one ProviderConfig per Project, {name}, shared by its resources")
+        }
+        ProviderConfigUse::Platform if platform.is_empty() => {
+            "no ProviderConfig; the platform owns it".to_owned()
+        }
+        ProviderConfigUse::Platform => {
+            format!("no ProviderConfig; the platform owns ClusterProviderConfig {platform}")
+        }
+    }
 }
 
 /// Reads a catalog for a command that needs all of its blueprints.

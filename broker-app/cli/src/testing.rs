@@ -20,7 +20,7 @@ use broker_ports::{
     Ports, RequestContext,
 };
 use broker_render::catalog::ComposedKind;
-use broker_render::{InjectionStrategy, Provider, Xrd, namespace};
+use broker_render::{InjectionStrategy, Provider, ProviderConfigUse, Xrd, namespace};
 use broker_testkit::builders::{id, project, second};
 use http_body_util::{BodyExt, Empty};
 use hyper_util::client::legacy::Client;
@@ -254,6 +254,7 @@ fn prepare_platform(
             api_version: composed.0.to_owned(),
             kind: composed.1.to_owned(),
         }],
+        provider_config: ProviderConfigUse::PerResource,
     };
     neighbours.publish(id(BLUEPRINT), documents);
 }

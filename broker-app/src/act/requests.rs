@@ -28,6 +28,7 @@ pub(crate) struct Enrolment<'a> {
 impl Requests<'_> {
     pub(crate) fn provider_config(self, precondition: Precondition) -> Result<ApplyRequest, Error> {
         let manifest = self.views.provider_config(self.resource, self.profiles)?;
+        let manifest = manifest.ok_or(Error::Internal("the platform owns the ProviderConfig"))?;
         Ok(ApplyRequest::open(self.resource.project_id(), manifest, precondition))
     }
 

@@ -7,7 +7,7 @@ use broker_domain::{
     Action, ClusterId, Error as DomainError, ObjectReference, Phase, ProvisionedResource,
 };
 use broker_ports::{Arming, BlueprintVersionView, LiveObject, LiveXr};
-use broker_render::{ProviderProfiles, is_applied};
+use broker_render::{Manifest, ProviderProfiles, is_applied};
 
 use super::{ActContext, ConfigObservation, Gate, Observation, PassReading, XrObservation};
 use crate::deadline::TimedPorts;
@@ -124,7 +124,8 @@ async fn views_for_restore(
     // A ProviderConfig has no tags, so a Resource with unreadable labels can still get it back.
     let views = Views::new(blueprint, credential, cloud, &BTreeMap::new());
     let manifest = views.provider_config(resource, profiles)?;
-    if Some(manifest.reference()) == resource.substrate().provider_config() {
+    let reference = manifest.as_ref().map(Manifest::reference);
+    if reference.is_some() && reference == resource.substrate().provider_config() {
         return Ok(Some(views));
     }
     // An object that no row records would outlive Deleted.
@@ -132,7 +133,7 @@ async fn views_for_restore(
     Err(Error::Platform(DomainError::invalid("provider_config", problem)))
 }
 
-/// The recorded name of the ProviderConfig, or the name that an apply would create.
+/// The recorded name of the ProviderConfig, or the name that an apply would create; `None` if the platform owns it.
 fn config_reference(
     profiles: &ProviderProfiles,
     resource: &ProvisionedResource,
@@ -141,7 +142,8 @@ fn config_reference(
     match (resource.substrate().provider_config(), views) {
         (Some(recorded), _) => Ok(Some(recorded.clone())),
         (None, Some(views)) => {
-            Ok(Some(views.provider_config(resource, profiles)?.reference().clone()))
+            let manifest = views.provider_config(resource, profiles)?;
+            Ok(manifest.map(|manifest| manifest.reference().clone()))
         }
         (None, None) => Ok(None),
     }
@@ -176,10 +178,11 @@ fn config_observation(
     views: Option<&Views>,
 ) -> Result<ConfigObservation, Error> {
     let Some(live) = live else { return Ok(ConfigObservation::Absent) };
-    let applied = match views {
-        Some(views) => is_applied(live.expose(), &views.provider_config(resource, profiles)?),
-        None => true,
+    let desired = match views {
+        Some(views) => views.provider_config(resource, profiles)?,
+        None => None,
     };
+    let applied = desired.is_none_or(|desired| is_applied(live.expose(), &desired));
     Ok(ConfigObservation::Exists {
         at: live.version().clone(),
         deleting: live.is_being_deleted(),

@@ -14,7 +14,7 @@ use broker_ports::{
     CompactRow, ConfigKind, ListQuery, OwnedKinds, OwnedObject, OwnedQuery, PageSize, PortName,
     ResourceIds, UnreadableRow, Watermark,
 };
-use broker_render::{ProviderProfiles, Xrd};
+use broker_render::{ProviderConfigUse, ProviderProfiles, Xrd};
 
 use super::report::SweepReport;
 use super::snapshot::SnapshotReader;
@@ -28,6 +28,8 @@ use crate::sweep::orphans::Orphans;
 #[derive(Default)]
 pub(super) struct Kinds {
     xrds: BTreeMap<BlueprintVersionId, Arc<Xrd>>,
+    /// Blueprints whose ProviderConfig the platform owns.
+    without_config: BTreeSet<BlueprintVersionId>,
     provider_configs: BTreeMap<(ProjectId, CloudCredentialId), Arc<ConfigKind>>,
     /// The watermark of the last read of Deleted rows.
     deleted_rows_read: Option<Watermark>,
@@ -38,14 +40,15 @@ pub(super) struct Kinds {
 pub(super) struct VisitedRows {
     rows: IdSet,
     blueprints: BTreeSet<BlueprintVersionId>,
-    credentials: BTreeSet<(ProjectId, CloudCredentialId)>,
+    credentials: BTreeSet<(ProjectId, CloudCredentialId, BlueprintVersionId)>,
 }
 
 impl VisitedRows {
     pub(super) fn visit(&mut self, row: &CompactRow) {
         self.rows.insert(row.id, ());
         self.blueprints.insert(row.blueprint_version_id);
-        self.credentials.insert((row.project_id, row.cloud_credential_id));
+        let blueprint = row.blueprint_version_id;
+        self.credentials.insert((row.project_id, row.cloud_credential_id, blueprint));
     }
 
     /// Adds rows that an earlier sweep visited.
@@ -57,7 +60,8 @@ impl VisitedRows {
 
     fn learn(&mut self, row: &ProvisionedResource) {
         self.blueprints.insert(row.blueprint_version_id());
-        self.credentials.insert((row.project_id(), row.cloud_credential_id()));
+        let blueprint = row.blueprint_version_id();
+        self.credentials.insert((row.project_id(), row.cloud_credential_id(), blueprint));
     }
 }
 
@@ -152,10 +156,14 @@ impl Kinds {
                 && let Ok(blueprint) = snapshots.blueprint(*id).await
             {
                 self.xrds.insert(*id, Arc::clone(&blueprint.xrd));
+                if blueprint.provider_config == ProviderConfigUse::Platform {
+                    self.without_config.insert(*id);
+                }
             }
         }
-        for (project, credential) in &visited.credentials {
-            if !self.provider_configs.contains_key(&(*project, *credential))
+        for (project, credential, blueprint) in &visited.credentials {
+            if self.writes_config(*blueprint)
+                && !self.provider_configs.contains_key(&(*project, *credential))
                 && let Ok(provider) = snapshots.provider(*project, *credential).await
             {
                 let kind = self.shared_kind(profiles.of(&provider).into());
@@ -164,14 +172,22 @@ impl Kinds {
         }
     }
 
+    /// Whether the broker writes a ProviderConfig; `false` until the blueprint is resolved.
+    fn writes_config(&self, blueprint: BlueprintVersionId) -> bool {
+        self.xrds.contains_key(&blueprint) && !self.without_config.contains(&blueprint)
+    }
+
     /// Returns the stored value of a kind, so that rows share it.
     fn shared_kind(&self, kind: ConfigKind) -> Arc<ConfigKind> {
         let known = self.provider_configs.values().find(|known| ***known == kind);
         known.map_or_else(|| Arc::new(kind), Arc::clone)
     }
 
-    /// The kind of a row's ProviderConfig; `None` until a sweep has resolved it.
+    /// The kind of a row's ProviderConfig; `None` until a sweep has resolved it, or if the platform owns it.
     pub(super) fn config_of(&self, row: &CompactRow) -> Option<Arc<ConfigKind>> {
+        if !self.writes_config(row.blueprint_version_id) {
+            return None;
+        }
         self.provider_configs.get(&(row.project_id, row.cloud_credential_id)).cloned()
     }
 

@@ -5,6 +5,7 @@
 mod abandon;
 mod budget;
 mod composition;
+mod config_uses;
 mod scale;
 mod drift;
 #[path = "../log_capture.rs"]

@@ -8,7 +8,7 @@ use broker_app::{BootError, ErrorKind, PassResult, WaitOutcome, one_line};
 use broker_domain::{Action, Declaration, MeshRole, Phase, ProvisionedResource};
 use broker_memory::{BlueprintDocuments, Verb};
 use broker_ports::{AuditAction, CloudView, ListQuery, NamespaceObservation, PageSize, Schedule};
-use broker_render::{InjectionStrategy, Provider};
+use broker_render::{InjectionStrategy, Provider, ProviderConfigUse};
 use broker_testkit::builders::id;
 use broker_tests::world::{
     NODE, SIZED, STANDALONE, World, background, config_with, declaration, operator, project,
@@ -62,6 +62,7 @@ fn publish_without_size(world: &World) {
         injection_strategy: InjectionStrategy::CloudInitUserData,
         mesh_role: MeshRole::Node,
         composed_kinds: Vec::new(),
+        provider_config: ProviderConfigUse::PerResource,
     };
     world.neighbours.publish(id(SIZED), documents);
 }

@@ -13,7 +13,7 @@ use broker_ports::{
     Brake, ClaimEvents, ClaimRequest, ClaimTarget, Clock, NodeDeregistrar, Outbox, PortName,
     Schedule, TokenIssuer,
 };
-use broker_render::InjectionStrategy;
+use broker_render::{InjectionStrategy, ProviderConfigUse};
 use broker_testkit::builders::{id, rows, worker};
 use broker_testkit::faults::{Fault, FaultPlan, Faults};
 use broker_tests::world::{LEASE, NODE, SIZED, operator, project};
@@ -124,6 +124,7 @@ fn publish(fixture: &Fixture, blueprint: u128, xrd: &str, parameters: &str) {
         injection_strategy: InjectionStrategy::CloudInitUserData,
         mesh_role: MeshRole::Node,
         composed_kinds: Vec::new(),
+        provider_config: ProviderConfigUse::PerResource,
     };
     fixture.world.neighbours.publish(id(blueprint), documents);
 }
