@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use broker_domain::Error;
 use serde_json::Value;
 
 use super::field_path::FieldPath;
