@@ -305,6 +305,12 @@ mod tests {
             ),
             (DomainError::ResourceNotFound(id(6)), Invalid, 422, "does not exist in the project"),
             (DomainError::ClusterMismatch(id(5)), Conflict, 409, "another management cluster"),
+            (
+                DomainError::SharedConfigHeld { name: "openstack".to_owned(), holder: id(7) },
+                Conflict,
+                409,
+                "ProviderConfig openstack of the project has the credential of",
+            ),
         ];
         let reasons: Vec<_> = rows.iter().map(|(refusal, ..)| refusal.reason()).collect();
         assert_eq!(reasons, DomainError::REASONS, "every variant has a row, in this order");

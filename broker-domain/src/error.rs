@@ -94,6 +94,16 @@ pub enum Error {
     /// The Project is assigned to a management cluster that this replica does not serve.
     #[error("project {0} is assigned to another management cluster")]
     ClusterMismatch(ProjectId),
+    /// Another resource of the Project uses the shared ProviderConfig of this name with another credential.
+    #[error(
+        "ProviderConfig {name} of the project has the credential of provisioned resource {holder}"
+    )]
+    SharedConfigHeld {
+        /// The name of the ProviderConfig.
+        name: String,
+        /// A resource that uses it.
+        holder: ProvisionedResourceId,
+    },
 }
 
 /// An id whose lookup can miss. Ports return an `Option`; the caller maps `None` to this error.
@@ -114,7 +124,7 @@ pub trait NotFound {
 
 impl Error {
     /// Every value of [`Error::reason`].
-    pub const REASONS: [&str; 13] = [
+    pub const REASONS: [&str; 14] = [
         "invalid_input",
         "blueprint_not_found",
         "cloud_not_found",
@@ -128,6 +138,7 @@ impl Error {
         "idempotency_conflict",
         "resource_not_found",
         "cluster_mismatch",
+        "shared_config_held",
     ];
 
     /// The stable snake-case code that programs branch on.
@@ -146,6 +157,7 @@ impl Error {
             Self::IdempotencyConflict { .. } => "idempotency_conflict",
             Self::ResourceNotFound(_) => "resource_not_found",
             Self::ClusterMismatch(_) => "cluster_mismatch",
+            Self::SharedConfigHeld { .. } => "shared_config_held",
         }
     }
 
@@ -187,6 +199,7 @@ mod tests {
             },
             Error::ResourceNotFound(id(6)),
             Error::ClusterMismatch(id(5)),
+            Error::SharedConfigHeld { name: "openstack".to_owned(), holder: resource },
         ]
     }
 
@@ -206,6 +219,7 @@ mod tests {
             "idempotency_conflict",
             "resource_not_found",
             "cluster_mismatch",
+            "shared_config_held",
         ];
         let reasons: Vec<_> = every_error().iter().map(Error::reason).collect();
         assert_eq!(reasons, released, "each variant has its own reason");

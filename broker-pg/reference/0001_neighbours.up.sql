@@ -63,7 +63,7 @@ CREATE TABLE plexsphere.blueprint_versions (
     -- How composed objects refer to their ProviderConfig: `per-resource`, `shared:NAME` or `platform`.
     provider_config    text        NOT NULL DEFAULT 'per-resource'
         CONSTRAINT blueprint_versions_provider_config_check
-            CHECK (provider_config IN ('per-resource', 'platform') OR provider_config LIKE 'shared:_%'),
+            CHECK (provider_config ~ '^(per-resource|platform|shared:.+)$'),
     metadata           bytea       NOT NULL,
     xrd                bytea       NOT NULL,
     composition        bytea       NOT NULL,

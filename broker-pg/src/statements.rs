@@ -16,6 +16,10 @@ use crate::repository::create::CREATE_RESOURCE;
 use crate::repository::list::{LIST_STATEMENTS, READ_WATERMARK};
 use crate::repository::purge::PURGE_RESOURCES;
 use crate::repository::read::{GET_BY_ID, GET_BY_REQUEST, GET_IN_PROJECT};
+use crate::repository::shared_config::{
+    CLEAR_SHARED_CONFIG, LOCK_SHARED_CONFIG, MARK_SHARED_CONFIG, READ_SHARED_CONFIG,
+    READ_SHARED_CONFIGS, REGISTER_CONFIG, USE_CONFIG,
+};
 use crate::repository::sweep::{READ_NOW, SWEEP_PAGE, SWEEP_PAGE_OF_PROJECT};
 use crate::repository::write::WRITE_RESOURCE;
 use crate::resolvers::{RESOLVE_BLUEPRINT, RESOLVE_CLOUD, RESOLVE_CREDENTIAL};
@@ -46,6 +50,13 @@ pub fn statements() -> Vec<StatementDescription> {
         SWEEP_PAGE_OF_PROJECT.describe(),
         READ_NOW.describe(),
         WRITE_RESOURCE.describe(),
+        REGISTER_CONFIG.describe(),
+        USE_CONFIG.describe(),
+        READ_SHARED_CONFIG.describe(),
+        READ_SHARED_CONFIGS.describe(),
+        LOCK_SHARED_CONFIG.describe(),
+        MARK_SHARED_CONFIG.describe(),
+        CLEAR_SHARED_CONFIG.describe(),
         READ_HISTORY.describe(),
         SCRUB_AUDIT.describe(),
         PURGE_RESOURCES.describe(),

@@ -74,6 +74,8 @@ pub struct Facts {
     /// Composed objects on record whose kind the blueprint does not list. No generated role lets the broker read
     /// them.
     pub unlisted: Vec<ObjectReference>,
+    /// The shared ProviderConfig, if it is being deleted and the resource waits.
+    pub leaving_config: Fact<Option<ObjectReference>>,
     /// The facts of the cluster.
     pub cluster: ClusterFacts,
 }

@@ -17,7 +17,7 @@ use super::facts::{ClusterFacts, Fact, Facts, Outage, Reference, ReferenceKind, 
 use super::{Explanation, explain, without_row};
 use crate::declare::{References, Views};
 use crate::error::{Error, error_message};
-use crate::observe::{is_listed, target};
+use crate::observe::{is_listed, leaving_config, target};
 use crate::service::Service;
 use crate::telemetry::traceparent;
 
@@ -123,6 +123,11 @@ impl Service {
         let cluster = gatherer.cluster(target, inspection);
         // Only an apply needs the other references, and a teardown applies nothing.
         let unlisted = blueprint.as_deref().map(|it| unlisted(&resource, it)).unwrap_or_default();
+        let leaving_config = match &blueprint {
+            Some(blueprint) => to_fact(leaving_config(self.ports(), &resource, blueprint).await)
+                .map(|config| config.map(|config| config.name.object)),
+            None => Fact::Known(None),
+        };
         let applied = blueprint.filter(|_| resource.phase().is_converging());
         let views = match applied {
             Some(blueprint) => gatherer.views(blueprint, &mut references).await,
@@ -160,6 +165,7 @@ impl Service {
             node,
             brake,
             unlisted,
+            leaving_config,
             cluster,
             resource,
         }

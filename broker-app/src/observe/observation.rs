@@ -39,13 +39,15 @@ pub struct Observation {
     pub failure: Option<FailureReason>,
 }
 
-/// Whether the Project's namespace takes objects.
+/// Whether the Project's namespace takes the objects of the resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Gate {
     /// It takes objects.
     Open,
     /// It takes no objects yet. Not an error: the owner of the namespace is preparing it.
     Closed,
+    /// The shared ProviderConfig of the resource is being deleted. A new one is created afterwards.
+    ConfigLeaving,
 }
 
 /// The composite resource.

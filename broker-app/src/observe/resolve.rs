@@ -59,7 +59,7 @@ impl PassReading {
         resource: &ProvisionedResource,
         (action, to): (Action, Phase),
     ) -> Result<ResolvedObservation, Error> {
-        let Self { raw, blueprint, xr, live, provider_config } = self;
+        let Self { raw, blueprint, xr, live, provider_config, leaving_config } = self;
         let will_apply = action == Action::Apply;
         let restores =
             matches!(action, Action::Noop | Action::DeleteSubstrate) && raw.misses_config(resource);
@@ -80,6 +80,7 @@ impl PassReading {
             config: config_observation(profiles, resource, provider_config.as_ref(), rendered)?,
             config_reference: config_reference(profiles, resource, rendered)?,
             gate: match &views {
+                Some(_) if leaving_config.is_some() => Gate::ConfigLeaving,
                 Some(_) if will_apply => gate(ports, resource, &raw.cluster).await?,
                 Some(_) => Gate::Open,
                 None => Gate::Closed,
@@ -115,7 +116,7 @@ async fn views_for_restore(
     cluster: &ClusterId,
 ) -> Result<Option<Views>, Error> {
     match gate(ports, resource, cluster).await? {
-        Gate::Closed => return Ok(None),
+        Gate::Closed | Gate::ConfigLeaving => return Ok(None),
         Gate::Open => {}
     }
     let credential = resource.cloud_credential_id();

@@ -51,6 +51,7 @@ impl Error {
             Self::ProvisionedResourceNotFound(_) => ErrorKind::NotFound,
             Self::AssignmentNotFound(_)
             | Self::ClusterMismatch(_)
+            | Self::SharedConfigHeld { .. }
             | Self::StaleWrite { .. }
             | Self::IllegalTransition { .. }
             | Self::IdempotencyConflict { .. } => ErrorKind::Conflict,

@@ -69,12 +69,11 @@ impl ConfigReferences {
                 self.platform.insert(name.to_owned());
             }
             Source::Literal(name) if kind == "ProviderConfig" => {
-                match SharedConfigName::new(name) {
-                    Ok(name) => drop(self.uses.insert(ProviderConfigUse::Shared(name))),
-                    Err(_) => {
-                        let problem = format!("has the name {}; use another", quoted(name));
-                        self.problem(object, &problem);
-                    }
+                if let Ok(name) = SharedConfigName::new(name) {
+                    self.uses.insert(ProviderConfigUse::Shared(name));
+                } else {
+                    let problem = format!("has the name {}; use another", quoted(name));
+                    self.problem(object, &problem);
                 }
             }
             Source::Literal(name) => {
@@ -173,16 +172,17 @@ fn target(patch: &Value) -> Option<Target> {
     );
     let text = |key: &str| patch.get(key).and_then(Value::as_str);
     // Without a target, Crossplane writes the field that it reads.
-    let path = text("toFieldPath").or_else(|| text("fromFieldPath")).filter(|_| writes_composed)?;
-    let path = FieldPath::parse(path)?;
+    let target =
+        text("toFieldPath").or_else(|| text("fromFieldPath")).filter(|_| writes_composed)?;
+    let target = FieldPath::parse(target)?;
     let [spec, reference] = REFERENCE;
-    if path.is(&[spec, reference, "name"]) {
+    if target.is(&[spec, reference, "name"]) {
         return Some(Target::Name);
     }
-    if path.is(&[spec, reference, "kind"]) {
+    if target.is(&[spec, reference, "kind"]) {
         return Some(Target::Kind);
     }
-    (path.is(&REFERENCE) || path.is(&[spec])).then_some(Target::Whole)
+    (target.is(&REFERENCE) || target.is(&[spec])).then_some(Target::Whole)
 }
 
 fn source(patch: &Value) -> Source<'_> {

@@ -8,6 +8,7 @@ mod log_capture;
 mod matrix;
 mod model;
 mod panics;
+mod shared_config;
 mod simulation;
 
 #[expect(clippy::disallowed_methods, reason = "a test reads what `cargo xtask` tells it")]
