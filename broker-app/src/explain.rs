@@ -1,6 +1,6 @@
 //! Explain: what blocks a resource, which party has to act, and the next action.
 //!
-//! [`explain`] is pure. Its input is [`Facts`]: each fact is known, or has the reason why it is unknown. Its output is one
+//! [`explain`] is pure. Its input is [`ExplainInput`]: each fact is known, or has the reason why it is unknown. Its output is one
 //! [`Explanation`]: a [`Verdict`] with a stable code, at most one [`Blocker`], one [`Party`], one [`Remedy`], and the
 //! facts behind them. [`Service::explain`](crate::Service::explain) gathers the facts and calls it.
 
@@ -21,7 +21,7 @@ use time::OffsetDateTime;
 
 pub use budgets::{BudgetUse, Budgets};
 pub use chain::{FactLine, FactStatus};
-pub use facts::{ClusterFacts, Fact, Facts, Outage, Reference, ReferenceKind, Transition};
+pub use facts::{ClusterFacts, Gathered, ExplainInput, Outage, Reference, ReferenceKind, Transition};
 pub(crate) use json::reference;
 pub use many::ExplainedPage;
 pub use remedy::Remedy;
@@ -93,7 +93,7 @@ const LONGEST_MESSAGE: usize = 320;
 const MAX_TRANSITIONS: usize = 5;
 
 /// Explains one resource. Pure: the same facts give the same explanation.
-pub fn explain(facts: &Facts) -> Explanation {
+pub fn explain(facts: &ExplainInput) -> Explanation {
     let resource = &facts.resource;
     let phase = resource.phase();
     let budget = BudgetUse::of(&facts.budgets, phase, resource.phase_entered_at(), facts.now);
@@ -135,14 +135,14 @@ pub(crate) fn without_row(resource: ProvisionedResourceId, because: &str) -> Exp
     }
 }
 
-fn next_attempt(facts: &Facts) -> NextAttempt {
-    if facts.resource.is_settled() {
+fn next_attempt(facts: &ExplainInput) -> NextAttempt {
+    if facts.resource.is_terminal() {
         return NextAttempt::Never;
     }
     match &facts.schedule {
-        Fact::Unknown(_) | Fact::Known(None) => NextAttempt::Unknown,
-        Fact::Known(Some(entry)) if entry.paused => NextAttempt::Never,
-        Fact::Known(Some(entry)) => {
+        Gathered::Unknown(_) | Gathered::Known(None) => NextAttempt::Unknown,
+        Gathered::Known(Some(entry)) if entry.paused => NextAttempt::Never,
+        Gathered::Known(Some(entry)) => {
             let leased_until =
                 entry.lease.as_ref().map(|(_, until)| *until).filter(|it| *it > entry.now);
             match (leased_until, entry.due_at) {

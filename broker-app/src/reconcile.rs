@@ -161,7 +161,7 @@ impl Reconciler {
     /// Observes and decides in a dry run. It takes no lease, because a lease would block a live replica.
     async fn observe_only(&self, id: ProvisionedResourceId) -> Result<PassResult, Error> {
         let row = self.ports.repository.read(|it| it.get_by_id(id)).await?;
-        let Some(resource) = row.filter(|row| !row.is_settled()) else {
+        let Some(resource) = row.filter(|row| !row.is_terminal()) else {
             return Ok(PassResult::NotClaimed);
         };
         let reading = observe(&self.ports, &resource).await?;

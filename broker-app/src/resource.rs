@@ -30,7 +30,7 @@ impl ToJson for ProvisionedResource {
             "cloud_credential_id": self.cloud_credential_id().to_string(),
             "phase": self.phase().as_str(),
             "phase_entered_at": wire::rfc3339(self.phase_entered_at()),
-            "at_rest": self.is_settled(),
+            "terminal": self.is_terminal(),
             "failure": failure,
             "mesh_role": self.mesh_role().as_str(),
             "on_failure": self.on_failure().as_str(),

@@ -181,7 +181,7 @@ impl Service {
 
 /// Whether the reconciler alone can bring a resource into a phase, without a deletion request of a caller.
 fn can_still_reach(resource: &ProvisionedResource, phase: Phase) -> bool {
-    if resource.is_settled() {
+    if resource.is_terminal() {
         return false;
     }
     let is_leaving = resource.phase().is_teardown() || resource.phase() == Phase::Failed;

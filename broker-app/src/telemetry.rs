@@ -223,7 +223,7 @@ fn sweep_results() -> Vec<&'static str> {
 }
 
 fn findings() -> Vec<&'static str> {
-    vec!["settled", "waiting", "handed_over", "trouble"]
+    vec!["settled", "waiting", "handed_over", "error"]
 }
 
 fn drifts() -> Vec<&'static str> {

@@ -302,16 +302,16 @@ impl ProvisionedResource {
         self.version
     }
 
-    /// Whether it is settled: Deleted, or Failed and retained. No pass changes a settled resource.
+    /// Whether it is terminal: Deleted, or Failed and retained. No pass changes a terminal resource.
     ///
     /// ```
     #[doc = include_str!("provisioned_resource/example.md")]
-    /// assert!(!pending.is_settled());
+    /// assert!(!pending.is_terminal());
     /// let failed = pending.fail(FailureReason::from_message("quota"), stamp)?.unwrap();
-    /// assert!(failed.resource().is_settled(), "a retained failure is settled");
+    /// assert!(failed.resource().is_terminal(), "a retained failure is terminal");
     /// # Ok::<(), Error>(())
     /// ```
-    pub const fn is_settled(&self) -> bool {
+    pub const fn is_terminal(&self) -> bool {
         match self.phase {
             Phase::Deleted => true,
             Phase::Failed => matches!(self.on_failure, OnFailure::Retain),

@@ -60,7 +60,7 @@ CREATE DOMAIN plexsphere.provisioning_audit_action AS text
         CHECK (VALUE IN ('declared', 'declaration_refused', 'phase_changed', 'deletion_requested',
                          'token_recorded', 'tokens_closed_recorded', 'substrate_recorded', 'abandoned',
                          'paused', 'resumed', 'reconcile_requested', 'brake_set', 'brake_released',
-                         'permit_taken', 'retry_requested', 'replaced', 'events_resumed', 'events_skipped', 'audit_scrubbed',
+                         'permit_taken', 'retry_requested', 'replaced', 'events_redriven', 'events_skipped', 'audit_scrubbed',
                          'purged', 'token_issue', 'tokens_close', 'substrate_apply', 'substrate_delete', 'node_deregister'));
 
 -- An opaque id, never a name or an address: the audit keeps it permanently.

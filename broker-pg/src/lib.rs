@@ -8,7 +8,7 @@
 //! | the broker's store: repository, schedule, outbox, audit | [`PgStore`] |
 //! | a declaration inside your own transaction | [`create_in`] |
 //! | the schema | [`migrate`] |
-//! | pool options for a database that may stop responding | [`resilient`] |
+//! | pool options for a database that may stop responding | [`test_idle_connections`] |
 //! | resolvers, assignments and labels over the reference tables | [`PgPlatform`] |
 //! | bootstrap tokens, and the mesh ports over them | [`PgTokenIssuer`], [`PgMesh`] |
 //! | publishing a blueprint catalog | [`catalog`] |
@@ -39,7 +39,7 @@ mod values;
 
 pub use error::DatabaseError;
 pub use mesh::{ChainedNodeDeregistrar, EnrolError, JoinError, PgMesh};
-pub use pool::resilient;
+pub use pool::test_idle_connections;
 pub use repository::create::create_in;
 pub use resolvers::PgPlatform;
 pub use sql::StatementDescription;

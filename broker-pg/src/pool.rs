@@ -25,13 +25,13 @@ const TEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// keeps its slot until the operating system closes it.
 ///
 /// ```
-/// use broker_pg::resilient;
+/// use broker_pg::test_idle_connections;
 /// use sqlx::postgres::PgPoolOptions;
 ///
-/// let options = resilient(PgPoolOptions::new().max_connections(20));
+/// let options = test_idle_connections(PgPoolOptions::new().max_connections(20));
 /// # assert_eq!(options.get_max_connections(), 20);
 /// ```
-pub fn resilient(options: PgPoolOptions) -> PgPoolOptions {
+pub fn test_idle_connections(options: PgPoolOptions) -> PgPoolOptions {
     options
         .test_before_acquire(false)
         .before_acquire(|connection, metadata| {

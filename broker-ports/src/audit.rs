@@ -156,7 +156,7 @@ audit_actions! {
     /// Another resource replaces this one. `event_data` is the other one's id.
     Replaced = "replaced",
     /// A dead-lettered event is delivered again.
-    EventsRedriven = "events_resumed",
+    EventsRedriven = "events_redriven",
     /// A dead-lettered event is skipped and never delivered.
     EventsSkipped = "events_skipped",
     /// Free text in the audit was blanked.
@@ -205,7 +205,7 @@ mod tests {
             "declared declaration_refused phase_changed deletion_requested token_recorded \
              tokens_closed_recorded substrate_recorded abandoned paused resumed \
              reconcile_requested brake_set brake_released permit_taken retry_requested replaced \
-             events_resumed events_skipped audit_scrubbed purged token_issue tokens_close substrate_apply substrate_delete \
+             events_redriven events_skipped audit_scrubbed purged token_issue tokens_close substrate_apply substrate_delete \
              node_deregister"
         );
         for action in AuditAction::ALL {

@@ -69,7 +69,7 @@ pub trait Outbox: Send + Sync {
         reason: &str,
     ) -> Result<Acknowledged, PortError>;
 
-    /// Redrives a resource's dead-lettered event: delivers it again or skips it. Writes an audit line, `events_resumed`
+    /// Redrives a resource's dead-lettered event: delivers it again or skips it. Writes an audit line, `events_redriven`
     /// or `events_skipped`. Returns that event. Without one it returns `None` and writes nothing.
     ///
     /// # Errors

@@ -68,7 +68,7 @@ pub struct World {
     /// The mesh.
     pub mesh: MemoryMesh,
     /// The platform's contexts.
-    pub neighbours: MemoryPlatformContexts,
+    pub platform: MemoryPlatformContexts,
     /// The facade.
     pub service: Service,
     /// The reconciler's ports, with faults.
@@ -131,7 +131,7 @@ impl World {
             builder.parts().expect("a configuration that works")
         };
         let replica = build(&decorated, in_mode("replica-1", mode));
-        let MemoryAdapters { clock, store, cluster, tokens, mesh, neighbours, sink, ids: _ } =
+        let MemoryAdapters { clock, store, cluster, tokens, mesh, platform, sink, ids: _ } =
             adapters;
         let world = Self {
             service: build(&ports, config("service")).service,
@@ -146,7 +146,7 @@ impl World {
             cluster,
             tokens,
             mesh,
-            neighbours,
+            platform,
             sink,
             agents_boot: AtomicBool::new(true),
         };
@@ -156,8 +156,8 @@ impl World {
 
     fn add_fixtures(&self) {
         let provider = Provider::new("hetzner").expect("a provider's name");
-        self.neighbours.add_cloud(CloudView::new(id(0xc0), provider, r#"{"region":"eu-1"}"#));
-        self.neighbours.add_credential(CredentialView::new(id(4), id(0xc0), "kv", "team/hetzner"));
+        self.platform.add_cloud(CloudView::new(id(0xc0), provider, r#"{"region":"eu-1"}"#));
+        self.platform.add_credential(CredentialView::new(id(4), id(0xc0), "kv", "team/hetzner"));
         self.add_project(project(), id(2));
         for (api_version, kind) in [
             ("nop.crossplane.io/v1alpha1", "NopResource"),
@@ -171,10 +171,10 @@ impl World {
     /// Adds a Project with a Resource, the world's credential and a ready namespace.
     pub fn add_project(&self, project: ProjectId, resource: ResourceId) {
         let home = namespace(project).as_str().to_owned();
-        self.neighbours.assign(project, id(4));
-        self.neighbours.add_resource(project, resource);
+        self.platform.assign(project, id(4));
+        self.platform.add_resource(project, resource);
         self.cluster.create_namespace(&home);
-        self.neighbours.place(project, NamespaceObservation::new(home, true));
+        self.platform.place(project, NamespaceObservation::new(home, true));
     }
 
     /// Publishes the world's three blueprints.
@@ -225,13 +225,13 @@ impl World {
             }],
             provider_config,
         };
-        self.neighbours.publish(id::<BlueprintVersionId>(blueprint), documents);
+        self.platform.publish(id::<BlueprintVersionId>(blueprint), documents);
     }
 
     /// Sets whether the Project's namespace is ready.
     pub fn place(&self, ready: bool) {
         let name = namespace(project()).as_str().to_owned();
-        self.neighbours.place(project(), NamespaceObservation::new(name, ready));
+        self.platform.place(project(), NamespaceObservation::new(name, ready));
     }
 
     /// Declares a resource.

@@ -15,7 +15,7 @@ use broker_render::ProviderProfiles;
 
 use crate::catalog::Catalog;
 use crate::cli::{Migrate, RunArguments};
-use crate::composition::{Composition, Migration, Publication};
+use crate::wiring::{Wiring, Migration, Publication};
 use crate::failure::Failure;
 use crate::settings::{Replica, Settings};
 
@@ -25,7 +25,7 @@ use no_cluster::NoCluster;
 pub(crate) struct Servers;
 
 #[async_trait]
-impl Composition for Servers {
+impl Wiring for Servers {
     async fn service(&self, settings: &Settings) -> Result<Service, Failure> {
         let pool = postgres::connect_checked(settings.store()?).await?;
         let mut config = config(settings);

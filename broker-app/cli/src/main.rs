@@ -3,7 +3,7 @@
 mod catalog;
 mod cli;
 mod compose;
-mod composition;
+mod wiring;
 mod demo;
 mod event_sink;
 mod failure;
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         std::env::args_os(),
         Environment {
             variables: &settings::environment,
-            composition: &Servers,
+            wiring: &Servers,
             stdin: &mut stdin(),
             stdout: &mut stdout(),
             stderr: &mut stderr(),

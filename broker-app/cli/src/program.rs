@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::{self, Catalog, Command, Docs, Migrate, OutputArguments, Parsed, Verb};
-use crate::composition::{Composition, Migration, Publication};
+use crate::wiring::{Wiring, Migration, Publication};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::settings::{Settings, SettingsError};
@@ -27,7 +27,7 @@ pub(crate) struct Environment<'a> {
     /// Reads the environment variables; only commands that need them call it.
     pub(crate) variables: &'a dyn Fn() -> Result<BTreeMap<String, String>, SettingsError>,
     /// Builds the service and the replica.
-    pub(crate) composition: &'a dyn Composition,
+    pub(crate) wiring: &'a dyn Wiring,
     pub(crate) stdin: &'a mut dyn Read,
     pub(crate) stdout: &'a mut dyn Write,
     pub(crate) stderr: &'a mut dyn Write,
@@ -71,7 +71,7 @@ fn run_command(command: Command, environment: &mut Environment<'_>) -> Result<()
         Command::Run(arguments) => {
             let settings = environment.settings()?;
             let runtime = runtime(Builder::new_multi_thread())?;
-            runtime.block_on(crate::run::run(&settings, &arguments, environment.composition))
+            runtime.block_on(crate::run::run(&settings, &arguments, environment.wiring))
         }
         Command::Migrate(Migrate::Sql { reference }) => {
             let plain_sql = if reference { plain_sql_of_reference } else { plain_sql };
@@ -90,7 +90,7 @@ fn run_command(command: Command, environment: &mut Environment<'_>) -> Result<()
         Command::Rbac(arguments) => {
             let mut report = |line: &str| writeln!(environment.stderr, "{line}");
             let catalog = catalog::read(&arguments.catalog, &mut report)?;
-            let roles = environment.composition.rbac(&catalog)?;
+            let roles = environment.wiring.rbac(&catalog)?;
             Ok(write!(environment.stdout, "{roles}")?)
         }
         Command::Completions { shell } => {
@@ -108,9 +108,9 @@ fn run_verb(verb: &Verb, environment: &mut Environment<'_>) -> Result<(), Failur
     let settings = environment.settings()?;
     settings.store()?;
     let context = verbs::context(verb.common()).map_err(broker_app::Error::from)?;
-    let Environment { composition, stdin, stdout, .. } = environment;
+    let Environment { wiring, stdin, stdout, .. } = environment;
     runtime(Builder::new_current_thread())?.block_on(async {
-        let service = composition.service(&settings).await?;
+        let service = wiring.service(&settings).await?;
         let output = Output::new(verb.common().output.output, *stdout);
         let context = &mut CommandContext { service: &service, context, output };
         match verb {
@@ -142,7 +142,7 @@ fn migrate(
     let settings = environment.settings()?;
     settings.store()?;
     let migrations = runtime(Builder::new_current_thread())?
-        .block_on(environment.composition.migrate(&settings, command))?;
+        .block_on(environment.wiring.migrate(&settings, command))?;
     let rows: Vec<_> = migrations
         .iter()
         .map(|Migration { version, name, applied_at }| {
@@ -177,7 +177,7 @@ fn run_catalog(command: &Catalog, environment: &mut Environment<'_>) -> Result<(
     let mut report = |line: &str| writeln!(environment.stderr, "{line}");
     let catalog = catalog::read(&arguments.directory, &mut report)?;
     let published = runtime(Builder::new_current_thread())?
-        .block_on(environment.composition.import(&settings, &catalog))?;
+        .block_on(environment.wiring.import(&settings, &catalog))?;
     let state = |is_new: bool| if is_new { "published" } else { "unchanged" };
     let rows: Vec<_> = published
         .iter()

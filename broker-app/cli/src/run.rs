@@ -21,7 +21,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::RunArguments;
-use crate::composition::Composition;
+use crate::wiring::Wiring;
 use crate::event_sink::HttpEventSink;
 use crate::failure::Failure;
 use crate::serve::{Health, ReplicaState, serve};
@@ -41,12 +41,12 @@ const BUCKETS: [f64; 12] =
 pub(crate) async fn run(
     settings: &Settings,
     arguments: &RunArguments,
-    composition: &dyn Composition,
+    wiring: &dyn Wiring,
 ) -> Result<(), Failure> {
     let stop = stop_signal()?;
     let metrics = install(arguments)?;
     let listener = listen(settings.listen).await?;
-    serve_and_replicate(settings, arguments, composition, HealthServer { listener, metrics }, stop)
+    serve_and_replicate(settings, arguments, wiring, HealthServer { listener, metrics }, stop)
         .await
 }
 
@@ -59,7 +59,7 @@ struct HealthServer {
 async fn serve_and_replicate(
     settings: &Settings,
     arguments: &RunArguments,
-    composition: &dyn Composition,
+    wiring: &dyn Wiring,
     HealthServer { listener, metrics }: HealthServer,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), Failure> {
@@ -72,7 +72,7 @@ async fn serve_and_replicate(
     let mut server = pin!(server);
     let result = tokio::select! {
         biased;
-        result = run_replica(settings, arguments, composition, &health, stop) => result,
+        result = run_replica(settings, arguments, wiring, &health, stop) => result,
         result = &mut server => result.map_err(|source| Failure::Process {
             operation: "serve health and metrics",
             source: source.into(),
@@ -88,7 +88,7 @@ async fn serve_and_replicate(
 async fn run_replica(
     settings: &Settings,
     arguments: &RunArguments,
-    composition: &dyn Composition,
+    wiring: &dyn Wiring,
     health: &Health,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), Failure> {
@@ -108,7 +108,7 @@ async fn run_replica(
         biased;
         // No work has started, so there is nothing to finish.
         () = &mut stop => return Ok(()),
-        built = composition.replica(replica, arguments, event_sink(settings)?) => built?,
+        built = wiring.replica(replica, arguments, event_sink(settings)?) => built?,
     };
     health.set(ReplicaState::Working(broker.probe()));
     broker.run(stop).await?;

@@ -29,7 +29,7 @@ use serde_json::Value;
 
 use crate::catalog::{Catalog, CheckedBlueprint};
 use crate::cli::{Migrate, RunArguments};
-use crate::composition::{Composition, Migration, Publication};
+use crate::wiring::{Wiring, Migration, Publication};
 use crate::demo::world::config;
 use crate::failure::{Exit, Failure};
 use crate::program::{self, Environment};
@@ -71,8 +71,8 @@ impl World {
     pub(crate) fn new(behaviour: Behaviour) -> Self {
         let adapters = MemoryAdapters::new(7, second(0), ClusterId::new("cluster-1").unwrap());
         let ports = adapters.ports();
-        let MemoryAdapters { clock, store, cluster, neighbours, .. } = adapters;
-        prepare_platform(&cluster, &neighbours, behaviour);
+        let MemoryAdapters { clock, store, cluster, platform, .. } = adapters;
+        prepare_platform(&cluster, &platform, behaviour);
         // Short: tests of `--wait` wait in real time.
         let mut config = config().unwrap();
         config.wait_interval = Duration::from_millis(50);
@@ -128,7 +128,7 @@ impl World {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let environment = Environment {
             variables: &|| Ok(environment.clone()),
-            composition: self,
+            wiring: self,
             stdin: &mut Cursor::new(stdin.to_owned()),
             stdout: &mut out,
             stderr: &mut err,
@@ -157,7 +157,7 @@ impl CommandOutput {
 }
 
 #[async_trait]
-impl Composition for World {
+impl Wiring for World {
     async fn service(&self, _: &Settings) -> Result<Service, Failure> {
         Ok(self.service.clone())
     }
@@ -224,16 +224,16 @@ pub(crate) fn operator() -> RequestContext {
 
 fn prepare_platform(
     cluster: &MemoryCluster,
-    neighbours: &MemoryPlatformContexts,
+    platform: &MemoryPlatformContexts,
     behaviour: Behaviour,
 ) {
     let provider = Provider::new("hetzner").unwrap();
-    neighbours.add_cloud(CloudView::new(id(0xc0), provider, r#"{"region":"eu-1"}"#));
-    neighbours.add_credential(CredentialView::new(id(4), id(0xc0), "kv", "team/hetzner"));
-    neighbours.assign(project(1), id(4));
-    neighbours.add_resource(project(1), id(2));
+    platform.add_cloud(CloudView::new(id(0xc0), provider, r#"{"region":"eu-1"}"#));
+    platform.add_credential(CredentialView::new(id(4), id(0xc0), "kv", "team/hetzner"));
+    platform.assign(project(1), id(4));
+    platform.add_resource(project(1), id(2));
     let project_namespace = namespace(project(1));
-    neighbours.place(project(1), NamespaceObservation::new(project_namespace.as_str(), true));
+    platform.place(project(1), NamespaceObservation::new(project_namespace.as_str(), true));
     cluster.create_namespace(project_namespace.as_str());
     let composed = ("nop.crossplane.io/v1alpha1", "NopResource");
     cluster.install_kind(composed.0, composed.1, KindScope::Namespaced);
@@ -256,7 +256,7 @@ fn prepare_platform(
         }],
         provider_config: ProviderConfigUse::PerResource,
     };
-    neighbours.publish(id(BLUEPRINT), documents);
+    platform.publish(id(BLUEPRINT), documents);
 }
 
 /// The XRD of the world's blueprint.

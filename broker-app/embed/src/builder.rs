@@ -154,7 +154,7 @@ impl<C> BrokerBuilder<Missing, C> {
     /// refuses a schema that this release cannot run on; see [`migrate`](broker_pg::migrate). It also refuses a pool with
     /// fewer connections than [`BrokerConfig::connections`].
     ///
-    /// Create the pool with [`resilient`](broker_pg::resilient), so that it recovers from a database that stops answering.
+    /// Create the pool with [`test_idle_connections`](broker_pg::test_idle_connections), so that it recovers from a database that stops answering.
     #[cfg(feature = "postgres")]
     pub fn postgres(self, pool: sqlx::PgPool) -> BrokerBuilder<StorePorts, C> {
         let Self { config, cluster, sink, clock, ids, .. } = self;

@@ -119,7 +119,7 @@ async fn failed_passes_back_off_as_builder() {
     let parts =
         builder.configure(|config| config.backoff = Backoff::new(WAIT, WAIT)).parts().unwrap();
     let machine = parts.service.provision(&operator(), &platform.declaration()).await.unwrap();
-    platform.adapters.neighbours.set_reachable(false);
+    platform.adapters.platform.set_reachable(false);
     for attempts in 1..=10 {
         parts.reconciler.reconcile(machine.id()).await.unwrap_err();
         let entry = parts.ports.schedule.entry(machine.id()).await.unwrap().unwrap();

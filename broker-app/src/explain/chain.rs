@@ -3,7 +3,7 @@
 use broker_domain::ObjectReference;
 use broker_ports::{Condition, ConditionStatus, NamespaceState, ObjectReport, TokenState, wire};
 
-use super::facts::{Fact, Facts, Reference};
+use super::facts::{Gathered, ExplainInput, Reference};
 use super::shortened;
 
 /// Whether a fact is current.
@@ -48,7 +48,7 @@ impl FactLine {
 
 const MAX_EVENTS: usize = 3;
 
-pub(super) fn fact_lines(facts: &Facts) -> Vec<FactLine> {
+pub(super) fn fact_lines(facts: &ExplainInput) -> Vec<FactLine> {
     let mut lines = vec![row(facts)];
     lines.extend(schedule(facts));
     lines.push(fact_line("outbox", &facts.dead_letter, |dead_letter| match dead_letter {
@@ -74,25 +74,25 @@ pub(super) fn fact_lines(facts: &Facts) -> Vec<FactLine> {
             if *registered { "registered" } else { "not registered" }.to_owned()
         }));
     }
-    if let Fact::Unknown(because) = &facts.transitions {
+    if let Gathered::Unknown(because) = &facts.transitions {
         lines.push(FactLine::unknown("history", because));
     }
     lines
 }
 
-fn row(facts: &Facts) -> FactLine {
+fn row(facts: &ExplainInput) -> FactLine {
     let resource = &facts.resource;
     let (phase, since) = (resource.phase(), wire::rfc3339(resource.phase_entered_at()));
     FactLine::known("row", format!("{phase} since {since}, version {}", resource.version()))
 }
 
-fn schedule(facts: &Facts) -> Vec<FactLine> {
+fn schedule(facts: &ExplainInput) -> Vec<FactLine> {
     let entry = match &facts.schedule {
-        Fact::Unknown(because) => return vec![FactLine::unknown("schedule", because)],
-        Fact::Known(None) => {
+        Gathered::Unknown(because) => return vec![FactLine::unknown("schedule", because)],
+        Gathered::Known(None) => {
             return vec![FactLine::known("schedule", "no entry for this resource")];
         }
-        Fact::Known(Some(entry)) => entry,
+        Gathered::Known(Some(entry)) => entry,
     };
     let mut lines = Vec::new();
     let due = entry.due_at.map_or_else(
@@ -117,7 +117,7 @@ fn schedule(facts: &Facts) -> Vec<FactLine> {
     lines
 }
 
-fn cluster_lines(facts: &Facts) -> Vec<FactLine> {
+fn cluster_lines(facts: &ExplainInput) -> Vec<FactLine> {
     let cluster = &facts.cluster;
     let mut lines = vec![
         fact_line("cluster", &cluster.identity, ToString::to_string),
@@ -147,8 +147,8 @@ fn cluster_lines(facts: &Facts) -> Vec<FactLine> {
         lines.extend(object_lines("composed object", Some(reference), report));
     }
     match &cluster.events {
-        Fact::Unknown(because) => lines.push(FactLine::unknown("events", because)),
-        Fact::Known(events) => {
+        Gathered::Unknown(because) => lines.push(FactLine::unknown("events", because)),
+        Gathered::Known(events) => {
             for event in events.iter().take(MAX_EVENTS) {
                 let at = event.at.map(wire::rfc3339).unwrap_or_default();
                 let text = format!("{at} {}: {}", event.reason, event.message);
@@ -162,20 +162,20 @@ fn cluster_lines(facts: &Facts) -> Vec<FactLine> {
 fn object_lines(
     source: &'static str,
     reference: Option<&ObjectReference>,
-    report: &Fact<Option<ObjectReport>>,
+    report: &Gathered<Option<ObjectReport>>,
 ) -> Vec<FactLine> {
     let name = reference.map(|it| format!("{} {}", it.kind(), it.name())).unwrap_or_default();
     let object = match report {
-        Fact::Unknown(because) => {
+        Gathered::Unknown(because) => {
             let because =
                 if name.is_empty() { because.clone() } else { format!("{name}: {because}") };
             return vec![FactLine::unknown(source, &because)];
         }
-        Fact::Known(None) => {
+        Gathered::Known(None) => {
             let text = format!("{name} does not exist");
             return vec![FactLine::known(source, text.trim())];
         }
-        Fact::Known(Some(object)) => object,
+        Gathered::Known(Some(object)) => object,
     };
     let mut lines = vec![FactLine::known(source, format!("{name} {}", object_state(object)))];
     for condition in &object.conditions {
@@ -240,12 +240,12 @@ fn token_state(state: Option<&TokenState>) -> String {
 
 fn fact_line<T>(
     source: &'static str,
-    fact: &Fact<T>,
+    fact: &Gathered<T>,
     describe: impl FnOnce(&T) -> String,
 ) -> FactLine {
     match fact {
-        Fact::Known(known) => FactLine::known(source, describe(known)),
-        Fact::Unknown(because) => FactLine::unknown(source, because),
+        Gathered::Known(known) => FactLine::known(source, describe(known)),
+        Gathered::Unknown(because) => FactLine::unknown(source, because),
     }
 }
 

@@ -13,14 +13,14 @@ use crate::decide::Mode;
 
 /// A fact, or the reason why it is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fact<T> {
+pub enum Gathered<T> {
     /// It was just read.
     Known(T),
     /// It could not be read, for this reason.
     Unknown(String),
 }
 
-impl<T> Fact<T> {
+impl<T> Gathered<T> {
     /// The fact, if it is known.
     pub const fn known(&self) -> Option<&T> {
         match self {
@@ -29,10 +29,10 @@ impl<T> Fact<T> {
         }
     }
 
-    pub(super) fn map<U>(self, change: impl FnOnce(T) -> U) -> Fact<U> {
+    pub(super) fn map<U>(self, change: impl FnOnce(T) -> U) -> Gathered<U> {
         match self {
-            Self::Known(fact) => Fact::Known(change(fact)),
-            Self::Unknown(because) => Fact::Unknown(because),
+            Self::Known(fact) => Gathered::Known(change(fact)),
+            Self::Unknown(because) => Gathered::Unknown(because),
         }
     }
 }
@@ -40,7 +40,7 @@ impl<T> Fact<T> {
 /// Everything that is known about one resource.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Facts {
+pub struct ExplainInput {
     /// When the facts were gathered.
     pub now: OffsetDateTime,
     /// Whether the replicas change anything.
@@ -50,11 +50,11 @@ pub struct Facts {
     /// The row.
     pub resource: ProvisionedResource,
     /// Its schedule entry, with the last error.
-    pub schedule: Fact<Option<ScheduleEntry>>,
+    pub schedule: Gathered<Option<ScheduleEntry>>,
     /// Its dead-lettered event, if any.
-    pub dead_letter: Fact<Option<DeadLetter>>,
+    pub dead_letter: Gathered<Option<DeadLetter>>,
     /// Its last phase changes, newest first.
-    pub transitions: Fact<Vec<Transition>>,
+    pub transitions: Gathered<Vec<Transition>>,
     /// Its references, in the order in which a pass resolves them.
     pub references: Vec<(ReferenceKind, Reference)>,
     /// Whether the namespace of its Project is ready.
@@ -66,16 +66,16 @@ pub struct Facts {
     /// Labels that cannot become tags.
     pub skipped_tags: Vec<SkippedTag>,
     /// Its token, if it has one.
-    pub token: Option<Fact<Option<TokenState>>>,
+    pub token: Option<Gathered<Option<TokenState>>>,
     /// Whether its Node is registered, if it has a token.
     pub node: Option<Reference<bool>>,
     /// The brake that holds this resource.
-    pub brake: Fact<Option<Brake>>,
+    pub brake: Gathered<Option<Brake>>,
     /// Composed objects on record whose kind the blueprint does not list. No generated role lets the broker read
     /// them.
     pub unlisted: Vec<ObjectReference>,
     /// The shared ProviderConfig, if it is being deleted and the resource waits.
-    pub leaving_config: Fact<Option<ObjectReference>>,
+    pub leaving_config: Gathered<Option<ObjectReference>>,
     /// The facts of the cluster.
     pub cluster: ClusterFacts,
 }
@@ -127,30 +127,30 @@ pub struct ClusterFacts {
     /// Why no request to the cluster succeeded.
     pub outage: Option<Outage>,
     /// The cluster that was read.
-    pub identity: Fact<ClusterId>,
+    pub identity: Gathered<ClusterId>,
     /// The Project's namespace.
-    pub namespace: Fact<NamespaceState>,
+    pub namespace: Gathered<NamespaceState>,
     /// Whether the kind of the composite resource is installed.
-    pub kind_installed: Fact<bool>,
+    pub kind_installed: Gathered<bool>,
     /// The composite resource's name, if known.
     pub xr_reference: Option<ObjectReference>,
     /// The composite resource.
-    pub xr: Fact<Option<ObjectReport>>,
+    pub xr: Gathered<Option<ObjectReport>>,
     /// The ProviderConfig's name, if known.
     pub provider_config_reference: Option<ObjectReference>,
     /// The ProviderConfig.
-    pub provider_config: Fact<Option<ObjectReport>>,
+    pub provider_config: Gathered<Option<ObjectReport>>,
     /// The composed objects.
-    pub composed: Vec<(ObjectReference, Fact<Option<ObjectReport>>)>,
+    pub composed: Vec<(ObjectReference, Gathered<Option<ObjectReport>>)>,
     /// Recent events of the composite resource, newest first.
-    pub events: Fact<Vec<ClusterEvent>>,
+    pub events: Gathered<Vec<ClusterEvent>>,
 }
 
 impl ClusterFacts {
     /// All facts unknown, for one reason.
     pub fn unknown(because: &str) -> Self {
-        fn unknown<T>(because: &str) -> Fact<T> {
-            Fact::Unknown(because.to_owned())
+        fn unknown<T>(because: &str) -> Gathered<T> {
+            Gathered::Unknown(because.to_owned())
         }
         Self {
             outage: None,
@@ -212,7 +212,7 @@ pub(super) struct LastError<'a> {
     pub(super) message: &'a str,
 }
 
-impl Facts {
+impl ExplainInput {
     pub(super) fn last_error(&self) -> Option<LastError<'_>> {
         let (reason, message) = self.schedule.known()?.as_ref()?.last_error.as_ref()?;
         let (refusal, message) = match Refusal::parse_prefix(message) {

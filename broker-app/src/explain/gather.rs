@@ -13,7 +13,7 @@ use broker_ports::{
 use broker_render::Armed;
 use futures_util::FutureExt as _;
 
-use super::facts::{ClusterFacts, Fact, Facts, Outage, Reference, ReferenceKind, Transition};
+use super::facts::{ClusterFacts, Gathered, ExplainInput, Outage, Reference, ReferenceKind, Transition};
 use super::{Explanation, explain, without_row};
 use crate::declare::{References, Views};
 use crate::error::{Error, error_message};
@@ -48,7 +48,7 @@ impl Service {
         }
     }
 
-    async fn facts(&self, resource: ProvisionedResource) -> Facts {
+    async fn facts(&self, resource: ProvisionedResource) -> ExplainInput {
         let references = self.resolve_target(&resource).await;
         let inspection = match &references.target {
             Ok(target) => Some(self.inspection(target).await),
@@ -58,7 +58,7 @@ impl Service {
     }
 
     /// The facts of many resources, with one batch request to the cluster.
-    pub(super) async fn facts_of_many(&self, resources: Vec<ProvisionedResource>) -> Vec<Facts> {
+    pub(super) async fn facts_of_many(&self, resources: Vec<ProvisionedResource>) -> Vec<ExplainInput> {
         let mut resolved = Vec::with_capacity(resources.len());
         for resource in &resources {
             resolved.push(self.resolve_target(resource).await);
@@ -118,7 +118,7 @@ impl Service {
         resource: ProvisionedResource,
         ResolvedTarget { blueprint, mut references, target }: ResolvedTarget,
         inspection: Option<Result<Inspection, Error>>,
-    ) -> Facts {
+    ) -> ExplainInput {
         let gatherer = Gatherer { service: self, resource: &resource };
         let cluster = gatherer.cluster(target, inspection);
         // Only an apply needs the other references, and a teardown applies nothing.
@@ -126,7 +126,7 @@ impl Service {
         let leaving_config = match &blueprint {
             Some(blueprint) => to_fact(leaving_config(self.ports(), &resource, blueprint).await)
                 .map(|config| config.map(|config| config.name.object)),
-            None => Fact::Known(None),
+            None => Gathered::Known(None),
         };
         let applied = blueprint.filter(|_| resource.phase().is_converging());
         let views = match applied {
@@ -145,7 +145,7 @@ impl Service {
             Ok((digest, xr.skipped_tags().to_vec()))
         });
         let skipped_tags = desired.iter().flatten().flat_map(|(_, tags)| tags.clone()).collect();
-        Facts {
+        ExplainInput {
             now: self.ports().clock.now(),
             mode: self.config().mode,
             budgets: self.config().budgets(),
@@ -187,39 +187,39 @@ struct Gatherer<'a> {
 
 /// Facts of the store.
 impl Gatherer<'_> {
-    async fn schedule(&self) -> Fact<Option<broker_ports::ScheduleEntry>> {
+    async fn schedule(&self) -> Gathered<Option<broker_ports::ScheduleEntry>> {
         to_fact(self.service.ports().schedule.read(|it| it.entry(self.resource.id())).await)
     }
 
-    async fn dead_letter(&self) -> Fact<Option<broker_ports::DeadLetter>> {
+    async fn dead_letter(&self) -> Gathered<Option<broker_ports::DeadLetter>> {
         let of = EventsOf::Resource(self.resource.id());
         let events =
             self.service.ports().outbox.read(|it| it.dead_letter_events(of, PageSize::MAX)).await;
         match to_fact(events) {
-            Fact::Known(events) => {
-                Fact::Known(events.into_iter().next().map(|dead_letter| dead_letter.event))
+            Gathered::Known(events) => {
+                Gathered::Known(events.into_iter().next().map(|dead_letter| dead_letter.event))
             }
-            Fact::Unknown(because) => Fact::Unknown(because),
+            Gathered::Unknown(because) => Gathered::Unknown(because),
         }
     }
 
-    async fn transitions(&self) -> Fact<Vec<Transition>> {
+    async fn transitions(&self) -> Gathered<Vec<Transition>> {
         let repository = &self.service.ports().repository;
         let lines = match to_fact(repository.read(|it| it.history(self.resource.id())).await) {
-            Fact::Known(lines) => lines,
-            Fact::Unknown(because) => return Fact::Unknown(because),
+            Gathered::Known(lines) => lines,
+            Gathered::Unknown(because) => return Gathered::Unknown(because),
         };
         let newest_first = lines.iter().rev();
         let changes = newest_first.filter_map(|line| {
             let (from, to) = (line.entry.previous_phase, line.entry.new_phase?);
             (from != Some(to)).then(|| Transition::new(line.at, from, to))
         });
-        Fact::Known(changes.collect())
+        Gathered::Known(changes.collect())
     }
 
-    async fn brake(&self, cluster: &Fact<ClusterId>) -> Fact<Option<broker_ports::Brake>> {
+    async fn brake(&self, cluster: &Gathered<ClusterId>) -> Gathered<Option<broker_ports::Brake>> {
         match cluster {
-            Fact::Known(cluster) => {
+            Gathered::Known(cluster) => {
                 let schedule = &self.service.ports().schedule;
                 let was_applied = self.resource.substrate().applied().is_some();
                 let project = self.resource.project_id();
@@ -227,7 +227,7 @@ impl Gatherer<'_> {
                 let brakes = to_fact(schedule.read(|it| it.brakes(cluster)).await);
                 brakes.map(|brakes| brakes.into_iter().find(holds))
             }
-            Fact::Unknown(because) => Fact::Unknown(because.clone()),
+            Gathered::Unknown(because) => Gathered::Unknown(because.clone()),
         }
     }
 }
@@ -255,7 +255,7 @@ impl Gatherer<'_> {
         to_reference(self.service.ports().namespace_is_ready(self.resource.project_id()).await)
     }
 
-    async fn token(&self, token: BootstrapTokenId) -> Fact<Option<TokenState>> {
+    async fn token(&self, token: BootstrapTokenId) -> Gathered<Option<TokenState>> {
         to_fact(self.service.ports().tokens.read(|it| it.state(token)).await)
     }
 
@@ -317,7 +317,7 @@ fn from_inspection(inspection: Inspection, resource: &ProvisionedResource) -> Cl
     cluster.events = known_or_reason(events);
     // The adapter scrubs with the values of the live composite resource. Without that object, a provider's message
     // may repeat an injected value.
-    let xr_was_read = matches!(cluster.xr, Fact::Known(Some(_)));
+    let xr_was_read = matches!(cluster.xr, Gathered::Known(Some(_)));
     if !xr_was_read && resource.mesh_role() == MeshRole::Node {
         withhold_messages(&mut cluster);
     }
@@ -333,15 +333,15 @@ fn outage_of_all(identity: &Result<ClusterId, PortError>) -> Option<Outage> {
 
 fn withhold_messages(cluster: &mut ClusterFacts) {
     let reports = cluster.composed.iter_mut().filter_map(|(_, report)| match report {
-        Fact::Known(Some(report)) => Some(report),
-        Fact::Known(None) | Fact::Unknown(_) => None,
+        Gathered::Known(Some(report)) => Some(report),
+        Gathered::Known(None) | Gathered::Unknown(_) => None,
     });
     for ObjectReport { conditions, .. } in reports {
         for condition in conditions.iter_mut().filter(|it| !it.message.is_empty()) {
             WITHHELD.clone_into(&mut condition.message);
         }
     }
-    if let Fact::Known(events) = &mut cluster.events {
+    if let Gathered::Known(events) = &mut cluster.events {
         for event in events.iter_mut().filter(|event| !event.message.is_empty()) {
             WITHHELD.clone_into(&mut event.message);
         }
@@ -359,17 +359,17 @@ fn facts_of_outage(error: &Error) -> ClusterFacts {
     cluster
 }
 
-fn known_or_reason<T>(fact: Result<T, PortError>) -> Fact<T> {
+fn known_or_reason<T>(fact: Result<T, PortError>) -> Gathered<T> {
     match fact {
-        Ok(fact) => Fact::Known(fact),
-        Err(error) => Fact::Unknown(crate::error::one_line(&error)),
+        Ok(fact) => Gathered::Known(fact),
+        Err(error) => Gathered::Unknown(crate::error::one_line(&error)),
     }
 }
 
-fn to_fact<T>(result: Result<T, Error>) -> Fact<T> {
+fn to_fact<T>(result: Result<T, Error>) -> Gathered<T> {
     match result {
-        Ok(fact) => Fact::Known(fact),
-        Err(error) => Fact::Unknown(error_message(&error)),
+        Ok(fact) => Gathered::Known(fact),
+        Err(error) => Gathered::Unknown(error_message(&error)),
     }
 }
 

@@ -18,7 +18,7 @@ use time::OffsetDateTime;
 
 use super::Blocker;
 use super::budgets::BudgetUse;
-use super::facts::{Fact, Facts};
+use super::facts::{Gathered, ExplainInput};
 use super::remedy::Remedy;
 use super::verdict::Verdict;
 
@@ -73,7 +73,7 @@ impl Judgement {
 }
 
 struct Judge<'a> {
-    facts: &'a Facts,
+    facts: &'a ExplainInput,
     budget: BudgetUse,
     /// Unknown facts that a check needed, in the order of the checks.
     doubts: Vec<Doubt>,
@@ -85,7 +85,7 @@ struct Doubt {
     because: String,
 }
 
-pub(super) fn judge(facts: &Facts, budget: BudgetUse) -> Judgement {
+pub(super) fn judge(facts: &ExplainInput, budget: BudgetUse) -> Judgement {
     let mut judge = Judge { facts, budget, doubts: Vec::new() };
     let found = judge.evaluate();
     // A doubt overrides a verdict that needs no action.
@@ -133,10 +133,10 @@ impl<'a> Judge<'a> {
     }
 
     /// Returns a known fact; records a doubt if it is unknown.
-    fn known_or_doubt<T>(&mut self, source: &'static str, fact: &'a Fact<T>) -> Option<&'a T> {
+    fn known_or_doubt<T>(&mut self, source: &'static str, fact: &'a Gathered<T>) -> Option<&'a T> {
         match fact {
-            Fact::Known(fact) => Some(fact),
-            Fact::Unknown(because) => {
+            Gathered::Known(fact) => Some(fact),
+            Gathered::Unknown(because) => {
                 self.add_doubt(source, because);
                 None
             }

@@ -184,9 +184,9 @@ impl Service {
 
 /// The delay that the runner of this process knows. A Ready or Deleted resource has none.
 fn hold_up_by_runner(probe: &Probe, resource: &ProvisionedResource) -> Option<HoldUp> {
-    let is_settled = matches!(resource.phase(), Phase::Ready | Phase::Deleted)
+    let needs_nothing = matches!(resource.phase(), Phase::Ready | Phase::Deleted)
         && resource.deletion_requested_at().is_none();
-    if is_settled {
+    if needs_nothing {
         return None;
     }
     if probe.is_paused(resource.id()) {

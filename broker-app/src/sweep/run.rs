@@ -11,7 +11,7 @@ use broker_ports::{
 use super::losses::Losses;
 use super::orphan_scan::{Kinds, VisitedRows};
 use super::report::SweepReport;
-use super::snapshot::{SnapshotReader, SnapshotRow};
+use super::snapshot::{SnapshotReader, SweptRow};
 use super::sorted_by_id::Fingerprints;
 use super::triage::{Triage, triage};
 use super::{SweepMemory, Work};
@@ -80,7 +80,7 @@ impl<'a> SweepRun<'a> {
             self.visited.visit(row);
             self.report.count_visited(row.phase);
         }
-        for SnapshotRow { row, snapshot } in self.snapshots.of_page(&rows, &self.kinds).await? {
+        for SweptRow { row, snapshot } in self.snapshots.of_page(&rows, &self.kinds).await? {
             self.visited.visit(row);
             self.report.count_visited(row.phase);
             if row.paused {

@@ -7,7 +7,7 @@ use broker_ports::{CachedXr, ConditionStatus, ConfigPresence, SpecState, SweepPa
 use broker_render::ProviderProfiles;
 
 use super::orphan_scan::{Kinds, VisitedRows};
-use super::snapshot::{SnapshotReader, SnapshotRow};
+use super::snapshot::{SnapshotReader, SweptRow};
 use super::triage::{Triage, triage};
 use crate::deadline::TimedPorts;
 use crate::error::Error;
@@ -28,7 +28,7 @@ pub(crate) async fn settled(
     page.rows.iter().for_each(|row| visited.visit(row));
     kinds.learn(profiles, &visited, &mut snapshots).await;
     let mut settled = BTreeSet::new();
-    for SnapshotRow { row, snapshot } in snapshots.of_page(&page.rows, &kinds).await? {
+    for SweptRow { row, snapshot } in snapshots.of_page(&page.rows, &kinds).await? {
         let Ok(snapshot) = snapshot else { continue };
         let healthy = match &snapshot.cached {
             CachedXr::Present { status, spec, config, .. } => {

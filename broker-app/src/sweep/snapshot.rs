@@ -43,7 +43,7 @@ pub(super) struct Fingerprint {
     misses_config: bool,
 }
 
-pub(super) struct SnapshotRow<'a> {
+pub(super) struct SweptRow<'a> {
     pub(super) row: &'a CompactRow,
     pub(super) snapshot: Resolved<RowSnapshot>,
 }
@@ -134,7 +134,7 @@ impl<'a> SnapshotReader<'a> {
         &mut self,
         rows: &'r [CompactRow],
         kinds: &Kinds,
-    ) -> Result<Vec<SnapshotRow<'r>>, Error> {
+    ) -> Result<Vec<SweptRow<'r>>, Error> {
         let mut blueprints = Vec::with_capacity(rows.len());
         for row in rows {
             blueprints.push(self.blueprint(row.blueprint_version_id).await);
@@ -156,7 +156,7 @@ impl<'a> SnapshotReader<'a> {
                 (Err(error), _) => Err(error),
                 (Ok(_), None) => Err(Arc::new(too_few_results(PortName::Cluster))),
             };
-            snapshots.push(SnapshotRow { row, snapshot });
+            snapshots.push(SweptRow { row, snapshot });
         }
         Ok(snapshots)
     }

@@ -62,7 +62,7 @@ pub const MIGRATIONS: &[Migration] = &[
 ];
 
 /// The minimal platform tables.
-pub const REFERENCE: &[Migration] = &[migration!("reference", 1, "0001", "neighbours", from 1)];
+pub const REFERENCE: &[Migration] = &[migration!("reference", 1, "0001", "platform", from 1)];
 
 /// Migrations with a separate record.
 pub(super) struct MigrationSet {

@@ -35,7 +35,7 @@ pub struct MemoryAdapters {
     /// The mesh in which agents enrol and Nodes live.
     pub mesh: MemoryMesh,
     /// The platform's other contexts: catalog, inventory, assignments and labels.
-    pub neighbours: MemoryPlatformContexts,
+    pub platform: MemoryPlatformContexts,
     /// The receiver of events.
     pub sink: RecordingEventSink,
     /// The source of ids.
@@ -53,7 +53,7 @@ impl MemoryAdapters {
             cluster: MemoryCluster::new(shared_clock, cluster),
             mesh: MemoryMesh::of(&tokens),
             tokens,
-            neighbours: MemoryPlatformContexts::default(),
+            platform: MemoryPlatformContexts::default(),
             sink: RecordingEventSink::default(),
             ids: SequentialIds::seeded(seed),
             clock,
@@ -63,7 +63,7 @@ impl MemoryAdapters {
     /// All ports of the broker.
     pub fn ports(&self) -> Ports {
         let store = Arc::new(self.store.clone());
-        let neighbours = Arc::new(self.neighbours.clone());
+        let platform = Arc::new(self.platform.clone());
         Ports {
             repository: store.clone(),
             schedule: store.clone(),
@@ -72,11 +72,11 @@ impl MemoryAdapters {
             cluster: Arc::new(self.cluster.clone()),
             tokens: Arc::new(self.tokens.clone()),
             nodes: Arc::new(self.mesh.deregistrar()),
-            blueprints: neighbours.clone(),
-            clouds: neighbours.clone(),
-            credentials: neighbours.clone(),
-            assignments: neighbours.clone(),
-            labels: neighbours,
+            blueprints: platform.clone(),
+            clouds: platform.clone(),
+            credentials: platform.clone(),
+            assignments: platform.clone(),
+            labels: platform,
             sink: Arc::new(self.sink.clone()),
             clock: Arc::new(self.clock.clone()),
             ids: Arc::new(self.ids.clone()),

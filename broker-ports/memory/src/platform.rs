@@ -75,7 +75,7 @@ impl MemoryPlatform {
     }
 
     fn prepare(&self) -> Result<(), Error> {
-        let Self { adapters: MemoryAdapters { cluster, neighbours, .. }, declaration } = self;
+        let Self { adapters: MemoryAdapters { cluster, platform, .. }, declaration } = self;
         let (cloud, credential) = (Uuid::from_u128(5).try_into()?, declaration.cloud_credential_id);
         let namespace_name = namespace(declaration.project_id).as_str().to_owned();
         let xrd = Arc::new(Xrd::parse(XRD.as_bytes())?);
@@ -88,11 +88,11 @@ impl MemoryPlatform {
         );
         cluster.install_xrd(&xrd);
         cluster.behave(&xrd, Behaviour::ready_after(1));
-        neighbours.add_cloud(CloudView::new(cloud, Provider::new("hetzner")?, "{}"));
-        neighbours.add_credential(CredentialView::new(credential, cloud, "kv", "team/hetzner"));
-        neighbours.add_resource(declaration.project_id, declaration.resource_id);
-        neighbours.assign(declaration.project_id, credential);
-        neighbours.place(declaration.project_id, NamespaceObservation::new(namespace_name, true));
+        platform.add_cloud(CloudView::new(cloud, Provider::new("hetzner")?, "{}"));
+        platform.add_credential(CredentialView::new(credential, cloud, "kv", "team/hetzner"));
+        platform.add_resource(declaration.project_id, declaration.resource_id);
+        platform.assign(declaration.project_id, credential);
+        platform.place(declaration.project_id, NamespaceObservation::new(namespace_name, true));
         let (api_version, kind) = (COMPOSED_KIND.0.to_owned(), COMPOSED_KIND.1.to_owned());
         let documents = BlueprintDocuments {
             xrd: XRD.as_bytes().to_vec(),
@@ -103,7 +103,7 @@ impl MemoryPlatform {
             composed_kinds: vec![ComposedKind { api_version, kind }],
             provider_config: ProviderConfigUse::PerResource,
         };
-        neighbours.publish(declaration.blueprint_version_id, documents);
+        platform.publish(declaration.blueprint_version_id, documents);
         Ok(())
     }
 

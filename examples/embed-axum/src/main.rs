@@ -1,6 +1,6 @@
 //! Connects, migrates and serves until Ctrl-C or SIGTERM.
 
-use broker_embed::postgres::{migrate, resilient};
+use broker_embed::postgres::{migrate, test_idle_connections};
 use broker_embed::{BrokerConfig, client_config};
 use sqlx::postgres::PgPoolOptions;
 use tokio::net::TcpListener;
@@ -15,7 +15,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The connections of the broker, and ten for the orders.
     let connections = BrokerConfig::default().connections() + 10;
     let pool = PgPoolOptions::new().max_connections(connections);
-    let pool = resilient(pool).connect(&dsn).await?;
+    let pool = test_idle_connections(pool).connect(&dsn).await?;
     migrate::up(&pool).await?;
     embed_axum::migrate(&pool).await?;
     let config = client_config(kube::Config::infer().await?, "embed-axum/0.1")?;

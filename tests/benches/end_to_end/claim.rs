@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use broker_app::BrokerConfig;
 use broker_domain::Version;
-use broker_pg::{PgStore, resilient};
+use broker_pg::{PgStore, test_idle_connections};
 use broker_ports::{ClaimRequest, ClaimTarget, Lane, PassOutcome, Schedule};
 use broker_testkit::builders::{rows, worker};
 use sqlx::postgres::PgPoolOptions;
@@ -48,7 +48,7 @@ pub(super) async fn run(options: BenchOptions) {
     let fixture = Fixture::new().await;
     let count = options.size(500);
     fixture.world.create_machine_rows(count).await;
-    let connect = resilient(PgPoolOptions::new());
+    let connect = test_idle_connections(PgPoolOptions::new());
     let connect = connect.max_connections(CONNECTIONS).min_connections(CONNECTIONS);
     let pool = connect.connect_with(fixture.world.database().options()).await.unwrap();
     for (name, workers) in [("1 worker", 1), ("4 workers", 4), ("16 workers", 16)] {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use broker_pg::resilient;
+use broker_pg::test_idle_connections;
 use sqlx::{
     Connection, PgConnection, PgPool,
     postgres::{PgConnectOptions, PgPoolOptions},
@@ -50,7 +50,7 @@ impl TestDatabase {
     /// A pool like the shipped binary's: 20 connections, which are tested only after they were idle. Not for a
     /// test that closes connections.
     pub fn pool_like_binary(&self) -> PgPool {
-        let pool = resilient(PgPoolOptions::new()).max_connections(20);
+        let pool = test_idle_connections(PgPoolOptions::new()).max_connections(20);
         pool.connect_lazy_with(self.options())
     }
 

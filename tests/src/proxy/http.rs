@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use super::{
     Listener,
     response::{BoxError, HttpResponse, ResponseBody, Socket},
-    script::{Decision, Moment, Request, Script},
+    script::{Decision, InterceptPoint, Request, Script},
 };
 use crate::{cluster, wait::until};
 
@@ -94,7 +94,7 @@ async fn handle(
     let body = body.collect().await?.to_bytes();
     let target = head.uri.path_and_query().map_or("/", |target| target.as_str()).to_owned();
     let request = script.receive(head.method.to_string(), target);
-    if let Some(response) = decide(script, Moment::BeforeForward, &request).await? {
+    if let Some(response) = decide(script, InterceptPoint::BeforeForward, &request).await? {
         return response.send(None, socket).await;
     }
     for name in
@@ -105,7 +105,7 @@ async fn handle(
     let response = upstream.send(http::Request::from_parts(head, Body::from(body))).await?;
     // The body of a watch never ends, so it is streamed.
     let response = response.map(|body| body.map_err(BoxError::from).boxed_unsync());
-    match decide(script, Moment::BeforeResponse, &request).await? {
+    match decide(script, InterceptPoint::BeforeResponse, &request).await? {
         None => Ok(response),
         Some(other) => other.send(Some(response), socket).await,
     }
@@ -113,7 +113,7 @@ async fn handle(
 
 async fn decide(
     script: &Script<HttpResponse>,
-    moment: Moment,
+    moment: InterceptPoint,
     request: &Request,
 ) -> Result<Option<HttpResponse>, BoxError> {
     match script.perform(moment, request).await {

@@ -44,7 +44,7 @@ struct State<A> {
 }
 
 struct Rule<A> {
-    moment: Moment,
+    moment: InterceptPoint,
     matches: Arc<dyn Fn(&Request) -> bool + Send + Sync>,
     uses: Uses,
     action: Action<A>,
@@ -58,7 +58,7 @@ enum Uses {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(super) enum InterceptPoint {
     /// The server has not received the request.
     BeforeForward,
     /// The server has executed the request; the client has no response.
@@ -149,12 +149,12 @@ impl<A: Clone + Send> Script<A> {
     }
 
     /// Whether any rule applies to the request at that moment.
-    pub(super) fn has_rule_for(&self, moment: Moment, request: &Request) -> bool {
+    pub(super) fn has_rule_for(&self, moment: InterceptPoint, request: &Request) -> bool {
         self.lock().rules.iter().any(|rule| rule.applies(moment, request))
     }
 
     /// Applies the matching rules in order until one of them ends the request.
-    pub(super) async fn perform(&self, moment: Moment, request: &Request) -> Decision<A> {
+    pub(super) async fn perform(&self, moment: InterceptPoint, request: &Request) -> Decision<A> {
         for action in self.take_actions(moment, request) {
             match action {
                 Action::Cut => return Decision::Cut,
@@ -174,7 +174,7 @@ impl<A: Clone + Send> Script<A> {
         Decision::Continue
     }
 
-    fn take_actions(&self, moment: Moment, request: &Request) -> Vec<Action<A>> {
+    fn take_actions(&self, moment: InterceptPoint, request: &Request) -> Vec<Action<A>> {
         let mut state = self.lock();
         let rules = state.rules.iter_mut().filter(|rule| rule.applies(moment, request));
         rules
@@ -195,7 +195,7 @@ impl<A> Script<A> {
 }
 
 impl<A> Rule<A> {
-    fn applies(&self, moment: Moment, request: &Request) -> bool {
+    fn applies(&self, moment: InterceptPoint, request: &Request) -> bool {
         self.moment == moment && self.uses != Uses::Spent && (self.matches)(request)
     }
 }
@@ -210,19 +210,19 @@ pub struct RuleBuilder<'a, A> {
 impl<'a, A> RuleBuilder<'a, A> {
     /// Before the server receives the request.
     pub fn before_forward(self) -> TimedRuleBuilder<'a, A> {
-        TimedRuleBuilder { when: self, moment: Moment::BeforeForward }
+        TimedRuleBuilder { when: self, moment: InterceptPoint::BeforeForward }
     }
 
     /// After the server has executed the request, before the client gets the response.
     pub fn before_response(self) -> TimedRuleBuilder<'a, A> {
-        TimedRuleBuilder { when: self, moment: Moment::BeforeResponse }
+        TimedRuleBuilder { when: self, moment: InterceptPoint::BeforeResponse }
     }
 }
 
 /// A rule whose requests and moment are selected.
 pub struct TimedRuleBuilder<'a, A> {
     when: RuleBuilder<'a, A>,
-    moment: Moment,
+    moment: InterceptPoint,
 }
 
 impl<A> TimedRuleBuilder<'_, A> {

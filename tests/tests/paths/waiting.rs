@@ -48,7 +48,7 @@ async fn assert_stays_enrolling(world: &World, waiting: &broker_domain::Provisio
 }
 
 pub(crate) async fn unassigned_credential_is_refused_as_absent(world: &World) {
-    world.neighbours.withdraw(project(), id(4));
+    world.platform.withdraw(project(), id(4));
     let refused = world.declare(&declaration(NODE)).await.unwrap_err();
     assert_eq!(refused.reason(), "credential_not_found");
     let lines = world.store.audit_trail();
@@ -63,7 +63,7 @@ pub(crate) async fn retry_returns_the_first_resource(world: &World) {
     let retried = declaration(NODE).with_request_id(request);
     let first = world.declare(&retried).await.unwrap();
     // A retry resolves no reference, so a withdrawn credential does not matter.
-    world.neighbours.withdraw(project(), id(4));
+    world.platform.withdraw(project(), id(4));
     assert_eq!(world.declare(&retried).await.unwrap().id(), first.id());
     let other = world.declare(&retried.clone().on_failure(OnFailure::Rollback)).await.unwrap_err();
     assert_eq!(other.reason(), "idempotency_conflict");

@@ -437,7 +437,7 @@ async fn losses_of_projects_that_moved_away_set_no_brake() {
     let namespace_name = namespace(broker_tests::world::project()).as_str().to_owned();
     let elsewhere = broker_domain::ClusterId::new("elsewhere").unwrap();
     let moved = NamespaceObservation::new(namespace_name, true).on_cluster(elsewhere);
-    world.neighbours.place(broker_tests::world::project(), moved);
+    world.platform.place(broker_tests::world::project(), moved);
     delete_xrs(&world, &resources);
     let error = world.round(resources[0].id()).await.unwrap_err();
     assert_eq!(error.reason(), "cluster_mismatch");

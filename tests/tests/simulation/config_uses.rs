@@ -68,8 +68,8 @@ fn share(world: &World) {
     let schema = r#"{"parameters":[]}"#;
     world.publish_using(sharing, SHARING, ("Server", "servers"), MeshRole::Standalone, schema);
     let other = CredentialView::new(id(OTHER_CREDENTIAL), id(0xc0), "kv", "team/other");
-    world.neighbours.add_credential(other);
-    world.neighbours.assign(project(), id(OTHER_CREDENTIAL));
+    world.platform.add_credential(other);
+    world.platform.assign(project(), id(OTHER_CREDENTIAL));
 }
 
 fn sharing_world() -> World {

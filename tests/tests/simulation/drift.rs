@@ -83,7 +83,7 @@ async fn config_of_another_provider_is_not_restored() {
     let ready = world.declare_until(Phase::Ready, &declaration(STANDALONE)).await;
     let (config, _) = config_and_xr_version(&world, &ready);
     let provider = Provider::new("aws").unwrap();
-    world.neighbours.add_cloud(CloudView::new(id(0xc0), provider, "{}"));
+    world.platform.add_cloud(CloudView::new(id(0xc0), provider, "{}"));
     world.cluster.delete_in_background(&config);
     let error = world.round(ready.id()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Internal, "{error}");
@@ -96,7 +96,7 @@ async fn config_of_another_provider_is_not_restored() {
 async fn edited_spec_of_a_ready_resource_is_only_reported() -> Result<(), Error> {
     let world = World::new();
     let ready = world.declare_until(Phase::Ready, &declaration(NODE)).await;
-    world.neighbours.label(ready.resource_id(), "team", "blue");
+    world.platform.label(ready.resource_id(), "team", "blue");
     let (_, report) = sweep(&world, &ready).await;
     assert_eq!(report.drifted, 0, "a label that changed later is not drift");
     let change = json!({"metadata": {"labels": {BLUEPRINT_VERSION_LABEL: "another"}}});

@@ -76,7 +76,7 @@ async fn late_object_is_removed_at_once_on_a_hint() {
     for (nth, kind) in APPLIES {
         let world = world_with_a_late_apply(nth);
         let deleted = delete_with_a_request_in_flight(&world).await;
-        world.neighbours.withdraw(project(), id(4));
+        world.platform.withdraw(project(), id(4));
         background(world.runner(), async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             assert_eq!(world.faults.complete_pending().await, 1);

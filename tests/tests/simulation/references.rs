@@ -10,9 +10,9 @@ use broker_testkit::faults::{Fault, FaultPlan, Faults};
 use broker_tests::world::{NODE, STANDALONE, World, declaration, operator, project};
 
 fn remove_references(world: &mut World) {
-    world.neighbours.withdraw(project(), id(4));
-    world.neighbours.remove_cloud(id(0xc0));
-    world.neighbours.displace(project());
+    world.platform.withdraw(project(), id(4));
+    world.platform.remove_cloud(id(0xc0));
+    world.platform.displace(project());
     let (port, fault) = (PortName::LabelTagResolver, Fault::BeforeEffect);
     let faults = Faults::new(FaultPlan::none().from_call(port, "resolve", 1, fault));
     world.rewire(|ports| ports.labels = faults.wrap(ports.labels.clone()));

@@ -80,9 +80,9 @@ async fn broken_resource_does_not_delay_the_others() {
     let world = World::new();
     background(world.runner(), async {
         let broken = world.declare(&declaration(NODE)).await.unwrap().id();
-        world.neighbours.withdraw(broker_tests::world::project(), id(4));
+        world.platform.withdraw(broker_tests::world::project(), id(4));
         world.let_time_pass().await;
-        world.neighbours.assign(broker_tests::world::project(), id(4));
+        world.platform.assign(broker_tests::world::project(), id(4));
         world.cluster.forbid(broker_memory::Verb::Patch, "Bucket");
         let stuck = world.declare(&declaration(STANDALONE)).await.unwrap().id();
         let mut ids = vec![broken];

@@ -64,7 +64,7 @@ fn publish_without_size(world: &World) {
         composed_kinds: Vec::new(),
         provider_config: ProviderConfigUse::PerResource,
     };
-    world.neighbours.publish(id(SIZED), documents);
+    world.platform.publish(id(SIZED), documents);
 }
 
 /// Only operators can repair these faults, and only operators see the message.
@@ -74,14 +74,14 @@ async fn fault_of_the_platform_is_internal_and_not_audited() {
     let rows: [(&str, Break, Verdict); 2] = [
         (
             "assignment.namespace",
-            |world| world.neighbours.place(project(), NamespaceObservation::new("default", true)),
+            |world| world.platform.place(project(), NamespaceObservation::new("default", true)),
             Verdict::CannotRender,
         ),
         (
             "cloud.endpoint",
             |world| {
                 let provider = Provider::new("hetzner").unwrap();
-                world.neighbours.add_cloud(CloudView::new(id(0xc0), provider, "[]"));
+                world.platform.add_cloud(CloudView::new(id(0xc0), provider, "[]"));
             },
             Verdict::PassFailing,
         ),
@@ -174,7 +174,7 @@ async fn declaration_starts_a_pass_before_the_next_poll() {
 async fn strict_runner_does_not_start_with_a_resource_error() {
     let world = World::new();
     let resource = world.declare(&declaration(STANDALONE)).await.unwrap();
-    world.neighbours.withdraw(project(), id(4));
+    world.platform.withdraw(project(), id(4));
     world.cluster.forbid(Verb::List, "Bucket");
     let strict = world.runner_with(config_with(|config| config.strict = true));
     let Err(BootError::ResourceError { resource: named, .. }) = strict.boot().await else {

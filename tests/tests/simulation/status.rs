@@ -104,7 +104,7 @@ async fn status_with_a_runner_names_the_hold_up() {
     type Break = fn(&World);
     let rows: [(Break, Option<HoldUp>); 4] = [
         (|_| {}, None),
-        (|world| world.neighbours.withdraw(project(), id(4)), Some(HoldUp::ReferenceMissing)),
+        (|world| world.platform.withdraw(project(), id(4)), Some(HoldUp::ReferenceMissing)),
         (|world| world.cluster.take_down(), Some(HoldUp::Unavailable)),
         (|world| world.cluster.forbid(Verb::Create, "Bucket"), Some(HoldUp::Refused)),
     ];

@@ -11,9 +11,9 @@ const LOG_MESSAGE: &str = "could not become a tag";
 
 /// Two labels that the provider rejects, for different reasons, and one that it accepts.
 fn add_labels(world: &World, resource: &ProvisionedResource) {
-    world.neighbours.label(resource.resource_id(), "team", "blue");
-    world.neighbours.label(resource.resource_id(), "a/b", "x");
-    world.neighbours.label(resource.resource_id(), "note", "not so short ".repeat(9));
+    world.platform.label(resource.resource_id(), "team", "blue");
+    world.platform.label(resource.resource_id(), "a/b", "x");
+    world.platform.label(resource.resource_id(), "note", "not so short ".repeat(9));
 }
 
 const SKIPPED: [(&str, &str); 2] = [("a/b", "key_invalid"), ("note", "value_too_long")];

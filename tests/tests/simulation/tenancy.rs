@@ -26,7 +26,7 @@ const NOWHERE: u128 = 0xdead;
 /// credential.
 fn two_projects() -> World {
     let world = World::new();
-    world.neighbours.label(id(2), "team", "payments");
+    world.platform.label(id(2), "team", "payments");
     world.add_project(id(OTHER), id(OTHERS_RESOURCE));
     world
 }
@@ -204,7 +204,7 @@ async fn resource_of_another_project_is_refused_as_absent() {
 async fn pass_over_a_moved_resource_fails_with_the_reason() {
     let world = two_projects();
     let declared = world.declare(&declaration(NODE)).await.unwrap();
-    world.neighbours.add_resource(id(OTHER), id(2));
+    world.platform.add_resource(id(OTHER), id(2));
     let error = world.round(declared.id()).await.unwrap_err();
     assert_eq!(error.reason(), "resource_not_found");
     assert!(world.existing_objects().is_empty());
@@ -291,7 +291,7 @@ const HERE: &str = "kube-system-uid";
 fn assign_to_cluster(world: &World, name: &str) {
     let namespace_name = namespace(project()).as_str().to_owned();
     let assignment = NamespaceObservation::new(namespace_name, true).on_cluster(cluster(name));
-    world.neighbours.place(project(), assignment);
+    world.platform.place(project(), assignment);
 }
 
 /// The Project's namespace determines the cluster of its objects, at the declaration and at every

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use broker_app::BrokerConfig;
 use broker_pg::catalog::{self, BlueprintVersion, ImportError, Source};
-use broker_pg::{migrate, resilient};
+use broker_pg::{migrate, test_idle_connections};
 use broker_ports::Deadlines;
 use broker_render::catalog::Files;
 use secrecy::ExposeSecret;
@@ -15,7 +15,7 @@ use sqlx::{Connection, PgConnection, PgPool};
 use tokio::time::timeout;
 
 use crate::catalog::{Catalog, CheckedBlueprint};
-use crate::composition::Publication;
+use crate::wiring::Publication;
 use crate::failure::Failure;
 use crate::settings::{Dsn, SettingsError};
 
@@ -45,7 +45,7 @@ pub(super) async fn connect(dsn: &Dsn) -> Result<PgPool, Failure> {
         .await
         .map_err(|_| unusable(ConnectError::Timeout))?
         .map_err(|error| unusable(ConnectError::from(error)))?;
-    let pool = resilient(PgPoolOptions::new());
+    let pool = test_idle_connections(PgPoolOptions::new());
     let connections = BrokerConfig::default().connections();
     let pool = pool.max_connections(connections).acquire_timeout(CONNECT_TIMEOUT);
     Ok(pool.connect_lazy_with(options))

@@ -64,7 +64,7 @@ impl World {
         let started = OffsetDateTime::UNIX_EPOCH + START;
         let adapters = MemoryAdapters::new(seed, started, ClusterId::new("demo")?);
         let parts = Broker::configured(config()?).ports(adapters.ports()).parts();
-        let MemoryAdapters { clock, store, cluster, mesh, neighbours: platform, ids, .. } =
+        let MemoryAdapters { clock, store, cluster, mesh, platform, ids, .. } =
             adapters;
         let store = store.with_seed(seed.into());
         let Parts { service, reconciler, sweeper, .. } =

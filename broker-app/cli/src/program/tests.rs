@@ -25,7 +25,7 @@ fn resource_is_declared_shown_listed_and_deleted() {
     world.settle(id);
 
     let got = world.run_command(&["get", &text, "--output=json"]).json();
-    assert_eq!((&got["phase"], &got["at_rest"]), (&json!("Ready"), &json!(false)));
+    assert_eq!((&got["phase"], &got["terminal"]), (&json!("Ready"), &json!(false)));
     assert_eq!(got["parameters"], json!({"size": "small"}));
     assert_eq!(got["cluster_id"], json!("cluster-1"));
 
@@ -100,7 +100,7 @@ fn operator_verb_reports_its_operation() {
     );
     let early_retry = world.run_command(&["retry", &text]);
     assert!(early_retry.err.starts_with("error[illegal_transition]"), "{}", early_retry.err);
-    let nothing = json!({"id": text, "done": "nothing_dead_letter", "event": null});
+    let nothing = json!({"id": text, "done": "no_dead_letter", "event": null});
     assert_eq!(done(&["redrive-events", &text]), nothing);
     done(&["deprovision", &text]);
     let abandoned = done(&["abandon", &text, "--reason=the cloud is gone"]);
@@ -210,13 +210,13 @@ fn redrive_of_all_or_a_project_names_each_event() {
     let run = |arguments: &[&str]| {
         world.run_command(&[&["redrive-events", "--output=json"], arguments].concat()).json()
     };
-    let nothing = json!({"done": "events_resumed", "events": []});
+    let nothing = json!({"done": "events_redriven", "events": []});
     assert_eq!(run(&["--project=00000000-0000-0000-0000-000000000077"]), nothing);
     let reported = json!({"event_id": event, "reason": "410 Gone",
         "event_type": "broker.ProvisionedResourceRequested"});
     let named = json!({"id": id.to_string(), "event_id": event, "reason": "410 Gone",
         "event_type": "broker.ProvisionedResourceRequested"});
-    assert_eq!(run(&["--all"]), json!({"done": "events_resumed", "events": [named]}));
+    assert_eq!(run(&["--all"]), json!({"done": "events_redriven", "events": [named]}));
     assert_eq!(run(&["--all"]), nothing);
     assert_eq!(dead_letter(&world), event);
     let skipped = json!({"id": id.to_string(), "done": "events_skipped", "event": reported});

@@ -63,7 +63,7 @@ pub(crate) async fn redrive_events(
     let (mode, done, participle) = if arguments.skip {
         (Redrive::Skip, "events_skipped", "skipped")
     } else {
-        (Redrive::Retry, "events_resumed", "delivered again")
+        (Redrive::Retry, "events_redriven", "delivered again")
     };
     let Some(id) = arguments.id else {
         let redriven =
@@ -78,7 +78,7 @@ pub(crate) async fn redrive_events(
     };
     let redriven = context.service.redrive_events(&context.context, id, mode).await?;
     let Some(event) = redriven else {
-        let object = json!({"id": id.to_string(), "done": "nothing_dead_letter", "event": null});
+        let object = json!({"id": id.to_string(), "done": "no_dead_letter", "event": null});
         return Ok(context.output.done(&format!("{id} has no dead-lettered event"), &object)?);
     };
     let mut event_json = event_object(id, &event);

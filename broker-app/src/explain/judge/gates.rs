@@ -138,7 +138,7 @@ impl Judge<'_> {
     }
 }
 
-fn missing(kind: ReferenceKind, facts: &crate::explain::facts::Facts) -> Judgement {
+fn missing(kind: ReferenceKind, facts: &crate::explain::facts::ExplainInput) -> Judgement {
     let resource = &facts.resource;
     let (verdict, what) = match kind {
         ReferenceKind::Blueprint => {

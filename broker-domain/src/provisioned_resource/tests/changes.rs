@@ -257,13 +257,13 @@ fn lagging_store_clock_keeps_event_times_monotonic() {
 }
 
 #[test]
-fn is_settled_holds_for_deleted_and_retained_failed() {
+fn is_terminal_holds_for_deleted_and_retained_failed() {
     for phase in Phase::ALL {
         for builder in [resource(), resource().rolling_back()] {
             let initial = builder.in_phase(phase);
             let expected = phase == Phase::Deleted
                 || (phase == Phase::Failed && initial.on_failure() == OnFailure::Retain);
-            assert_eq!(initial.is_settled(), expected, "{phase}, {}", initial.on_failure());
+            assert_eq!(initial.is_terminal(), expected, "{phase}, {}", initial.on_failure());
         }
     }
 }

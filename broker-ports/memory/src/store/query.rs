@@ -34,7 +34,7 @@ impl State {
         };
         let (rows, next) = self.page(after, (limit, bytes), size_of, |row| {
             let in_scope = project.is_none_or(|project| row.resource.project_id() == project);
-            (in_scope && !row.resource.is_settled()).then(|| row.read().map(|_| compact(row)))
+            (in_scope && !row.resource.is_terminal()).then(|| row.read().map(|_| compact(row)))
         });
         let (rows, unreadable) = split_unreadable(rows);
         SweepPage::new(rows, next, self.now).with_unreadable(unreadable)

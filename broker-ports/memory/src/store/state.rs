@@ -219,7 +219,7 @@ impl Row {
 
     /// The lane of a resource. Invariant: settled resources have none and are never claimed.
     pub(super) fn lane(&self) -> Option<Lane> {
-        if self.resource.is_settled() {
+        if self.resource.is_terminal() {
             return None;
         }
         Some(if self.resource.phase().is_teardown() { Lane::Teardown } else { Lane::Converge })

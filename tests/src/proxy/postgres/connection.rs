@@ -19,7 +19,7 @@ use super::{
     NoCannedResponse,
     message::{FirstMessage, Message, Messages},
 };
-use crate::proxy::script::{Decision, Moment, Request, Script};
+use crate::proxy::script::{Decision, InterceptPoint, Request, Script};
 
 /// Requests without a response yet. `None` is a lone `Sync`, with which pools test a connection: it gets a
 /// response but is not a request.
@@ -76,7 +76,7 @@ async fn forward_requests(
             }
             Assembled::Request { verb, target } => {
                 let request = script.receive(verb, target);
-                match script.perform(Moment::BeforeForward, &request).await {
+                match script.perform(InterceptPoint::BeforeForward, &request).await {
                     Decision::Continue => {}
                     Decision::Cut => return Ok(()),
                     Decision::Respond(never) => match never {},
@@ -111,7 +111,7 @@ async fn forward_responses(
         };
         buffered.extend_from_slice(&message.bytes);
         match message.tag {
-            _ if complete => match script.perform(Moment::BeforeResponse, &request).await {
+            _ if complete => match script.perform(InterceptPoint::BeforeResponse, &request).await {
                 Decision::Continue => {}
                 Decision::Cut => return Ok(()),
                 Decision::Respond(never) => match never {},
@@ -119,7 +119,7 @@ async fn forward_responses(
             // CopyInResponse, CopyBothResponse: the server waits for the client.
             b'G' | b'W' => {}
             // A response without a rule is streamed.
-            _ if !script.has_rule_for(Moment::BeforeResponse, &request) => {}
+            _ if !script.has_rule_for(InterceptPoint::BeforeResponse, &request) => {}
             _ => continue,
         }
         client.write_all(&buffered.split()).await?;

@@ -14,8 +14,8 @@ async fn perform_both(
     verb: &str,
 ) -> (Decision<&'static str>, Decision<&'static str>) {
     let request = script.receive(verb.to_owned(), String::new());
-    let before = script.perform(Moment::BeforeForward, &request).await;
-    let after = script.perform(Moment::BeforeResponse, &request).await;
+    let before = script.perform(InterceptPoint::BeforeForward, &request).await;
+    let after = script.perform(InterceptPoint::BeforeResponse, &request).await;
     (before, after)
 }
 
@@ -73,7 +73,7 @@ async fn held_request_continues_when_released_or_dropped() {
         let script = TestScript::default();
         let mut held = script.request(1).before_forward().hold();
         let request = script.receive("A".to_owned(), String::new());
-        let performing = script.perform(Moment::BeforeForward, &request);
+        let performing = script.perform(InterceptPoint::BeforeForward, &request);
         tokio::pin!(performing);
         tokio::select! {
             biased;

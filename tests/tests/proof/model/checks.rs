@@ -175,7 +175,7 @@ fn every_disabled_rule_has_a_counterexample() {
     let twice = || Setting { twice: true, ..single_node() };
     let rows: [RuleCase; 19] = [
         (Rule::Shell, single_node, &["no XR is armed with a dead token"]),
-        (Rule::Shell, single_node, &["S9 no life after Deleted"]),
+        (Rule::Shell, single_node, &["S9 no change after Deleted"]),
         (Rule::Touch, single_node, &["no XR is armed with a dead token"]),
         (Rule::IssuerEpoch, single_node, &["no XR is armed with a dead token"]),
         (Rule::IssuerClosed, single_node, &["S4 no token after close"]),

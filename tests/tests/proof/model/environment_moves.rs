@@ -89,7 +89,7 @@ impl World {
             Move::Enrol(name) => {
                 self.enrol(name)?;
                 if row_is_deleted {
-                    violations.add(Violation::LifeAfterDeleted);
+                    violations.add(Violation::ChangeAfterDeleted);
                 }
                 Some(Changed::Other)
             }
@@ -108,7 +108,7 @@ impl World {
                 self.machines[name].is_none().then_some(())?;
                 self.machines[name] = Some(Machine { with });
                 if row_is_deleted {
-                    violations.add(Violation::LifeAfterDeleted);
+                    violations.add(Violation::ChangeAfterDeleted);
                 }
                 Some(Changed::Other)
             }

@@ -90,7 +90,7 @@ impl Memo {
                 role: row.mesh_role(),
                 token: row.bootstrap_token_id().map(token_number),
                 closed: row.token_closed(),
-                at_rest: row.is_settled(),
+                terminal: row.is_terminal(),
                 secrets: secrets_of(&row),
             }
         })

@@ -307,7 +307,7 @@ impl Resource {
         let machine = world.has_machine() && !rules.memo.composes_secret;
         let alive = machine || world.xr.is_some_and(|xr| xr.armed.is_some());
         if row.phase == Phase::Deleted && alive {
-            violations.add(Violation::LifeAfterDeleted);
+            violations.add(Violation::ChangeAfterDeleted);
         }
     }
 }

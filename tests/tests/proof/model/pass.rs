@@ -83,7 +83,7 @@ impl Resource {
     }
 
     pub(super) fn claim(&mut self, rules: Rules<'_>, blind: bool) -> bool {
-        if self.holder().is_some() || rules.memo.facts(self.world.row).at_rest {
+        if self.holder().is_some() || rules.memo.facts(self.world.row).terminal {
             return false;
         }
         self.world.epoch += 1;

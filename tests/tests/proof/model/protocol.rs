@@ -306,7 +306,7 @@ impl Model for Protocol {
             "S7 no object is left when Deleted is written": LeftBehind,
             "S8 no wanted object is deleted": UnwantedDeletion,
             "S8 no healthy Node is deregistered": HealthyNodeLeft,
-            "S9 no life after Deleted": LifeAfterDeleted,
+            "S9 no change after Deleted": ChangeAfterDeleted,
             "S11 Ready is about the live generation": StaleReady,
             "S11 Ready is about the existing machine": OrphanedMachine,
             "S16 no write without a lease": WriteWithoutLease,

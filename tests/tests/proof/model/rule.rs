@@ -65,7 +65,7 @@ pub(super) enum Violation {
     /// S8: the Node of a wanted machine was deregistered.
     HealthyNodeLeft,
     /// S9: an object was composed, or a Node enrolled, after Deleted.
-    LifeAfterDeleted,
+    ChangeAfterDeleted,
     /// S11: Ready was written on a condition of another generation.
     StaleReady,
     /// S11: Ready was written for the Node of a machine without a composite resource.

@@ -23,7 +23,7 @@ pub(super) struct RowFacts {
     pub(super) role: MeshRole,
     pub(super) token: Option<u8>,
     pub(super) closed: bool,
-    pub(super) at_rest: bool,
+    pub(super) terminal: bool,
     /// One bit per recorded Secret, which may still exist.
     pub(super) secrets: u8,
 }

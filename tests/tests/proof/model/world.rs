@@ -236,7 +236,7 @@ impl World {
         let row = memo.facts(self.row);
         match row.phase {
             Phase::Deleted => self.xr.is_none() && !self.config && !self.has_machine(),
-            Phase::Failed => row.at_rest,
+            Phase::Failed => row.terminal,
             Phase::Ready => {
                 let armed = match row.role {
                     MeshRole::Standalone => Some(ArmedWith::Standalone),

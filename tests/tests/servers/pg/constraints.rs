@@ -18,12 +18,12 @@ const COLUMNS: &str = include_str!("constraints/columns.txt");
 async fn own_tables(pool: &PgPool) -> Vec<String> {
     let lines = migrate::REFERENCE.iter().flat_map(|migration| migration.up.lines());
     let created = lines.filter_map(|line| line.strip_prefix("CREATE TABLE plexsphere."));
-    let neighbours: Vec<_> = created.filter_map(|rest| rest.split_whitespace().next()).collect();
-    assert!(neighbours.contains(&"nodes"), "{neighbours:?}");
+    let platform: Vec<_> = created.filter_map(|rest| rest.split_whitespace().next()).collect();
+    assert!(platform.contains(&"nodes"), "{platform:?}");
     let select = "SELECT relname::text FROM pg_class
         WHERE relnamespace = 'plexsphere'::regnamespace AND relkind IN ('r', 'p')
             AND relname <> ALL ($1) AND relname NOT LIKE 'provisioning_broker%migrations'";
-    sqlx::query_scalar(select).bind(neighbours).fetch_all(pool).await.unwrap()
+    sqlx::query_scalar(select).bind(platform).fetch_all(pool).await.unwrap()
 }
 
 /// Every rule of the broker's own tables: constraints, those of their columns' types, and unique

@@ -28,7 +28,7 @@ fn last() -> u32 {
 }
 
 /// A database with the platform's tables and without ours.
-async fn with_neighbours() -> TestDatabase {
+async fn with_reference_tables() -> TestDatabase {
     let database = TestPostgres::shared().await.database().await;
     migrate::reference_up(database.pool()).await.unwrap();
     database
@@ -64,9 +64,9 @@ async fn ten_concurrent_migrators_apply_each_migration_once() {
 
 #[tokio::test]
 async fn up_down_up_leaves_the_same_schema() {
-    let database = with_neighbours().await;
+    let database = with_reference_tables().await;
     let pool = database.pool();
-    let neighbours = dump(pool).await;
+    let platform = dump(pool).await;
     assert!(migrate::status(pool).await.unwrap().iter().all(|line| line.applied_at.is_none()));
     assert_eq!(migrate::up(pool).await.unwrap(), versions());
     let status = migrate::status(pool).await.unwrap();
@@ -83,7 +83,7 @@ async fn up_down_up_leaves_the_same_schema() {
     assert_eq!(migrate::down(pool, 0).await.unwrap(), back);
     let left = dump(pool).await;
     let left = left.lines().filter(|line| !line.contains("provisioning_broker_migrations"));
-    assert!(left.eq(neighbours.lines()), "more than the record is left");
+    assert!(left.eq(platform.lines()), "more than the record is left");
     migrate::up(pool).await.unwrap();
     for version in versions().into_iter().rev() {
         migrate::down(pool, version - 1).await.unwrap();
@@ -96,7 +96,7 @@ async fn up_down_up_leaves_the_same_schema() {
 
 #[tokio::test]
 async fn refused_migration_changes_nothing() {
-    let database = with_neighbours().await;
+    let database = with_reference_tables().await;
     let pool = database.pool();
     // The last migration creates this table after it has changed another one.
     pool.execute("CREATE TABLE plexsphere.provisioning_outbox (n int)").await.unwrap();
@@ -136,7 +136,7 @@ async fn database_without_platform_tables_is_refused_unchanged() {
 
 #[tokio::test]
 async fn missing_older_and_newer_schemas_have_distinct_errors() {
-    let database = with_neighbours().await;
+    let database = with_reference_tables().await;
     let pool = database.pool();
     let line = || async { migrate::ensure_current(pool).await.unwrap_err().to_string() };
     let needed = last();
@@ -194,7 +194,7 @@ async fn plain_scripts_applied_twice_change_nothing() {
 
 #[tokio::test]
 async fn foreign_migration_history_is_refused() {
-    let database = with_neighbours().await;
+    let database = with_reference_tables().await;
     let pool = database.pool();
     migrate::up(pool).await.unwrap();
     let run = |sql: String| async {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use broker_pg::resilient;
+use broker_pg::test_idle_connections;
 use broker_tests::{PgProxy, TestPostgres};
 use futures::future::{join_all, try_join_all};
 use sqlx::postgres::PgPoolOptions;
@@ -14,7 +14,7 @@ const CONNECTIONS: u32 = 20;
 fn pool_through(proxy: &PgProxy) -> PgPool {
     // Longer than the timeout of the liveness test, which frees the slots of dead connections.
     let options = PgPoolOptions::new().max_connections(CONNECTIONS);
-    resilient(options.acquire_timeout(Duration::from_secs(20))).connect_lazy_with(proxy.options())
+    test_idle_connections(options.acquire_timeout(Duration::from_secs(20))).connect_lazy_with(proxy.options())
 }
 
 async fn assert_all_connections_work(pool: &PgPool) {

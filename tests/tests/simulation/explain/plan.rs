@@ -140,7 +140,7 @@ async fn plan_of_an_arm_has_the_agent_and_url_of_the_replicas() {
         composed_kinds: Vec::new(),
         provider_config: ProviderConfigUse::PerResource,
     };
-    world.neighbours.publish(id(NODE), documents);
+    world.platform.publish(id(NODE), documents);
     let service = world.service_rewired(
         |_| {},
         |config| {

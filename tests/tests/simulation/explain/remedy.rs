@@ -61,7 +61,7 @@ pub(super) async fn execute(fixture: &mut Fixture, remedy: &Remedy) -> Provision
             fixture.world.cluster.settle(20);
         }
         Remedy::RestoreStore => fixture.world.store.set_reachable(true),
-        Remedy::RestoreCollaborator { .. } => fixture.world.neighbours.set_reachable(true),
+        Remedy::RestoreCollaborator { .. } => fixture.world.platform.set_reachable(true),
         Remedy::RestoreReference { what } => restore(fixture, what),
         Remedy::AskAgain { .. } | Remedy::GrantRight => fixture.world.cluster.allow_everything(),
         Remedy::ReadyNamespace(_) => fixture.world.place(true),
@@ -135,14 +135,14 @@ async fn replace(fixture: &mut Fixture, old: ProvisionedResourceId) -> Provision
 }
 
 fn restore(fixture: &Fixture, what: &str) {
-    let neighbours = &fixture.world.neighbours;
+    let platform = &fixture.world.platform;
     match what.split_once(' ') {
         Some(("blueprint", _)) => fixture.world.publish_blueprints(),
-        Some(("credential", _)) => neighbours.assign(project(), id(4)),
-        Some(("resource", _)) => neighbours.add_resource(project(), id(2)),
+        Some(("credential", _)) => platform.assign(project(), id(4)),
+        Some(("resource", _)) => platform.add_resource(project(), id(2)),
         Some(("the", cloud)) if cloud.starts_with("cloud") => {
             let provider = Provider::new("hetzner").unwrap();
-            neighbours.add_cloud(CloudView::new(id(0xc0), provider, r#"{"region":"eu-1"}"#));
+            platform.add_cloud(CloudView::new(id(0xc0), provider, r#"{"region":"eu-1"}"#));
         }
         Some(("the", assignment)) if assignment.starts_with("assignment") => {
             fixture.world.place(true);

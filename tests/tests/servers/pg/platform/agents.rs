@@ -57,7 +57,7 @@ async fn resource_inherits_propagated_labels_unless_it_has_its_own() {
         (sibling, "the Project's", [("cost", "42"), ("region", "eu"), ("team", "platform")]),
     ] {
         let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let found = LabelTagResolver::resolve(&world.neighbours, project, resource).await.unwrap();
+        let found = LabelTagResolver::resolve(&world.platform, project, resource).await.unwrap();
         assert_eq!(found, Some(ResourceView::new(expected.into())), "{why}");
     }
 }

@@ -65,7 +65,7 @@ async fn imported_blueprint_is_resolved() {
     assert_eq!((slugs, first.unchanged), (vec!["database", "vm"], vec![]));
     for version in &first.published {
         assert_eq!(version.version, "v1");
-        let view = BlueprintResolver::resolve(&world.neighbours, version.id).await;
+        let view = BlueprintResolver::resolve(&world.platform, version.id).await;
         let view = view.unwrap().unwrap();
         assert_eq!(view.xrd.kind(), "Machine");
         assert_eq!(view.composition.as_str(), version.slug);

@@ -20,7 +20,7 @@ use crate::servers::pg::fresh_database;
 pub(crate) struct World {
     database: Arc<TestDatabase>,
     adapters: PgPool,
-    pub(super) neighbours: PgPlatform,
+    pub(super) platform: PgPlatform,
     pub(super) tokens: PgTokenIssuer,
     pub(crate) mesh: PgMesh,
     deregistrar: ChainedNodeDeregistrar,
@@ -42,7 +42,7 @@ impl World {
             PgPoolOptions::new().max_connections(connections).connect_lazy_with(database.options());
         let mesh = PgMesh::new(adapters.clone());
         Self {
-            neighbours: PgPlatform::new(adapters.clone()),
+            platform: PgPlatform::new(adapters.clone()),
             tokens: PgTokenIssuer::new(adapters.clone()),
             deregistrar: mesh.deregistrar(),
             mesh,

@@ -75,18 +75,18 @@ pub(super) async fn create(fixture: &mut Fixture, verdict: Verdict) {
             }
         }
         Verdict::StoreUnreachable => world.store.set_reachable(false),
-        Verdict::CollaboratorUnreachable => world.neighbours.set_reachable(false),
-        Verdict::BlueprintMissing => world.neighbours.unpublish(id(NODE)),
+        Verdict::CollaboratorUnreachable => world.platform.set_reachable(false),
+        Verdict::BlueprintMissing => world.platform.unpublish(id(NODE)),
         Verdict::BlueprintUnreadable => publish(fixture, NODE, "kind: Nonsense", "[]"),
         Verdict::CannotRender => {
             // The schema no longer accepts the parameters of the declaration.
             let size = r#"[{"name":"size","type":"string"}]"#;
             publish(fixture, SIZED, &narrow_xrd().to_string(), size);
         }
-        Verdict::CredentialMissing => world.neighbours.withdraw(project(), id(4)),
-        Verdict::CloudMissing => world.neighbours.remove_cloud(id(0xc0)),
-        Verdict::ResourceMissing => world.neighbours.remove_resource(id(2)),
-        Verdict::AssignmentMissing => world.neighbours.displace(project()),
+        Verdict::CredentialMissing => world.platform.withdraw(project(), id(4)),
+        Verdict::CloudMissing => world.platform.remove_cloud(id(0xc0)),
+        Verdict::ResourceMissing => world.platform.remove_resource(id(2)),
+        Verdict::AssignmentMissing => world.platform.displace(project()),
         Verdict::NodeNeverCalled => {
             world.agents_boot.store(false, Ordering::Relaxed);
             world.clock.advance(Duration::from_mins(2));
@@ -144,5 +144,5 @@ fn publish(fixture: &Fixture, blueprint: u128, xrd: &str, parameters: &str) {
         composed_kinds: Vec::new(),
         provider_config: ProviderConfigUse::PerResource,
     };
-    fixture.world.neighbours.publish(id(blueprint), documents);
+    fixture.world.platform.publish(id(blueprint), documents);
 }

@@ -59,7 +59,7 @@ impl World {
 #[async_trait]
 impl BlueprintResolverUnderTest for World {
     fn resolver(&self) -> &dyn BlueprintResolver {
-        &self.neighbours
+        &self.platform
     }
 
     async fn publish(&self, blueprint: &RawBlueprint) -> Result<BlueprintVersionId, PortError> {
@@ -86,7 +86,7 @@ impl BlueprintResolverUnderTest for World {
 #[async_trait]
 impl CloudResolverUnderTest for World {
     fn resolver(&self) -> &dyn CloudResolver {
-        &self.neighbours
+        &self.platform
     }
 
     async fn add(&self, provider: &Provider, endpoint: &str) -> Result<CloudView, PortError> {
@@ -107,7 +107,7 @@ impl CloudResolverUnderTest for World {
 #[async_trait]
 impl CredentialResolverUnderTest for World {
     fn resolver(&self) -> &dyn CredentialResolver {
-        &self.neighbours
+        &self.platform
     }
 
     async fn project(&self) -> Result<ProjectId, PortError> {
@@ -143,7 +143,7 @@ impl CredentialResolverUnderTest for World {
 #[async_trait]
 impl AssignmentReaderUnderTest for World {
     fn reader(&self) -> &dyn AssignmentReader {
-        &self.neighbours
+        &self.platform
     }
 
     async fn project(&self) -> Result<ProjectId, PortError> {
@@ -175,7 +175,7 @@ impl AssignmentReaderUnderTest for World {
 #[async_trait]
 impl LabelTagResolverUnderTest for World {
     fn resolver(&self) -> &dyn LabelTagResolver {
-        &self.neighbours
+        &self.platform
     }
 
     async fn resource(

@@ -15,7 +15,7 @@ use crate::settings::{Replica, Settings};
 
 /// Builds the parts of a command from its settings.
 #[async_trait]
-pub(crate) trait Composition: Sync {
+pub(crate) trait Wiring: Sync {
     /// The service over the configured store.
     async fn service(&self, settings: &Settings) -> Result<Service, Failure>;
 

@@ -179,7 +179,7 @@ CREATE TABLE plexsphere.bootstrap_tokens (
     CONSTRAINT bootstrap_tokens_expires_at_check CHECK (expires_at > issued_at),
     CONSTRAINT bootstrap_tokens_consumed_check
         CHECK ((consumed_at IS NULL) = (consumed_by_node_id IS NULL)),
-    CONSTRAINT bootstrap_tokens_fate_check CHECK (consumed_at IS NULL OR invalidated_at IS NULL)
+    CONSTRAINT bootstrap_tokens_end_state_check CHECK (consumed_at IS NULL OR invalidated_at IS NULL)
 );
 
 -- Invariant: a resource has at most one consumable token.
