@@ -1,4 +1,4 @@
-//! Declare: reads from neighbouring contexts, translated into the broker's types.
+//! Declare: reads from the platform's contexts, translated into the broker's types.
 //!
 //! Every view is plain data without secrets. All methods are read-only, so a retry is safe.
 

@@ -216,7 +216,7 @@ pub enum ClaimTarget {
     EvenPaused(ProvisionedResourceId),
 }
 
-/// The outcome of a pass.
+/// What a replica reports to the schedule when it releases the lease of a pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PassOutcome {
     /// It succeeded.

@@ -52,9 +52,9 @@ enum Task {
     Test(TestArguments),
     /// Start real servers for manual use of the broker, and print their environment variables.
     ///
-    /// Sets up, starts Postgres and a Kubernetes control plane until `cargo xtask down`, and prepares a platform: the
-    /// broker's tables and minimal tables of its neighbouring parts, a Project with a namespace, a cloud and a
-    /// credential, the blueprints of examples/catalog, and their kinds. Use it as `eval "$(cargo xtask up)"`; a
+    /// Sets up, and starts Postgres and a Kubernetes control plane until `cargo xtask down`. Prepares a platform: the
+    /// broker's tables and minimal tables of the platform, a Project with a namespace, a cloud and a credential, the
+    /// blueprints of examples/catalog, and their kinds. Use it as `eval "$(cargo xtask up)"`; a
     /// repeated call prints the same. `KUBECONFIG` has the broker's generated roles only; `ADMIN_KUBECONFIG` has full
     /// access.
     ///

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn release_page_names_each_published_crate_and_the_kubernetes_version() {
+    fn release_page_names_published_crates_and_kubernetes_version() {
         let workspace = Workspace::load().unwrap();
         let page = std::fs::read_to_string(workspace.root().join("docs/release.md")).unwrap();
         let (_, publish) = page.split_once("\n## Publish\n").unwrap();

@@ -123,7 +123,7 @@ pub(crate) enum Migrate {
     ///
     /// Idempotent, and safe to run concurrently. The previous release runs on the new schema.
     Up {
-        /// Also creates minimal tables of the neighbouring parts, for a database without them.
+        /// Also creates minimal tables of the platform, for a database without them.
         #[arg(long)]
         reference: bool,
         #[command(flatten)]
@@ -141,7 +141,7 @@ pub(crate) enum Migrate {
     ///
     /// The SQL is idempotent. On a large database, `migrate up` holds locks for a shorter time.
     Sql {
-        /// Prints the minimal tables of the neighbouring parts instead.
+        /// Prints the minimal tables of the platform instead.
         #[arg(long)]
         reference: bool,
     },

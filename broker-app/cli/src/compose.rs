@@ -18,6 +18,7 @@ use crate::cli::{Migrate, RunArguments};
 use crate::wiring::{Wiring, Migration, Publication};
 use crate::failure::Failure;
 use crate::settings::{Replica, Settings};
+use crate::wiring::{Migration, Publication, Wiring};
 
 use no_cluster::NoCluster;
 

@@ -128,7 +128,7 @@ struct Demo {
     /// The number of audit lines read for each entry.
     lines_read: Vec<usize>,
     round: u32,
-    /// The roles that were explained.
+    /// The scenarios that were explained.
     explained: Vec<Scenario>,
 }
 
@@ -156,7 +156,7 @@ impl Demo {
     async fn run_round(&mut self, output: &mut dyn DemoOutput) -> Result<Progress, DemoError> {
         self.declare(output).await?;
         if self.round == self.plan.namespace_ready_in {
-            self.world.create_late_namespace();
+            self.world.create_delayed_namespace();
             output.namespace_ready(self.world.elapsed(), LATE_PROJECT)?;
         }
         self.tear_down(output).await?;
@@ -190,7 +190,7 @@ impl Demo {
                 declared.map_err(|source| broker_error("declare", &planned.name, source))?;
             self.entries.push(JournalEntry::new(&planned.name, planned.scenario, declared.id()));
             self.lines_read.push(0);
-            self.follow(self.entries.len() - 1, output).await?;
+            self.record_new_history(self.entries.len() - 1, output).await?;
         }
         Ok(())
     }
@@ -204,7 +204,7 @@ impl Demo {
             if phase == Phase::Ready && entry.scenario.last_phase() == Phase::Deleted && is_due {
                 let deprovisioned = self.world.deprovision(entry.id).await;
                 deprovisioned.map_err(|source| broker_error("deprovision", &entry.name, source))?;
-                self.follow(index, output).await?;
+                self.record_new_history(index, output).await?;
             }
         }
         Ok(())
@@ -252,14 +252,18 @@ impl Demo {
                 broker_error("reconcile", &self.name_of(work.resource), source)
             })?;
             if let Some(index) = self.index_of(work.resource) {
-                self.follow(index, output).await?;
+                self.record_new_history(index, output).await?;
             }
         }
         Ok(())
     }
 
     /// Reads what the broker committed about a resource: its audit and its events.
-    async fn follow(&mut self, index: usize, output: &mut dyn DemoOutput) -> Result<(), DemoError> {
+    async fn record_new_history(
+        &mut self,
+        index: usize,
+        output: &mut dyn DemoOutput,
+    ) -> Result<(), DemoError> {
         let (id, scenario) = (self.entries[index].id, self.entries[index].scenario);
         let resource = self.world.get(id).await;
         let resource =

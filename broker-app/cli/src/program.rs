@@ -1,4 +1,4 @@
-//! Runs a command line and returns its exit code, over an environment that tests replace.
+//! Runs a command line and returns its exit code. Tests supply their own [`Environment`].
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -20,6 +20,7 @@ use crate::output::Output;
 use crate::settings::{Settings, SettingsError};
 use crate::terminal::Terminal;
 use crate::verbs::{self, CommandContext};
+use crate::wiring::{Migration, Publication, Wiring};
 use crate::{catalog, demo};
 
 /// The process environment of a command.

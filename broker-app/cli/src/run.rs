@@ -26,6 +26,7 @@ use crate::event_sink::HttpEventSink;
 use crate::failure::Failure;
 use crate::serve::{Health, ReplicaState, serve};
 use crate::settings::Settings;
+use crate::wiring::Wiring;
 
 /// The timeout for requests in flight at shutdown.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);

@@ -232,7 +232,7 @@ fn reconcile_interval(text: &str) -> Result<Duration, SettingsError> {
     })
 }
 
-/// The replica checks the issuer's limits at its start.
+/// Accepts any positive duration; the replica checks the issuer's limits when it starts.
 fn token_ttl(text: &str) -> Result<Duration, SettingsError> {
     let ttl = humantime::parse_duration(text).ok().filter(|ttl| !ttl.is_zero());
     ttl.ok_or_else(|| {

@@ -34,6 +34,7 @@ use crate::demo::world::config;
 use crate::failure::{Exit, Failure};
 use crate::program::{self, Environment};
 use crate::settings::{self, Replica, Settings};
+use crate::wiring::{Migration, Publication, Wiring};
 
 /// The flags of a declaration. Its blueprint is standalone and has a required `size` and an optional object `disk`.
 pub(crate) const DECLARATION: [&str; 8] = [

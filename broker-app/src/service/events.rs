@@ -45,7 +45,7 @@ impl Service {
                     .await?;
                 redriven.extend(event.map(|event| ResourceDeadLetter::new(*resource, event)));
             }
-            // A page without progress is stale and would be read again.
+            // If no event of a page was redriven, the next read would return the same page.
             let is_last = page.len() < usize::from(PageSize::MAX.get());
             if is_last || redriven.len() == before {
                 return Ok(redriven);

@@ -32,7 +32,7 @@ pub use agent::AgentDocument;
 pub use behaviour::Behaviour;
 pub use controls::{Activity, KindScope};
 pub use crossplane::Part;
-pub use state::{Existence, StoredVersion, Verb};
+pub use state::{StoredVersion, Verb};
 pub use watch::HintDelivery;
 
 use crate::PortResult;

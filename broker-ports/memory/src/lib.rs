@@ -20,7 +20,7 @@ type PortResult<T> = Result<T, broker_ports::PortError>;
 pub use adapters::MemoryAdapters;
 pub use clock::ManualClock;
 pub use cluster::{
-    Activity, AgentDocument, Behaviour, Existence, HintDelivery, KindScope, MemoryCluster, Part,
+    Activity, AgentDocument, Behaviour, HintDelivery, KindScope, MemoryCluster, Part,
     StoredVersion, Verb,
 };
 pub use event_sink::RecordingEventSink;

@@ -18,7 +18,7 @@ use crate::support::{
 };
 
 #[test]
-fn manifests_of_every_strategy_and_scope_equal_their_golden_file() {
+fn manifests_of_each_strategy_and_scope_equal_their_golden_file() {
     for strategy in InjectionStrategy::ALL {
         for scope in XrdScope::ALL {
             compare_with_golden(&format!("{strategy}.{}", scope.as_str().to_lowercase()), |xrd| {

@@ -5,7 +5,7 @@
 //!  ├ keeper ── a process that starts the servers and keeps them after `up` has exited
 //!  ├ agents ── simulated agents of the machines that Crossplane composes; run in the keeper
 //!  ├ record ── the checkout's record of its running servers
-//!  ├ platform  objects of the neighbouring parts: kinds, a namespace, a Project with a cloud
+//!  ├ platform  objects of the platform: kinds, a namespace, a Project with a cloud
 //!  └ broker ── objects of the broker: tables and blueprints, by its own command line
 //! ```
 //!

@@ -5,7 +5,8 @@ use std::fs;
 use std::sync::Arc;
 
 use broker_domain::ClusterId;
-use broker_memory::{Behaviour, Existence, KindScope, ManualClock, MemoryCluster};
+use broker_memory::{Behaviour, KindScope, ManualClock, MemoryCluster};
+use broker_ports::Presence;
 use broker_render::catalog::ComposedKind;
 use broker_render::namespace;
 use broker_tests::crossplane::{Blueprint, Lifetime, PROVIDER, Requests};
@@ -58,7 +59,7 @@ async fn simulate(blueprint: &Blueprint, parameters: &str) -> Lifetime {
         assert!(earlier_ticks < MAX_TICKS, "{} is stuck", blueprint.slug);
         cluster.tick();
         let versions = cluster.versions().into_iter();
-        versions.map(|one| (one.object, one.existence == Existence::Gone)).collect()
+        versions.map(|one| (one.object, one.presence == Presence::Gone)).collect()
     };
     let crossings = if blueprint.slug == "sample-spot" { 2 } else { 1 };
     Lifetime::run(&cluster, &requests, crossings, tick_and_list).await

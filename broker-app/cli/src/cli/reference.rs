@@ -1,9 +1,14 @@
 //! Generates docs/cli.md: reference.md followed by every help text.
 
+use std::mem;
+
 use super::definition;
 
 /// A fixed width, so that the page does not depend on the terminal.
 const HELP_WIDTH: usize = 100;
+
+/// The options of most commands; reference.md describes them.
+const COMMON_OPTIONS: [&str; 4] = ["actor", "correlation_id", "help", "output"];
 
 pub(crate) fn reference() -> String {
     let mut page = include_str!("reference.md").to_owned();
@@ -13,8 +18,12 @@ pub(crate) fn reference() -> String {
     page
 }
 
-/// Appends the help of a command and of its visible subcommands.
+/// Appends the help of a command and of its visible subcommands, without the options that reference.md describes once.
 fn push_help(page: &mut String, command: &mut clap::Command, name: &str) {
+    *command = mem::take(command).mut_args(|option| {
+        let is_common = COMMON_OPTIONS.contains(&option.get_id().as_str());
+        option.hide(is_common)
+    });
     for part in ["\n### `", name, "`\n\n```text\n"] {
         page.push_str(part);
     }

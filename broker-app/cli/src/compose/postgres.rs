@@ -18,6 +18,7 @@ use crate::catalog::{Catalog, CheckedBlueprint};
 use crate::wiring::Publication;
 use crate::failure::Failure;
 use crate::settings::{Dsn, SettingsError};
+use crate::wiring::Publication;
 
 const CONNECT_TIMEOUT: Duration = Deadlines::DEFAULT.store;
 

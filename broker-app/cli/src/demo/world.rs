@@ -122,7 +122,7 @@ impl World {
         self.platform.place(project, NamespaceObservation::new(name, ready));
     }
 
-    pub(super) fn create_late_namespace(&self) {
+    pub(super) fn create_delayed_namespace(&self) {
         self.set_namespace(self.sample_ids.borealis, Namespace::Ready);
     }
 

@@ -14,7 +14,7 @@ use super::object::{Object, timestamp};
 use super::ownership::{Operation, Ownership};
 use super::watch::Watch;
 use crate::PortResult;
-use broker_ports::{Clock, ClusterEvent, PortError, Refusal};
+use broker_ports::{Clock, ClusterEvent, PortError, Presence, Refusal};
 
 /// A verb of the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,16 +69,7 @@ pub struct StoredVersion {
     /// The API server's response.
     pub object: Value,
     /// Whether the object exists after this version.
-    pub existence: Existence,
-}
-
-/// Whether an object exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Existence {
-    /// It exists.
-    Exists,
-    /// It was deleted.
-    Gone,
+    pub presence: Presence,
 }
 
 pub(super) struct State {
@@ -212,7 +203,7 @@ impl State {
         self.resource_version += 1;
         object.resource_version = self.resource_version;
         self.watch.notify_change(reference, &object);
-        self.record_version(reference, &object, Existence::Exists);
+        self.record_version(reference, &object, Presence::Present);
         self.objects.insert(reference.clone(), object);
     }
 
@@ -232,21 +223,16 @@ impl State {
             self.objects.remove(reference);
             self.resource_version += 1;
             self.watch.notify_change(reference, &after);
-            self.record_version(reference, &after, Existence::Gone);
+            self.record_version(reference, &after, Presence::Gone);
         } else {
             self.store(reference, after);
         }
     }
 
-    fn record_version(
-        &mut self,
-        reference: &ObjectReference,
-        object: &Object,
-        existence: Existence,
-    ) {
+    fn record_version(&mut self, reference: &ObjectReference, object: &Object, presence: Presence) {
         if let Some(versions) = &mut self.versions {
             let (reference, object) = (reference.clone(), object.to_json(reference));
-            versions.push(StoredVersion { reference, object, existence });
+            versions.push(StoredVersion { reference, object, presence });
         }
     }
 

@@ -9,7 +9,7 @@ use crate::failure::cannot_run;
 
 /// Commands of the built binary.
 impl Checkout<'_> {
-    /// Creates the broker's tables and the minimal tables of its neighbouring parts.
+    /// Creates the broker's tables and the minimal tables of the platform.
     pub(super) fn migrate(&self, environment: &[(String, String)]) -> Result<()> {
         self.command(&["migrate", "up", "--reference"], environment).map(drop)
     }

@@ -1,4 +1,4 @@
-//! Prepares the platform's objects: a database with rows of the neighbouring parts, the kinds of the blueprints, and a
+//! Prepares the platform's objects: a database with the platform's rows, the kinds of the blueprints, and a
 //! Project's namespace. Every step is idempotent.
 
 use std::fs;
@@ -15,7 +15,7 @@ use crate::failure::cannot;
 use crate::servers::{Api, ControlPlaneAccess, PostgresAccess, crd, run_sql};
 use crate::tools::Tools;
 
-/// The database of the broker and its neighbouring parts.
+/// The database of the broker and the platform.
 pub(super) const DATABASE: &str = "broker";
 
 /// The cloud of the sample Project; every sample blueprint supports it.

@@ -52,8 +52,8 @@ async fn unusable_database_is_rejected_with_the_reason() {
         ("never migrated", empty.options(), "42P01", "bring its schema up to date"),
     ] {
         let pool = PgPool::connect_lazy_with(options);
-        let nobodys = CloudId::new(Uuid::from_u128(0x00dd)).unwrap();
-        let refused = CloudResolver::resolve(&PgPlatform::new(pool.clone()), nobodys).await;
+        let unknown = CloudId::new(Uuid::from_u128(0x00dd)).unwrap();
+        let refused = CloudResolver::resolve(&PgPlatform::new(pool.clone()), unknown).await;
         let refused = refused.unwrap_err();
         assert_eq!(
             (refused.class(), sqlstate(&refused)),

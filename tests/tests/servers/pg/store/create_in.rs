@@ -31,7 +31,7 @@ async fn declaration_exists_after_host_commit_and_wakes_listeners() {
     let mut host = world.pool().acquire().await.unwrap();
     let refused = create_in(&mut host, &builder.admitted()).await.unwrap_err();
     assert_eq!(refused.class(), FailureClass::Rejected, "outside of a transaction");
-    // The driver did not begin the transaction, so the host ends it.
+    // sqlx does not track a transaction that SQL text began, so the test ends it by SQL text.
     for end in ["ROLLBACK", "COMMIT"] {
         host.execute("BEGIN; INSERT INTO public.orders VALUES (1)").await.unwrap();
         let created = create_in(&mut host, &builder.admitted()).await.unwrap();
