@@ -8,6 +8,7 @@
 
 mod apply;
 mod delete;
+mod removal;
 
 use broker_domain::{
     Action, BootstrapTokenId, FailureReason, OnFailure, Phase, ProvisionedResource, Substrate,
@@ -15,6 +16,8 @@ use broker_domain::{
 };
 use broker_ports::{LostObject, ObjectVersion};
 use broker_render::{Armed, Precondition};
+
+pub use removal::{Deleting, Removal, RemovalStep};
 
 use crate::observe::{Observation, XrObservation};
 

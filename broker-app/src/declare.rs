@@ -7,8 +7,9 @@ use broker_domain::{
 };
 use broker_ports::{
     Admitted, AuditAction, AuditEntry, Cluster, Created, NamespaceObservation, PortError, PortName,
-    RequestContext, RequestHash,
+    RequestContext, RequestHash, SharedConfigRef,
 };
+use broker_render::ProviderConfigUse;
 
 use crate::error::Error;
 use crate::service::Service;
@@ -66,7 +67,8 @@ impl Service {
     /// `blueprint_not_found`, `credential_not_found`, `cloud_not_found`, `resource_not_found` (also for a Resource of
     /// another Project), `assignment_not_found`, `cluster_mismatch`, `credential_expired`, `credential_revoked`,
     /// `credential_not_approved`, `blueprint_retired`, `parameter_values_invalid`, `invalid_input`,
-    /// `idempotency_conflict`; `platform_misconfigured` when blueprint, cloud or assignment cannot be used; an error
+    /// `idempotency_conflict`; `shared_config_held` when another resource uses the shared ProviderConfig with another
+    /// credential; `platform_misconfigured` when blueprint, cloud or assignment cannot be used; an error
     /// of a port. After an error nothing is stored. A refusal is audited, unless the Project is outside of the scope.
     #[tracing::instrument(name = "broker.provision", skip_all, fields(traceparent = traceparent(context)))]
     pub async fn provision(
@@ -163,7 +165,12 @@ impl Service {
         // Renders now, so that a rendering error refuses the declaration instead of failing the first pass.
         let resource = admitted.change().resource();
         views.xr(resource)?;
-        views.provider_config(resource, &self.config().profiles)?;
+        let provider_config = views.provider_config(resource, &self.config().profiles)?;
+        if let (Some(manifest), ProviderConfigUse::Shared(_)) =
+            (provider_config, &views.blueprint.provider_config)
+        {
+            admitted = admitted.using(SharedConfigRef::new(project, manifest.reference().clone()));
+        }
         Ok(admitted)
     }
 

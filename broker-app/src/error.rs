@@ -302,6 +302,12 @@ mod tests {
             (DomainError::CredentialRevoked(id(4)), Conflict, 409, "is revoked"),
             (DomainError::CredentialNotApproved(id(4)), Conflict, 409, "is not approved"),
             (DomainError::BlueprintRetired(id(2)), Conflict, 409, "is retired"),
+            (
+                DomainError::SharedConfigHeld { name: "openstack".to_owned(), holder: id(7) },
+                Conflict,
+                409,
+                "ProviderConfig openstack of the project has the credential of",
+            ),
         ];
         let reasons: Vec<_> = rows.iter().map(|(refusal, ..)| refusal.reason()).collect();
         assert_eq!(reasons, DomainError::REASONS, "every variant has a row, in this order");

@@ -14,9 +14,10 @@ use broker_domain::{
     ProvisionedResourceId,
 };
 use broker_ports::{
-    BlueprintVersionView, LiveObject, LiveXr, PortError, PortName, Presence, Reading, Target,
-    XrReading, XrTarget,
+    BlueprintVersionView, LiveObject, LiveXr, PortError, PortName, Presence, Reading, SharedConfig,
+    Target, XrReading, XrTarget,
 };
+use broker_render::ProviderConfigUse;
 use broker_render::catalog::ComposedKind;
 
 use crate::deadline::TimedPorts;
@@ -35,12 +36,19 @@ pub(crate) struct PassReading {
     xr: XrTarget,
     live: Option<Box<LiveXr>>,
     provider_config: Option<LiveObject>,
+    /// The shared ProviderConfig, if it is being deleted: the resource waits.
+    leaving_config: Option<SharedConfig>,
 }
 
 impl PassReading {
     /// The facts that [`next`](broker_domain::next()) decides on.
     pub(crate) fn facts(&self, resource: &ProvisionedResource) -> ObservedXr {
         self.raw.facts(resource)
+    }
+
+    /// The shared ProviderConfig, if it is being deleted.
+    pub(crate) const fn leaving_config(&self) -> Option<&SharedConfig> {
+        self.leaving_config.as_ref()
     }
 }
 
@@ -55,6 +63,8 @@ pub(crate) async fn observe(
     if !RawObservation::needs_composed(resource.phase()) {
         target = target.composing([]).with_recorded(BTreeSet::new());
     }
+    // Before the cluster: once a user found no mark, none is set while it lives, so a ProviderConfig that it reads stays.
+    let leaving_config = leaving_config(ports, resource, &blueprint).await?;
     let reading = ports.cluster.read(|it| it.read(&target)).await?;
     expect_same_cluster(resource, &reading)?;
     let node = node(ports, resource).await?;
@@ -77,7 +87,24 @@ pub(crate) async fn observe(
         labelled,
         node,
     };
-    Ok(PassReading { raw, blueprint, xr: target.xr, live, provider_config })
+    Ok(PassReading { raw, blueprint, xr: target.xr, live, provider_config, leaving_config })
+}
+
+/// The shared ProviderConfig of a converging resource, if its former users left it to be deleted.
+pub(crate) async fn leaving_config(
+    ports: &TimedPorts,
+    resource: &ProvisionedResource,
+    blueprint: &BlueprintVersionView,
+) -> Result<Option<SharedConfig>, Error> {
+    match blueprint.provider_config {
+        ProviderConfigUse::Shared(_) if resource.phase().is_converging() => {
+            let config = ports.repository.read(|it| it.shared_config(resource.id())).await?;
+            Ok(config.filter(|config| config.deleting.is_some()))
+        }
+        ProviderConfigUse::Shared(_)
+        | ProviderConfigUse::PerResource
+        | ProviderConfigUse::Platform => Ok(None),
+    }
 }
 
 /// Every object of a resource that may exist. The row names the ProviderConfig before its first apply, so without a name

@@ -225,6 +225,11 @@ impl Service {
         if action == Action::Apply {
             notes.extend(note_of_gate(resolved.observation.gate));
         }
+        if action == Action::Apply && resolved.observation.gate == Gate::ConfigLeaving {
+            let note =
+                "its shared ProviderConfig is being deleted: nothing is applied until it is gone";
+            notes.push(note.to_owned());
+        }
         if resolved.observation.is_held(project) {
             notes.push("a brake is set: nothing is created or destroyed".to_owned());
         }

@@ -21,7 +21,7 @@ use crate::deadline::TimedPorts;
 use crate::decide::{EarlyExit, Mode, PassState};
 use crate::error::{Error, schedule_message};
 use crate::observe::observe;
-use crate::sweep::Orphans;
+use crate::sweep::{Orphans, SharedConfigs};
 use crate::telemetry;
 use home_cluster::HomeCluster;
 
@@ -256,18 +256,34 @@ impl Pass<'_> {
         let resource = drive(self, PassState::prepare(resource, mode), None).await?; // I/O: rollback request, closing of tokens
         let reading = observe(ports, &resource).await?; // I/O: cluster and mesh, read only
         let (action, to) = next(&reading.facts(&resource), resource.phase()); // pure
+        let waits_for_config = action == Action::Apply && reading.leaving_config().is_some();
+        if let Some(leaving) = reading.leaving_config().filter(|_| waits_for_config) {
+            SharedConfigs::new(ports, config).remove(leaving).await?; // I/O: deletion of what former users left
+        }
         let resolved = reading.resolve(ports, &config.profiles, &resource, (action, to)).await?; // I/O: input of the act stage, read only
         let acting = PassState::act(resource, mode, resolved.observation.clone(), action);
         let resource = drive(self, acting, Some(&resolved)).await?; // I/O: the effects of the act stage
         let persisting = PassState::persist(resource, mode, resolved.observation.clone(), to);
         let resource = drive(self, persisting, Some(&resolved)).await?; // I/O: phase, event and audit line, one transaction
         let in_phase = ports.clock.now() - resource.phase_entered_at();
-        let due_in = due_in(action, from, resource.phase(), in_phase.unsigned_abs());
+        let due_in = due_in(action, from, resource.phase(), in_phase.unsigned_abs())
+            .or_else(|| waits_for_config.then_some(DELETION_DELAY));
+        if resource.phase() == Phase::Deleted {
+            self.after_last_user(&resource).await; // I/O: deletion of a shared ProviderConfig without users
+        }
         if let Some(error) = resolved.unresolved.or_else(|| self.take_deferred()) {
             return Err(Abort::Failed(error));
         }
         let armed = resolved.observation.is_armed();
         Ok(CompletedPass { result: PassResult::Completed { action, from, to }, due_in, armed })
+    }
+
+    /// A failure is not an error of the pass, because the resource is Deleted. The next sweep continues.
+    async fn after_last_user(&self, resource: &ProvisionedResource) {
+        let shared = SharedConfigs::new(self.ports, self.config);
+        if let Err(error) = shared.after_user(resource).await {
+            tracing::warn!(resource = %resource.id(), %error, "a shared ProviderConfig could not be removed yet");
+        }
     }
 
     /// Reads the row under the lease; an earlier read may be stale.

@@ -9,6 +9,7 @@ mod snapshot;
 mod losses;
 mod sorted_by_id;
 mod orphans;
+mod shared_configs;
 mod circuit_breaker;
 mod report;
 mod run;
@@ -29,6 +30,7 @@ pub use orphans::{Orphan, OrphanState};
 pub use report::{ResourceError, SweepReport};
 use run::SweepRun;
 pub(crate) use settled::settled;
+pub(crate) use shared_configs::SharedConfigs;
 use sorted_by_id::Fingerprints;
 
 use crate::config::BrokerConfig;

@@ -106,6 +106,16 @@ pub enum Error {
     /// The blueprint version takes no new declaration.
     #[error("blueprint version {0} is retired")]
     BlueprintRetired(BlueprintVersionId),
+    /// Another resource of the Project uses the shared ProviderConfig of this name with another credential.
+    #[error(
+        "ProviderConfig {name} of the project has the credential of provisioned resource {holder}"
+    )]
+    SharedConfigHeld {
+        /// The name of the ProviderConfig.
+        name: String,
+        /// A resource that uses it.
+        holder: ProvisionedResourceId,
+    },
 }
 
 /// An id whose lookup can miss. Ports return an `Option`; the caller maps `None` to this error.
@@ -126,7 +136,7 @@ pub trait NotFound {
 
 impl Error {
     /// Every value of [`Error::reason`].
-    pub const REASONS: [&str; 17] = [
+    pub const REASONS: [&str; 18] = [
         "invalid_input",
         "blueprint_not_found",
         "cloud_not_found",
@@ -144,6 +154,7 @@ impl Error {
         "credential_revoked",
         "credential_not_approved",
         "blueprint_retired",
+        "shared_config_held",
     ];
 
     /// The stable snake-case code that programs branch on.
@@ -166,6 +177,7 @@ impl Error {
             Self::CredentialRevoked(_) => "credential_revoked",
             Self::CredentialNotApproved(_) => "credential_not_approved",
             Self::BlueprintRetired(_) => "blueprint_retired",
+            Self::SharedConfigHeld { .. } => "shared_config_held",
         }
     }
 
@@ -211,6 +223,7 @@ mod tests {
             Error::CredentialRevoked(id(4)),
             Error::CredentialNotApproved(id(4)),
             Error::BlueprintRetired(id(2)),
+            Error::SharedConfigHeld { name: "openstack".to_owned(), holder: resource },
         ]
     }
 
@@ -234,6 +247,7 @@ mod tests {
             "credential_revoked",
             "credential_not_approved",
             "blueprint_retired",
+            "shared_config_held",
         ];
         let reasons: Vec<_> = every_error().iter().map(Error::reason).collect();
         assert_eq!(reasons, released, "each variant has its own reason");

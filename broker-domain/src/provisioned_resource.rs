@@ -19,7 +19,7 @@ use crate::parameters::Parameters;
 use crate::phase::Phase;
 use crate::roles::{MeshRole, OnFailure};
 use crate::snapshot::Snapshot;
-use crate::substrate::Substrate;
+use crate::substrate::{ObjectReference, Substrate};
 use crate::token::TokenOrdinal;
 use crate::version::Version;
 
@@ -265,6 +265,11 @@ impl ProvisionedResource {
     /// The record of its objects on the cluster.
     pub const fn substrate(&self) -> &Substrate {
         &self.substrate
+    }
+
+    /// The ProviderConfig on record, if it is the resource's own and not shared: it has the resource's name.
+    pub fn own_provider_config(&self) -> Option<&ObjectReference> {
+        self.substrate.provider_config().filter(|it| it.name() == self.xr_name().as_str())
     }
 
     /// The time at which its deletion was accepted.

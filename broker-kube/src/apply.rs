@@ -28,7 +28,7 @@ pub(crate) async fn apply(
     client: &ObjectClient,
     request: &ApplyRequest,
 ) -> Result<Applied, PortError> {
-    refuse_foreign_write(request.project(), request.target())?;
+    refuse_foreign_write(request.project(), request.target(), request.owner())?;
     match send(client, Verb::Apply, request).await? {
         SendOutcome::Conflict => Ok(Applied::Conflict),
         SendOutcome::NameTaken => Ok(Applied::NameTaken),
@@ -46,7 +46,7 @@ pub(crate) async fn dry_run(
     client: &ObjectClient,
     request: &ApplyRequest,
 ) -> Result<DryRun, PortError> {
-    refuse_foreign_write(request.project(), request.target())?;
+    refuse_foreign_write(request.project(), request.target(), request.owner())?;
     match send(client, Verb::DryRun, request).await? {
         SendOutcome::Conflict | SendOutcome::NameTaken => Ok(DryRun::Conflict),
         SendOutcome::Object(object) => Ok(DryRun::Accepted(LiveObject::from_json(object)?)),

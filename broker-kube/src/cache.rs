@@ -43,8 +43,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use broker_domain::ClusterId;
-use broker_ports::{CachedXr, ConfigPresence, Hints, OwnedObject, ResourceIds, XrTarget};
-use broker_render::{ProviderConfigScope, Xrd};
+use broker_ports::{
+    CachedXr, ConfigKind, ConfigPresence, Hints, OwnedObject, ResourceIds, XrTarget,
+};
+use broker_render::{Xrd, namespace};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use kube::Client;
@@ -239,12 +241,14 @@ impl WarmKind {
     }
 
     /// Whether the ProviderConfig of a target exists; `self` must be its kind.
-    pub fn config(&self, target: &XrTarget, scope: ProviderConfigScope) -> ConfigPresence {
-        if self.tracked.has_identity(&Key::for_config(target, scope)) {
-            ConfigPresence::Present
-        } else {
-            ConfigPresence::Missing
-        }
+    pub fn config(&self, target: &XrTarget, kind: &ConfigKind) -> ConfigPresence {
+        let exists = match &kind.shared {
+            None => self.tracked.has_identity(&Key::for_config(target, kind.scope)),
+            Some(name) => {
+                self.tracked.has_foreign(namespace(target.project).as_str(), name.as_str())
+            }
+        };
+        if exists { ConfigPresence::Present } else { ConfigPresence::Missing }
     }
 
     /// Every labelled object of this kind, whatever its name, reported under this API version and kind. Skips the

@@ -14,8 +14,8 @@ pub(crate) async fn delete(
     client: &ObjectClient,
     request: &DeleteRequest<'_>,
 ) -> Result<Deleted, PortError> {
-    let DeleteRequest { project, target, uid, .. } = *request;
-    refuse_foreign_write(project, target)?;
+    let DeleteRequest { project, target, uid, owner, .. } = *request;
+    refuse_foreign_write(project, target, owner)?;
     let label = RequestLabel::for_object(Verb::Delete, target);
     let kind = (target.api_version(), target.kind());
     let Some(mut served_kind) = client.kinds().locate(client.server(), kind).await? else {

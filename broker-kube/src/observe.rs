@@ -71,13 +71,13 @@ fn add_configs(
     let mut warm_kinds = HashMap::new();
     for (target, view) in targets.iter().zip(views) {
         let (Some(kind), Ok(cached)) = (&target.config_kind, view) else { continue };
-        let ConfigKind { api_version, kind: name, scope, .. } = &**kind;
+        let ConfigKind { api_version, kind: name, .. } = &**kind;
         let warm_kind = warm_kinds.entry(Arc::as_ptr(kind)).or_insert_with(|| {
             let served_kind = client.kinds().cached((api_version, name))?;
             cache.warm_provider_configs(served_kind.api_version(), served_kind.plural())
         });
         if let Some(warm_kind) = warm_kind {
-            let config = warm_kind.config(target, *scope);
+            let config = warm_kind.config(target, kind);
             *cached = std::mem::replace(cached, CachedXr::Absent).with_config(config);
         }
     }

@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 
 use broker_domain::PLAIN_DATA;
 use broker_render::catalog::{Blueprint, ComposedKind};
-use broker_render::{Provider, ProviderConfigScope, ProviderProfiles};
+use broker_render::{Provider, ProviderConfigScope, ProviderConfigUse, ProviderProfiles};
 use kube::core::{ApiResource, GroupVersionKind};
 
 type Resources = BTreeMap<String, BTreeSet<String>>;
@@ -61,8 +61,11 @@ impl GrantedKinds {
         let resources =
             if xrd.scope().is_namespaced() { &mut self.namespaced } else { &mut self.cluster };
         insert(resources, xrd.group(), xrd.plural());
+        let writes_config = blueprint.provider_config != ProviderConfigUse::Platform;
         // A validated blueprint has only valid provider names.
-        for provider in blueprint.provider_kinds.iter().flat_map(Provider::new) {
+        for provider in
+            blueprint.provider_kinds.iter().filter(|_| writes_config).flat_map(Provider::new)
+        {
             let profile = profiles.of(&provider);
             let resources = match profile.scope() {
                 ProviderConfigScope::Namespaced => &mut self.namespaced,
@@ -249,6 +252,15 @@ mod tests {
             assert!(optional.contains(plural), "{optional}");
         }
         assert!(writer.ends_with("-writer\nrules: []\n"), "{writer}");
+    }
+
+    #[test]
+    fn provider_configs_of_the_platform_are_not_granted() {
+        let mut platform = blueprint("Leased", "Namespaced", "hcloud", "");
+        platform.provider_config = ProviderConfigUse::Platform;
+        let roles = rbac([&platform], &ProviderProfiles::default());
+        assert!(roles.contains("  - leaseds\n"), "{roles}");
+        assert!(!roles.contains("providerconfigs"), "{roles}");
     }
 
     #[test]

@@ -1,6 +1,11 @@
 -- Deletes due times, back-off, leases and turns, which the next sweep restores, and permits. An operator has to
 -- set pauses and brakes again.
 
+DROP TRIGGER provisioned_resources_leave_shared_config ON plexsphere.provisioned_resources;
+DROP FUNCTION plexsphere.provisioning_leave_shared_config();
+DROP TABLE plexsphere.provisioning_shared_config_users;
+DROP TABLE plexsphere.provisioning_shared_configs;
+DROP SEQUENCE plexsphere.provisioning_shared_config_marks;
 DROP TRIGGER provisioned_resources_schedule ON plexsphere.provisioned_resources;
 DROP FUNCTION plexsphere.provisioned_resources_schedule();
 DROP TABLE plexsphere.provisioning_permits;

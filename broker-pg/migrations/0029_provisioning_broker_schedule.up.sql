@@ -129,6 +129,94 @@ CREATE TRIGGER provisioned_resources_schedule
     AFTER INSERT OR UPDATE ON plexsphere.provisioned_resources
     FOR EACH ROW EXECUTE FUNCTION plexsphere.provisioned_resources_schedule();
 
+-- Shared ProviderConfigs. A row stays after its last user has left: a late request may create the object again.
+CREATE TABLE plexsphere.provisioning_shared_configs (
+    project_id           uuid    NOT NULL,
+    api_group            text    NOT NULL,
+    kind                 text    NOT NULL,
+    name                 text    NOT NULL,
+    api_version          text    NOT NULL,
+    cloud_credential_id  uuid    NOT NULL,
+    -- The user that registered or left last, with its blueprint version.
+    last_resource_id     uuid    NOT NULL,
+    blueprint_version_id uuid    NOT NULL,
+    -- The cluster of the users that left, if one of them was applied.
+    cluster_id           text,
+    -- The mark: the object is being deleted, and new users wait. The last user to leave sets it.
+    deleting             bigint,
+    -- The last user was abandoned: only an operator deletes the object.
+    abandoned            boolean NOT NULL DEFAULT false,
+    CONSTRAINT provisioning_shared_configs_pkey PRIMARY KEY (project_id, api_group, kind, name)
+);
+
+CREATE INDEX provisioning_shared_configs_deleting_idx ON plexsphere.provisioning_shared_configs (project_id)
+    WHERE deleting IS NOT NULL;
+
+-- The numbers of marks: no two marks are equal.
+CREATE SEQUENCE plexsphere.provisioning_shared_config_marks;
+
+CREATE TABLE plexsphere.provisioning_shared_config_users (
+    provisioned_resource_id uuid NOT NULL,
+    project_id              uuid NOT NULL,
+    api_group               text NOT NULL,
+    kind                    text NOT NULL,
+    name                    text NOT NULL,
+    CONSTRAINT provisioning_shared_config_users_pkey PRIMARY KEY (provisioned_resource_id),
+    CONSTRAINT provisioning_shared_config_users_provisioned_resource_id_fkey
+        FOREIGN KEY (provisioned_resource_id)
+        REFERENCES plexsphere.provisioned_resources (id) ON DELETE CASCADE,
+    CONSTRAINT provisioning_shared_config_users_config_fkey
+        FOREIGN KEY (project_id, api_group, kind, name)
+        REFERENCES plexsphere.provisioning_shared_configs (project_id, api_group, kind, name)
+);
+
+CREATE INDEX provisioning_shared_config_users_config_idx
+    ON plexsphere.provisioning_shared_config_users (project_id, api_group, kind, name);
+
+-- Invariant: a Deleted resource uses no shared ProviderConfig. The lock on the shared row orders leaving users and new ones,
+-- so exactly the last user to leave sets the mark. A trigger enforces this for every writer.
+CREATE FUNCTION plexsphere.provisioning_leave_shared_config() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO pg_catalog, pg_temp
+AS $$
+DECLARE
+    used plexsphere.provisioning_shared_config_users;
+BEGIN
+    SELECT * INTO used FROM plexsphere.provisioning_shared_config_users WHERE provisioned_resource_id = NEW.id;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    PERFORM FROM plexsphere.provisioning_shared_configs AS c
+    WHERE (c.project_id, c.api_group, c.kind, c.name) = (used.project_id, used.api_group, used.kind, used.name)
+    FOR UPDATE;
+    DELETE FROM plexsphere.provisioning_shared_config_users WHERE provisioned_resource_id = NEW.id;
+    -- A new statement sees the users that registered before the lock was granted.
+    UPDATE plexsphere.provisioning_shared_configs AS c
+    SET last_resource_id = NEW.id, blueprint_version_id = NEW.blueprint_version_id,
+        cluster_id = coalesce(NEW.cluster_id, c.cluster_id),
+        abandoned = c.abandoned OR (left_last.yes AND c.deleting IS NULL AND NEW.abandoned),
+        deleting = CASE
+            WHEN c.deleting IS NULL AND left_last.yes AND NOT NEW.abandoned
+            THEN nextval('plexsphere.provisioning_shared_config_marks')
+            ELSE c.deleting
+        END
+    FROM (
+        SELECT NOT EXISTS (
+            SELECT FROM plexsphere.provisioning_shared_config_users AS u
+            WHERE (u.project_id, u.api_group, u.kind, u.name)
+                = (used.project_id, used.api_group, used.kind, used.name)
+        ) AS yes
+    ) AS left_last
+    WHERE (c.project_id, c.api_group, c.kind, c.name) = (used.project_id, used.api_group, used.kind, used.name);
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER provisioned_resources_leave_shared_config
+    AFTER UPDATE OF status ON plexsphere.provisioned_resources
+    FOR EACH ROW WHEN (NEW.status = 'Deleted' AND OLD.status <> 'Deleted')
+    EXECUTE FUNCTION plexsphere.provisioning_leave_shared_config();
+
 -- step: batches
 -- The row lock prevents a phase change between reading the resource and scheduling it.
 INSERT INTO plexsphere.provisioned_resource_schedule

@@ -61,6 +61,10 @@ CREATE TABLE plexsphere.blueprint_versions (
     -- An array of objects with `apiVersion` and `kind`.
     composed_kinds     jsonb       NOT NULL DEFAULT '[]'
         CONSTRAINT blueprint_versions_composed_kinds_check CHECK (jsonb_typeof(composed_kinds) = 'array'),
+    -- How composed objects refer to their ProviderConfig: `per-resource`, `shared:NAME` or `platform`.
+    provider_config    text        NOT NULL DEFAULT 'per-resource'
+        CONSTRAINT blueprint_versions_provider_config_check
+            CHECK (provider_config ~ '^(per-resource|platform|shared:.+)$'),
     metadata           bytea       NOT NULL,
     xrd                bytea       NOT NULL,
     composition        bytea       NOT NULL,

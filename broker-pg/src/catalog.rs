@@ -32,6 +32,7 @@ params! {
         metadata: &'a [u8],
         xrd: &'a [u8],
         composition: &'a [u8],
+        provider_config: String,
     }
 }
 
@@ -46,8 +47,8 @@ pub(crate) const PUBLISH_BLUEPRINT: Statement<PublishBlueprintValues<'_>, NewRow
     "catalog.publish",
     "INSERT INTO plexsphere.blueprint_versions
         (slug, version, display_name, description, provider_kinds, injection_strategy, mesh_role,
-         parameter_schema, composed_kinds, metadata, xrd, composition)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8::text::json, $9::text::jsonb, $10, $11, $12)
+         parameter_schema, composed_kinds, metadata, xrd, composition, provider_config)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8::text::json, $9::text::jsonb, $10, $11, $12, $13)
     ON CONFLICT (slug, version) DO NOTHING
     RETURNING id",
 );
@@ -187,6 +188,7 @@ async fn publish(
         metadata,
         xrd,
         composition,
+        provider_config: blueprint.provider_config.to_string(),
     };
     let row = PUBLISH_BLUEPRINT.optional(connection, values).await.map_uncommitted_error()?;
     // Imports wait for each other, so only a writer without their lock causes this.

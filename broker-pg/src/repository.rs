@@ -6,6 +6,7 @@ pub(crate) mod purge;
 pub(crate) mod read;
 pub(crate) mod replace;
 pub(crate) mod row;
+pub(crate) mod shared_config;
 pub(crate) mod sweep;
 pub(crate) mod write;
 
@@ -14,9 +15,9 @@ use broker_domain::{
     BootstrapTokenId, ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId,
 };
 use broker_ports::{
-    Admitted, Attribution, AuditRecord, Created, ListPage, ListQuery, PortError, PurgeRequest,
-    Replaced, Replacement, Repository, StoredRequest, SweepPage, SweepQuery, Write, WriteKind,
-    Written,
+    Admitted, Attribution, AuditRecord, Created, DeletionMark, ListPage, ListQuery, PortError,
+    PurgeRequest, Replaced, Replacement, Repository, SharedConfig, SharedConfigRef, StoredRequest,
+    SweepPage, SweepQuery, Write, WriteKind, Written,
 };
 
 use crate::store::PgStore;
@@ -80,6 +81,40 @@ impl Repository for PgStore {
     #[tracing::instrument(name = "db.provisioned_resource.replace", skip_all, fields(resource = %replacement.admitted().change().resource().id()))]
     async fn replace(&self, replacement: &Replacement) -> Result<Replaced, PortError> {
         self.insert_replacement(replacement).await
+    }
+
+    #[tracing::instrument(name = "db.shared_config.get", skip_all, fields(resource = %user))]
+    async fn shared_config(
+        &self,
+        user: ProvisionedResourceId,
+    ) -> Result<Option<SharedConfig>, PortError> {
+        self.select_shared_config(user).await
+    }
+
+    #[tracing::instrument(name = "db.shared_config.list", skip_all)]
+    async fn shared_configs(
+        &self,
+        names: &[SharedConfigRef],
+    ) -> Result<Vec<SharedConfig>, PortError> {
+        self.select_shared_configs(names).await
+    }
+
+    #[tracing::instrument(name = "db.shared_config.mark", skip_all)]
+    async fn mark_shared_config(
+        &self,
+        name: &SharedConfigRef,
+        current: Option<DeletionMark>,
+    ) -> Result<Option<DeletionMark>, PortError> {
+        self.set_config_mark(name, current).await
+    }
+
+    #[tracing::instrument(name = "db.shared_config.clear", skip_all)]
+    async fn clear_shared_config(
+        &self,
+        name: &SharedConfigRef,
+        mark: DeletionMark,
+    ) -> Result<(), PortError> {
+        self.clear_config_mark(name, mark).await
     }
 
     #[tracing::instrument(name = "db.provisioned_resource.history", skip_all, fields(resource = %id))]

@@ -15,6 +15,10 @@ use crate::repository::create::CREATE_RESOURCE;
 use crate::repository::list::{LIST_OF_CREDENTIAL, LIST_STATEMENTS, READ_WATERMARK};
 use crate::repository::purge::PURGE_RESOURCES;
 use crate::repository::read::{GET_BY_ID, GET_BY_REQUEST, GET_BY_TOKEN, GET_IN_PROJECT};
+use crate::repository::shared_config::{
+    CLEAR_SHARED_CONFIG, LOCK_SHARED_CONFIG, MARK_SHARED_CONFIG, READ_SHARED_CONFIG,
+    READ_SHARED_CONFIGS, REGISTER_CONFIG, USE_CONFIG,
+};
 use crate::repository::sweep::{READ_NOW, SWEEP_PAGE, SWEEP_PAGE_OF_PROJECT};
 use crate::repository::write::WRITE_RESOURCE;
 use crate::resolvers::{
@@ -49,6 +53,13 @@ pub fn statements() -> Vec<StatementDescription> {
         SWEEP_PAGE_OF_PROJECT.describe(),
         READ_NOW.describe(),
         WRITE_RESOURCE.describe(),
+        REGISTER_CONFIG.describe(),
+        USE_CONFIG.describe(),
+        READ_SHARED_CONFIG.describe(),
+        READ_SHARED_CONFIGS.describe(),
+        LOCK_SHARED_CONFIG.describe(),
+        MARK_SHARED_CONFIG.describe(),
+        CLEAR_SHARED_CONFIG.describe(),
         READ_HISTORY.describe(),
         SCRUB_AUDIT.describe(),
         PURGE_RESOURCES.describe(),

@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::audit::{AuditAction, AuditEntry};
 use crate::context::Attribution;
+use crate::repository::SharedConfigRef;
 
 /// A declaration that may be stored: the new aggregate with its event, and the request that it came from.
 ///
@@ -51,6 +52,7 @@ pub struct Admitted {
     change: Change,
     request: Option<(RequestId, RequestHash)>,
     attribution: Attribution,
+    shared_config: Option<SharedConfigRef>,
 }
 
 /// A digest of a declaration as the caller sent it, before defaults. A retry has the same digest, whatever the key
@@ -94,7 +96,19 @@ impl Admitted {
             ProvisionedResource::new(id, declaration, mesh_role, parameters.into(), stamp)?;
         let hash = RequestHash::of(declaration);
         let request = declaration.request_id.clone().map(|id| (id, hash));
-        Ok(Self { change, request, attribution })
+        Ok(Self { change, request, attribution, shared_config: None })
+    }
+
+    /// Registers the resource as a user of a shared ProviderConfig.
+    #[must_use]
+    pub fn using(mut self, shared_config: SharedConfigRef) -> Self {
+        self.shared_config = Some(shared_config);
+        self
+    }
+
+    /// The shared ProviderConfig that the resource will use.
+    pub const fn shared_config(&self) -> Option<&SharedConfigRef> {
+        self.shared_config.as_ref()
     }
 
     /// Binds the resource to the cluster of its Project. Replicas of other clusters never claim it.

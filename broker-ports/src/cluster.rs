@@ -24,7 +24,8 @@ pub use target::{
     XrTarget,
 };
 pub use write::{
-    Applied, ApplyRequest, DeleteRequest, Deleted, DryRun, ObjectVersion, refuse_foreign_write,
+    Applied, ApplyRequest, DeleteRequest, Deleted, DryRun, ObjectOwner, ObjectVersion,
+    refuse_foreign_write,
 };
 
 use crate::error::PortError;
@@ -38,9 +39,9 @@ pub type Hints = Pin<Box<dyn Stream<Item = ProvisionedResourceId> + Send>>;
 /// **No information is not absence.** An object is absent only if a direct read of it returned "not found". Forbidden,
 /// a failed discovery and a timeout are errors.
 ///
-/// **Confined writes.** A write targets only an object named `pr-<id>`; if namespaced, only in the Project's
-/// own namespace. The adapter rejects any other target before it sends a request ([`refuse_foreign_write`]). The broker
-/// never creates or deletes a namespace. It never deletes a composed object, whose name is longer.
+/// **Confined writes.** A write targets only an object named `pr-<id>` or, by an explicit [`ObjectOwner::Project`], a shared
+/// ProviderConfig; if namespaced, only in the Project's own namespace. The adapter rejects any other target before it sends a request ([`refuse_foreign_write`]). The broker
+/// never creates or deletes a namespace. It never deletes a composed object.
 ///
 /// **No unsafe retries.** The adapter retries no call that could then take effect twice.
 ///

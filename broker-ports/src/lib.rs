@@ -51,9 +51,9 @@ pub use clock::{Clock, IdSource};
 pub use cluster::{
     Applied, ApplyRequest, Arming, CachedXr, Cluster, ClusterEvent, Condition, ConditionStatus,
     ConfigKind, ConfigPresence, DeleteRequest, Deleted, DryRun, FOREGROUND, Hints, Inspected,
-    Inspection, LiveObject, LiveXr, NamespaceState, ObjectReport, ObjectVersion, OwnedKinds,
-    OwnedObject, OwnedPage, OwnedQuery, OwnedRole, Presence, Reading, ResourceIds, SpecState,
-    Target, XrReading, XrStatus, XrTarget, refuse_foreign_write,
+    Inspection, LiveObject, LiveXr, NamespaceState, ObjectOwner, ObjectReport, ObjectVersion,
+    OwnedKinds, OwnedObject, OwnedPage, OwnedQuery, OwnedRole, Presence, Reading, ResourceIds,
+    SpecState, Target, XrReading, XrStatus, XrTarget, refuse_foreign_write,
 };
 pub use config_error::ConfigError;
 pub use context::{AccessScope, Actor, Attribution, CorrelationId, RequestContext, TraceParent};
@@ -70,9 +70,9 @@ pub use outbox::{
 };
 pub use refusal::Refusal;
 pub use repository::{
-    AuditRecord, CompactRow, Created, ListPage, ListQuery, PageBytes, PageSize, PurgeRequest,
-    Replaced, Replacement, Repository, StoredRequest, SweepPage, SweepQuery, UnreadableRow,
-    Watermark, Write, WriteKind, Written,
+    AuditRecord, CompactRow, Created, DeletionMark, ListPage, ListQuery, PageBytes, PageSize,
+    PurgeRequest, Replaced, Replacement, Repository, SharedConfig, SharedConfigRef, StoredRequest,
+    SweepPage, SweepQuery, UnreadableRow, Watermark, Write, WriteKind, Written,
 };
 pub use resolvers::{
     ApprovalState, AssignmentReader, BlueprintResolver, BlueprintState, BlueprintVersionView,

@@ -5,6 +5,7 @@
 
 mod query;
 mod replace;
+mod shared_config;
 mod write;
 
 use async_trait::async_trait;
@@ -17,6 +18,7 @@ pub use query::{
     SweepQuery, UnreadableRow, Watermark,
 };
 pub use replace::{Replaced, Replacement};
+pub use shared_config::{DeletionMark, SharedConfig, SharedConfigRef};
 pub use write::{Created, StoredRequest, Write, WriteKind, Written};
 
 use crate::admitted::Admitted;
@@ -71,12 +73,19 @@ pub trait Repository: Send + Sync {
     /// return [`Created::Replayed`] with the first resource if their declaration is equal, else [`Created::Conflict`].
     /// Only `Stored` changes anything. A purge frees the request id.
     ///
+    /// **Shared ProviderConfig**: the same transaction registers the resource as a user of
+    /// [`Admitted::shared_config`](Admitted::shared_config). All users have one credential. Concurrent calls with different
+    /// credentials store one of them. The write that stores Deleted removes the user, under a lock on the ProviderConfig;
+    /// the last user to leave sets the mark ([`SharedConfig::deleting`]), or, if it was abandoned, the flag
+    /// [`SharedConfig::abandoned`]. A new user clears that flag, but never the mark.
+    ///
     /// **Caller**: only admission calls this. After `Unknown` it may retry with the same request id.
     ///
     /// # Errors
     ///
     /// `Rejected` with the matching domain error when a referenced entity does not exist (`blueprint_not_found`,
-    /// `credential_not_found`, or `invalid_input` naming the field).
+    /// `credential_not_found`, or `invalid_input` naming the field), and with `shared_config_held` when another resource uses
+    /// the ProviderConfig with another credential.
     async fn create(&self, admitted: &Admitted) -> Result<Created, PortError>;
 
     /// Reads the resource of an id; `None` if there is none.
@@ -171,6 +180,52 @@ pub trait Repository: Send + Sync {
     ///
     /// As [`create`](Self::create) and the trait.
     async fn replace(&self, replacement: &Replacement) -> Result<Replaced, PortError>;
+
+    /// Reads the shared ProviderConfig that a resource uses; `None` if it uses none.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn shared_config(
+        &self,
+        user: ProvisionedResourceId,
+    ) -> Result<Option<SharedConfig>, PortError>;
+
+    /// Reads every marked shared ProviderConfig, and those of these names that are known. In no particular order.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn shared_configs(
+        &self,
+        names: &[SharedConfigRef],
+    ) -> Result<Vec<SharedConfig>, PortError>;
+
+    /// Sets a new mark on a shared ProviderConfig whose mark is `current`, and returns it; `None` if it changed nothing.
+    ///
+    /// **Guarantees**: without a current mark, it sets one only if no resource uses the ProviderConfig and the last user was
+    /// not abandoned. A current mark is renewed also while new users wait. **Caller**: renews the mark before each deletion,
+    /// so that an absence that was read earlier cannot clear it.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn mark_shared_config(
+        &self,
+        name: &SharedConfigRef,
+        current: Option<DeletionMark>,
+    ) -> Result<Option<DeletionMark>, PortError>;
+
+    /// Clears a mark. **Caller**: read the mark first, then found the object absent by a direct read. A later mark stays.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn clear_shared_config(
+        &self,
+        name: &SharedConfigRef,
+        mark: DeletionMark,
+    ) -> Result<(), PortError>;
 
     /// Reads the audit of a resource, oldest first; empty for an unknown id. The audit outlives the resource.
     ///

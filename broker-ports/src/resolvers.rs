@@ -13,7 +13,9 @@ use broker_domain::{
     ResourceId,
 };
 use broker_render::catalog::ComposedKind;
-use broker_render::{CompositionName, InjectionStrategy, ParameterSchema, Provider, Xrd};
+use broker_render::{
+    CompositionName, InjectionStrategy, ParameterSchema, Provider, ProviderConfigUse, Xrd,
+};
 
 use crate::error::PortError;
 
@@ -148,10 +150,12 @@ pub struct BlueprintVersionView {
     pub mesh_role: MeshRole,
     /// The kinds that its Composition creates, as far as they are known.
     pub composed_kinds: Arc<[ComposedKind]>,
+    /// How its composed objects refer to their ProviderConfig.
+    pub provider_config: ProviderConfigUse,
 }
 
 impl BlueprintVersionView {
-    /// A version whose composed kinds are unknown.
+    /// A version whose composed kinds are unknown, with a ProviderConfig per resource.
     pub fn new(
         id: BlueprintVersionId,
         xrd: Arc<Xrd>,
@@ -169,7 +173,15 @@ impl BlueprintVersionView {
             injection_strategy,
             mesh_role,
             composed_kinds,
+            provider_config: ProviderConfigUse::PerResource,
         }
+    }
+
+    /// Sets how its composed objects refer to their ProviderConfig.
+    #[must_use]
+    pub fn using(mut self, provider_config: ProviderConfigUse) -> Self {
+        self.provider_config = provider_config;
+        self
     }
 
     /// Sets the kinds that its Composition creates.

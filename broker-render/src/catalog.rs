@@ -6,6 +6,7 @@
 //! one line per problem.
 
 mod composition;
+mod config_references;
 mod consistency;
 mod definitions;
 mod field_path;
@@ -25,6 +26,7 @@ use crate::canonical::Digest;
 use crate::composition_ref::CompositionName;
 use crate::injection::InjectionStrategy;
 use crate::parameters::ParameterSchema;
+use crate::provider_config::ProviderConfigUse;
 use crate::xrd::Xrd;
 
 /// The three files of a blueprint, as bytes.
@@ -63,6 +65,10 @@ pub struct Blueprint {
     composition_spec: Digest,
     /// The kinds that its Composition composes.
     pub composed_kinds: Vec<ComposedKind>,
+    /// How its composed objects refer to their ProviderConfig.
+    pub provider_config: ProviderConfigUse,
+    /// The names of the platform's ProviderConfigs that its Composition names.
+    pub platform_configs: Vec<String>,
     /// The definition of its composite resource.
     pub xrd: Xrd,
 }
@@ -169,6 +175,14 @@ pub fn check(slug: &str, files: Files<'_>) -> (Option<Blueprint>, Vec<Problem>) 
         return (None, report.problems);
     };
     consistency::check(&metadata, &xrd, &composition, &mut report);
+    let declared = metadata.provider_config.as_ref();
+    let provider_config =
+        composition.config_references.resolve(declared).unwrap_or_else(|problems| {
+            for problem in problems {
+                report.error(File::Composition, format!("spec.pipeline: {problem}"));
+            }
+            None
+        });
     if report.problems.iter().any(|problem| problem.severity == Severity::Error) {
         return (None, report.problems);
     }
@@ -185,6 +199,8 @@ pub fn check(slug: &str, files: Files<'_>) -> (Option<Blueprint>, Vec<Problem>) 
         composition: composition.name,
         composition_spec: composition.spec,
         composed_kinds,
+        provider_config: provider_config.unwrap_or_default(),
+        platform_configs: composition.config_references.platform().map(str::to_owned).collect(),
         xrd,
     };
     (Some(blueprint), report.problems)

@@ -116,12 +116,13 @@ pub use manifest::{Manifest, Precondition, SealedManifest};
 pub use names::{
     APPLIED_DIGEST_ANNOTATION, ARMED_ANNOTATION, BLUEPRINT_VERSION_LABEL, CROSSPLANE_FIELDS,
     EPOCH_ANNOTATION, FIELD_MANAGER, Identity, MANAGED_BY_LABEL, NamespaceName, OWN_LABELS,
-    PAUSED_ANNOTATION, PROJECT_LABEL, RESOURCE_LABEL, assigned_namespace, namespace, secret_name,
+    PAUSED_ANNOTATION, PROJECT_LABEL, RESOURCE_LABEL, assigned_namespace, namespace, project_of,
+    secret_name,
 };
 pub use parameters::{MAX_PARAMETERS_BYTES, ParameterSchema, ValidParameters};
 pub use provider_config::{
-    Provider, ProviderConfigInput, ProviderConfigScope, ProviderProfile, ProviderProfiles,
-    provider_config,
+    Provider, ProviderConfigInput, ProviderConfigScope, ProviderConfigUse, ProviderProfile,
+    ProviderProfiles, SharedConfigInput, SharedConfigName, provider_config, shared_provider_config,
 };
 pub use references::{references, references_digest};
 pub use scrub::{MAX_MESSAGE_BYTES, scrub};

@@ -111,16 +111,28 @@ impl Manifest {
         placement: Placement,
         spec: Map<String, Value>,
     ) -> Result<Self, Error> {
-        let name = identity.xr_name();
-        let mut metadata = Map::new();
-        metadata.insert("name".to_owned(), json!(name.as_str()));
-        metadata.insert("labels".to_owned(), Value::Object(identity.labels()));
         let namespace = (placement == Placement::ProjectNamespace).then(|| identity.namespace());
-        if let Some(namespace) = &namespace {
+        let name = identity.xr_name();
+        Self::named(api_version, kind, name.as_str(), namespace.as_ref(), identity.labels(), spec)
+    }
+
+    /// An object that may have another name than a resource.
+    pub(crate) fn named(
+        api_version: &str,
+        kind: &str,
+        name: &str,
+        namespace: Option<&NamespaceName>,
+        labels: Map<String, Value>,
+        spec: Map<String, Value>,
+    ) -> Result<Self, Error> {
+        let mut metadata = Map::new();
+        metadata.insert("name".to_owned(), json!(name));
+        metadata.insert("labels".to_owned(), Value::Object(labels));
+        if let Some(namespace) = namespace {
             metadata.insert("namespace".to_owned(), json!(namespace.as_str()));
         }
-        let namespace = namespace.as_ref().map(NamespaceName::as_str);
-        let reference = ObjectReference::new(api_version, kind, name.as_str(), namespace)?;
+        let namespace = namespace.map(NamespaceName::as_str);
+        let reference = ObjectReference::new(api_version, kind, name, namespace)?;
         let mut object = Map::new();
         object.insert("apiVersion".to_owned(), json!(api_version));
         object.insert("kind".to_owned(), json!(kind));

@@ -90,6 +90,20 @@ impl Identity {
     }
 }
 
+/// The labels of an object that the resources of a Project share.
+pub(crate) fn project_labels(project: ProjectId) -> Map<String, Value> {
+    let labels =
+        [(MANAGED_BY_LABEL, FIELD_MANAGER.to_owned()), (PROJECT_LABEL, project.to_string())];
+    labels.into_iter().map(|(key, value)| (key.to_owned(), Value::String(value))).collect()
+}
+
+/// The Project of a namespace; `None` if no Project has it.
+pub fn project_of(namespace_name: &str) -> Option<ProjectId> {
+    let project = namespace_name.strip_prefix("plexsphere-project-")?.parse().ok()?;
+    // One spelling per Project: an upper-case id would be another namespace.
+    (namespace(project).as_str() == namespace_name).then_some(project)
+}
+
 /// The namespace of a Project on its management cluster.
 ///
 /// Always derived from the Project's id, so that no assignment, row or caller can redirect a write.

@@ -1,16 +1,20 @@
 //! The ProviderConfig of a resource: the cloud's endpoint, and the Secret with the credential.
 
+mod config_use;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
-use broker_domain::Error;
+use broker_domain::{Error, ProjectId};
 use serde_json::{Map, Value, json};
 
 use crate::document;
 use crate::manifest::{Manifest, Placement};
-use crate::names::Identity;
+use crate::names::{Identity, namespace, project_labels};
 use crate::text::quoted;
 use crate::xrd::{is_kind, is_label, is_subdomain};
+
+pub use config_use::{ProviderConfigUse, SharedConfigName};
 
 /// The discriminator of a cloud's provider, such as `aws` or `hcloud`.
 ///
@@ -229,21 +233,30 @@ impl ProviderProfiles {
     }
 }
 
-/// Renders a ProviderConfig. It has the composite resource's name, so that deleting it never affects another
-/// resource. A Composition derives `providerConfigRef.name` from that name.
+/// The inputs of a shared ProviderConfig. It depends on nothing else, so every resource that uses it renders the same
+/// object.
+pub struct SharedConfigInput<'a> {
+    /// The provider's profile.
+    pub profile: &'a ProviderProfile,
+    /// The Project.
+    pub project: ProjectId,
+    /// The name.
+    pub name: &'a SharedConfigName,
+    /// The cloud's endpoint, which is not secret: the text of a JSON object.
+    pub endpoint: &'a str,
+    /// The Secret with the credential, from [`crate::secret_name`].
+    pub secret_name: &'a str,
+}
+
+/// Renders a ProviderConfig of one resource. It has the composite resource's name, so that deleting it never affects
+/// another resource. A Composition derives `providerConfigRef.name` from that name.
 ///
 /// # Errors
 ///
 /// [`Error::InvalidInput`] when the endpoint is not a JSON object within limits.
 pub fn provider_config(input: &ProviderConfigInput<'_>) -> Result<Manifest, Error> {
     let ProviderConfigInput { profile, identity, endpoint, secret_name } = input;
-    let endpoint = document::read_json("cloud.endpoint", endpoint.as_bytes())?;
-    if !endpoint.is_object() {
-        return Err(Error::invalid("cloud.endpoint", "is not a JSON object"));
-    }
-    let mut spec = Map::new();
-    spec.insert("endpoint".to_owned(), endpoint);
-    spec.insert("credentials".to_owned(), credentials(profile, identity, secret_name));
+    let spec = spec(profile, identity.project, endpoint, secret_name)?;
     let placement = match profile.scope {
         ProviderConfigScope::Namespaced => Placement::ProjectNamespace,
         ProviderConfigScope::Cluster => Placement::Cluster,
@@ -251,14 +264,55 @@ pub fn provider_config(input: &ProviderConfigInput<'_>) -> Result<Manifest, Erro
     Manifest::new(&profile.api_version(), &profile.kind, identity, placement, spec)
 }
 
-fn credentials(profile: &ProviderProfile, identity: &Identity, secret_name: &str) -> Value {
+/// Renders a ProviderConfig that the resources of a Project share.
+///
+/// # Errors
+///
+/// [`Error::InvalidInput`] when the endpoint is not a JSON object within limits, and when the profile is cluster-scoped:
+/// two Projects would share the object.
+pub fn shared_provider_config(input: &SharedConfigInput<'_>) -> Result<Manifest, Error> {
+    let SharedConfigInput { profile, project, name, endpoint, secret_name } = input;
+    if profile.scope == ProviderConfigScope::Cluster {
+        let problem =
+            "is cluster-scoped; a blueprint with a shared ProviderConfig needs a namespaced kind";
+        return Err(Error::invalid("provider_profile.scope", problem));
+    }
+    let spec = spec(profile, *project, endpoint, secret_name)?;
+    let (api_version, home) = (profile.api_version(), namespace(*project));
+    Manifest::named(
+        &api_version,
+        &profile.kind,
+        name.as_str(),
+        Some(&home),
+        project_labels(*project),
+        spec,
+    )
+}
+
+fn spec(
+    profile: &ProviderProfile,
+    project: ProjectId,
+    endpoint: &str,
+    secret_name: &str,
+) -> Result<Map<String, Value>, Error> {
+    let endpoint = document::read_json("cloud.endpoint", endpoint.as_bytes())?;
+    if !endpoint.is_object() {
+        return Err(Error::invalid("cloud.endpoint", "is not a JSON object"));
+    }
+    let credentials = credentials(profile, project, secret_name);
+    Ok([("endpoint".to_owned(), endpoint), ("credentials".to_owned(), credentials)]
+        .into_iter()
+        .collect())
+}
+
+fn credentials(profile: &ProviderProfile, project: ProjectId, secret_name: &str) -> Value {
     match &profile.secret_key {
         None => json!({"secretRef": {"name": secret_name}}),
         Some(key) => json!({
             "source": "Secret",
             "secretRef": {
                 "name": secret_name,
-                "namespace": identity.namespace().as_str(),
+                "namespace": namespace(project).as_str(),
                 "key": key,
             },
         }),

@@ -30,7 +30,7 @@ use broker_ports::{
     NamespacePhase, Ports, RequestContext,
 };
 use broker_render::catalog::ComposedKind;
-use broker_render::{InjectionStrategy, Provider, namespace};
+use broker_render::{InjectionStrategy, Provider, ProviderConfigUse, namespace};
 use broker_testkit::builders::{handle, id, second};
 use broker_testkit::faults::{FaultPlan, Faults};
 use secrecy::ExposeSecret;
@@ -193,6 +193,23 @@ impl World {
     ///
     /// When the schema is invalid.
     pub fn publish(&self, blueprint: u128, kind: &str, plural: &str, role: MeshRole, schema: &str) {
+        let config = ProviderConfigUse::PerResource;
+        self.publish_using(config, blueprint, (kind, plural), role, schema);
+    }
+
+    /// Publishes a blueprint whose composed objects refer to their ProviderConfig in this way.
+    ///
+    /// # Panics
+    ///
+    /// When the schema is invalid.
+    pub fn publish_using(
+        &self,
+        provider_config: ProviderConfigUse,
+        blueprint: u128,
+        (kind, plural): (&str, &str),
+        role: MeshRole,
+        schema: &str,
+    ) {
         let xrd = Arc::new(xrd_of(kind, plural));
         self.cluster.install_xrd(&xrd);
         self.cluster.behave(&xrd, Behaviour::ready_after(1));
@@ -206,6 +223,7 @@ impl World {
                 api_version: "nop.crossplane.io/v1alpha1".to_owned(),
                 kind: "NopResource".to_owned(),
             }],
+            provider_config,
         };
         self.platform.publish(id::<BlueprintVersionId>(blueprint), documents);
     }

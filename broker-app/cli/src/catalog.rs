@@ -6,6 +6,7 @@ mod files;
 use std::io;
 use std::path::Path;
 
+use broker_render::ProviderConfigUse;
 use broker_render::catalog::{
     Blueprint, BlueprintReport, ImportReport, Problem, Severity, compare,
 };
@@ -23,15 +24,20 @@ pub(crate) fn check(path: &Path, output: &mut Output<'_>) -> Result<(), Failure>
     let report = compare(&files.sources(), &[]);
     if output.is_human() {
         report.problems().try_for_each(|problem| output.text(&problem.to_string()))?;
+        for blueprint in report.blueprints.iter().filter_map(|it| it.blueprint.as_ref()) {
+            output.text(&format!("{}: {}", blueprint.slug, provider_config(blueprint)))?;
+        }
     }
-    let blueprint = |Blueprint { slug, version, mesh_role, xrd, .. }: &Blueprint| {
-        json!({
-            "slug": slug,
-            "version": version,
-            "mesh_role": mesh_role.as_str(),
-            "kind": xrd.kind(),
-        })
-    };
+    let blueprint =
+        |Blueprint { slug, version, mesh_role, xrd, provider_config, .. }: &Blueprint| {
+            json!({
+                "slug": slug,
+                "version": version,
+                "mesh_role": mesh_role.as_str(),
+                "kind": xrd.kind(),
+                "provider_config": provider_config.to_string(),
+            })
+        };
     let blueprints: Vec<_> =
         report.blueprints.iter().filter_map(|it| it.blueprint.as_ref()).map(blueprint).collect();
     let summary = match (errors(&report), blueprints.len()) {
@@ -45,6 +51,23 @@ pub(crate) fn check(path: &Path, output: &mut Output<'_>) -> Result<(), Failure>
     output.done(&summary, &json!({"blueprints": blueprints, "problems": problems}))?;
     files.ensure_not_empty()?;
     ensure_valid(path, &report)
+}
+
+/// Which ProviderConfig the broker writes for a blueprint, in words.
+fn provider_config(blueprint: &Blueprint) -> String {
+    let platform = blueprint.platform_configs.join(", ");
+    match &blueprint.provider_config {
+        ProviderConfigUse::PerResource => "one ProviderConfig per resource".to_owned(),
+        ProviderConfigUse::Shared(name) => {
+            format!("one ProviderConfig per Project, {name}, shared by its resources")
+        }
+        ProviderConfigUse::Platform if platform.is_empty() => {
+            "no ProviderConfig; the platform owns it".to_owned()
+        }
+        ProviderConfigUse::Platform => {
+            format!("no ProviderConfig; the platform owns ClusterProviderConfig {platform}")
+        }
+    }
 }
 
 /// Reads a catalog for a command that needs all of its blueprints.

@@ -20,7 +20,7 @@ use broker_render::catalog::{
     Blueprint, BlueprintReport, BlueprintResult, ComposedKind, Files, ImportReport, Published,
     Source, compare,
 };
-use broker_render::{InjectionStrategy, Xrd};
+use broker_render::{InjectionStrategy, ProviderConfigUse, Xrd};
 use broker_testkit::builders::{id, project, second};
 use http_body_util::{BodyExt, Empty};
 use hyper_util::client::legacy::Client;
@@ -277,6 +277,7 @@ fn publish_blueprint(adapters: &MemoryAdapters, behaviour: Behaviour) {
             api_version: "nop.crossplane.io/v1alpha1".to_owned(),
             kind: "NopResource".to_owned(),
         }],
+        provider_config: ProviderConfigUse::PerResource,
     };
     adapters.platform.publish(id(BLUEPRINT), documents);
 }

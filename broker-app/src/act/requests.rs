@@ -1,10 +1,10 @@
 //! Renders the apply requests of the act stage. A pass sends them, a plan shows them.
 
 use broker_domain::ProvisionedResource;
-use broker_ports::{ApplyRequest, LiveObject, ObjectVersion};
+use broker_ports::{ApplyRequest, LiveObject, ObjectOwner, ObjectVersion};
 use broker_render::{
-    Agent, ApiUrl, Armed, Bootstrap, Precondition, ProviderProfiles, inject_bootstrap,
-    preserve_injection,
+    Agent, ApiUrl, Armed, Bootstrap, Precondition, ProviderConfigUse, ProviderProfiles,
+    inject_bootstrap, preserve_injection,
 };
 use secrecy::SecretString;
 
@@ -28,7 +28,13 @@ pub(crate) struct Enrolment<'a> {
 impl Requests<'_> {
     pub(crate) fn provider_config(self, precondition: Precondition) -> Result<ApplyRequest, Error> {
         let manifest = self.views.provider_config(self.resource, self.profiles)?;
-        Ok(ApplyRequest::open(self.resource.project_id(), manifest, precondition))
+        let manifest = manifest.ok_or(Error::Internal("the platform owns the ProviderConfig"))?;
+        let owner = match &self.views.blueprint.provider_config {
+            ProviderConfigUse::Shared(_) => ObjectOwner::Project,
+            ProviderConfigUse::PerResource | ProviderConfigUse::Platform => ObjectOwner::Resource,
+        };
+        let request = ApplyRequest::open(self.resource.project_id(), manifest, precondition);
+        Ok(request.owned_by(owner))
     }
 
     pub(crate) fn shell(

@@ -1,7 +1,7 @@
 //! Deletion of the substrate: first the composite resource, then the ProviderConfig, once no composed object is left.
 //!
 //! A provider needs the ProviderConfig to finalise composed objects, so the pass restores a missing ProviderConfig while
-//! composed objects exist. The broker never deletes composed objects.
+//! composed objects exist. The broker never deletes composed objects, and leaves a shared ProviderConfig to its last user.
 
 use broker_domain::ProvisionedResource;
 
@@ -32,7 +32,7 @@ pub(super) fn decide(
             }
         }
         (XrObservation::Absent, ConfigObservation::Exists { at, deleting: false, .. })
-            if !observation.composed_left =>
+            if !observation.composed_left && resource.own_provider_config().is_some() =>
         {
             NextStep::Perform(Effect::DeleteProviderConfig(at.uid.clone()))
         }

@@ -43,10 +43,14 @@ fn failed(resource: &ProvisionedResource) -> ProvisionedResource {
     failed.unwrap().unwrap().into_resource()
 }
 
-/// In teardown, with closed tokens and a recorded ProviderConfig.
+/// In teardown, with closed tokens and a recorded ProviderConfig of its own.
 fn deleting_node() -> ProvisionedResource {
+    deleting_node_with(config_reference())
+}
+
+fn deleting_node_with(config: ObjectReference) -> ProvisionedResource {
     let applied = ready_node();
-    let substrate = applied.substrate().clone().about_to_apply(cluster(), config_reference());
+    let substrate = applied.substrate().clone().about_to_apply(cluster(), config);
     let applied = applied.record_substrate(substrate, second(3)).unwrap().unwrap();
     let leaving = applied.resource().request_deletion(stamp(4)).unwrap();
     leaving.resource().record_closed(second(5)).unwrap().unwrap().into_resource()
@@ -57,7 +61,11 @@ fn cluster() -> ClusterId {
 }
 
 fn config_reference() -> ObjectReference {
-    ObjectReference::new("x.crossplane.io/v1beta1", "ProviderConfig", "pr", Some("home")).unwrap()
+    config_named(node().xr_name().as_str())
+}
+
+fn config_named(name: &str) -> ObjectReference {
+    ObjectReference::new("x.crossplane.io/v1beta1", "ProviderConfig", name, Some("home")).unwrap()
 }
 
 fn version(number: u32) -> ObjectVersion {
@@ -269,6 +277,10 @@ fn nothing_is_applied_while_a_gate_is_closed() {
             },
         ),
         (
+            "the shared ProviderConfig is being deleted",
+            Observation { gate: Gate::ConfigLeaving, ..observed_nothing(&resource) },
+        ),
+        (
             "the cluster's brake is set",
             Observation { brakes: vec![brake()], ..observed_nothing(&resource) },
         ),
@@ -332,6 +344,17 @@ fn teardown_deletes_the_provider_config_last() {
         let (effects, next_step) = act(&resource, &observation, Action::DeleteSubstrate);
         assert_eq!((effects, next_step), (expected, NextStep::Continue), "{why}");
     }
+}
+
+#[test]
+fn shared_config_is_never_deleted_by_a_teardown() {
+    let resource = deleting_node_with(config_named("openstack"));
+    let observation = Observation {
+        xr: XrObservation::Absent,
+        ..existing(&resource, armed(Armed::Token(id(TOKEN)), true))
+    };
+    let (effects, next_step) = act(&resource, &observation, Action::DeleteSubstrate);
+    assert_eq!((effects, next_step), (vec![], NextStep::Continue));
 }
 
 #[test]

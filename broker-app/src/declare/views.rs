@@ -11,8 +11,9 @@ use broker_ports::{
     NamespacePhase, ResourceView, Withdrawal,
 };
 use broker_render::{
-    CloudTags, Identity, Manifest, ProviderConfigInput, ProviderProfiles, Xr, XrInput,
-    assigned_namespace, cloud_tags, provider_config, secret_name, xr,
+    CloudTags, Identity, Manifest, ProviderConfigInput, ProviderConfigUse, ProviderProfiles,
+    SharedConfigInput, Xr, XrInput, assigned_namespace, cloud_tags, provider_config, secret_name,
+    shared_provider_config, xr,
 };
 
 use crate::deadline::TimedPorts;
@@ -226,18 +227,32 @@ impl Views {
         rendered.map_err(unrenderable)
     }
 
+    /// The ProviderConfig that the broker writes for a resource, of its own or shared; `None` if the platform owns it.
     pub(crate) fn provider_config(
         &self,
         resource: &ProvisionedResource,
         profiles: &ProviderProfiles,
-    ) -> Result<Manifest, Error> {
-        let rendered = provider_config(&ProviderConfigInput {
-            profile: &profiles.of(&self.cloud.provider),
-            identity: identity(resource),
-            endpoint: &self.cloud.endpoint,
-            secret_name: &secret_name(&self.credential.kv_mount, &self.credential.kv_path),
-        });
-        rendered.map_err(Error::Platform)
+    ) -> Result<Option<Manifest>, Error> {
+        let profile = &profiles.of(&self.cloud.provider);
+        let endpoint = &self.cloud.endpoint;
+        let secret_name = &secret_name(&self.credential.kv_mount, &self.credential.kv_path);
+        let rendered = match &self.blueprint.provider_config {
+            ProviderConfigUse::PerResource => provider_config(&ProviderConfigInput {
+                profile,
+                identity: identity(resource),
+                endpoint,
+                secret_name,
+            }),
+            ProviderConfigUse::Shared(name) => shared_provider_config(&SharedConfigInput {
+                profile,
+                project: resource.project_id(),
+                name,
+                endpoint,
+                secret_name,
+            }),
+            ProviderConfigUse::Platform => return Ok(None),
+        };
+        rendered.map(Some).map_err(Error::Platform)
     }
 }
 

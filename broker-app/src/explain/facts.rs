@@ -80,6 +80,8 @@ pub struct ExplainInput {
     /// Composed objects on record whose kind the blueprint does not list. No generated role lets the broker read
     /// them.
     pub unlisted: Vec<ObjectReference>,
+    /// The shared ProviderConfig, if it is being deleted and the resource waits.
+    pub leaving_config: Gathered<Option<ObjectReference>>,
     /// The facts of the cluster.
     pub cluster: ClusterFacts,
 }

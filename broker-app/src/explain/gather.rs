@@ -21,7 +21,7 @@ use super::facts::{
 use super::{Explanation, explain, without_row};
 use crate::declare::{References, Views};
 use crate::error::{Error, error_message};
-use crate::observe::{is_listed, target};
+use crate::observe::{is_listed, leaving_config, target};
 use crate::service::Service;
 use crate::service::enrolment::refusals;
 use crate::telemetry::traceparent;
@@ -132,6 +132,11 @@ impl Service {
         let cluster = gatherer.cluster(target, inspection);
         // Only an apply needs the other references, and a teardown applies nothing.
         let unlisted = blueprint.as_deref().map(|it| unlisted(&resource, it)).unwrap_or_default();
+        let leaving_config = match &blueprint {
+            Some(blueprint) => to_fact(leaving_config(self.ports(), &resource, blueprint).await)
+                .map(|config| config.map(|config| config.name.object)),
+            None => Gathered::Known(None),
+        };
         let applied = blueprint.filter(|_| resource.phase().is_converging());
         let (views, withdrawal) = match applied {
             Some(blueprint) => gatherer.views(blueprint, &mut references).await,
@@ -178,6 +183,7 @@ impl Service {
             node,
             brake,
             unlisted,
+            leaving_config,
             cluster,
             resource,
         }

@@ -135,6 +135,7 @@ verdicts! {
     CompositeNotReady = "composite_not_ready" Platform "Crossplane does not report it ready, and no composed object says why",
     ProviderSilent = "provider_silent" Platform "the provider has reported nothing about an object that it should create",
     ProviderConfigMissing = "provider_config_missing" Platform "the provider does not find its ProviderConfig",
+    SharedConfigLeaving = "shared_config_leaving" Platform "the shared ProviderConfig of former resources is being deleted; a new one follows",
     ProviderSecretMissing = "provider_secret_missing" Platform "the provider does not find the Secret with the credentials",
     QuotaExceeded = "quota_exceeded" Cloud "the cloud refuses it for lack of quota or capacity",
     Drifted = "drifted" Platform "it is ready, but another writer changed fields that the broker applied",

@@ -20,7 +20,7 @@ pub struct Observation {
     pub xr: XrObservation,
     /// The ProviderConfig.
     pub config: ConfigObservation,
-    /// The ProviderConfig's full name: the recorded one, or the one of the next apply.
+    /// The ProviderConfig's full name: the recorded one, or the one of the next apply. `None` if the platform owns it.
     pub config_reference: Option<ObjectReference>,
     /// A provider needs the recorded ProviderConfig, and it does not exist.
     pub misses_config: bool,
@@ -50,6 +50,8 @@ pub enum Gate {
     OtherCluster,
     /// The pass would create or arm, and the credential was withdrawn.
     Credential(Withdrawal),
+    /// The shared ProviderConfig of the resource is being deleted. A new one is created afterwards.
+    ConfigLeaving,
     /// Not read, because the pass applies nothing.
     NotRead,
 }

@@ -97,7 +97,9 @@ impl RawObservation {
 
     /// The facts that [`next`](broker_domain::next()) decides on.
     pub fn facts(&self, resource: &ProvisionedResource) -> ObservedXr {
-        let residue = self.composed_left() || self.config_exists;
+        // A shared ProviderConfig outlives the resource.
+        let own_config = self.config_exists && resource.own_provider_config().is_some();
+        let residue = self.composed_left() || own_config;
         facts(self.status(), resource.phase(), self.node, residue)
     }
 

@@ -6,7 +6,7 @@ use broker_domain::{
     Action, ClusterId, Error as DomainError, ObjectReference, Phase, ProvisionedResource,
 };
 use broker_ports::{Arming, BlueprintVersionView, LiveObject, LiveXr};
-use broker_render::{ProviderProfiles, is_applied};
+use broker_render::{Manifest, ProviderProfiles, is_applied};
 
 use super::{ActContext, ConfigObservation, Gate, Observation, PassReading, XrObservation};
 use crate::deadline::TimedPorts;
@@ -58,7 +58,7 @@ impl PassReading {
         resource: &ProvisionedResource,
         (action, to): (Action, Phase),
     ) -> Result<ResolvedObservation, Error> {
-        let Self { raw, blueprint, xr, live, provider_config } = self;
+        let Self { raw, blueprint, xr, live, provider_config, leaving_config } = self;
         let will_apply = action == Action::Apply;
         let restores =
             matches!(action, Action::Noop | Action::DeleteSubstrate) && raw.misses_config(resource);
@@ -81,6 +81,7 @@ impl PassReading {
             config: config_observation(profiles, resource, provider_config.as_ref(), rendered)?,
             config_reference: config_reference(profiles, resource, rendered)?,
             gate: match &views {
+                Some(_) if leaving_config.is_some() => Gate::ConfigLeaving,
                 Some(views) if will_apply => {
                     let withdrawal = views.withdrawal().filter(|_| creates);
                     gate(ports, resource, &raw.cluster).await?.to_create_with(withdrawal)
@@ -127,7 +128,8 @@ async fn views_for_restore(
     // A ProviderConfig has no tags, so an unreadable Resource can still get it back.
     let views = Views::new(blueprint, credential, cloud, None);
     let manifest = views.provider_config(resource, profiles)?;
-    if Some(manifest.reference()) == resource.substrate().provider_config() {
+    let reference = manifest.as_ref().map(Manifest::reference);
+    if reference.is_some() && reference == resource.substrate().provider_config() {
         return Ok(Some(views));
     }
     // An object that no row records would outlive Deleted.
@@ -135,7 +137,7 @@ async fn views_for_restore(
     Err(Error::Platform(DomainError::invalid("provider_config", problem)))
 }
 
-/// The recorded name of the ProviderConfig, or the name that an apply would create.
+/// The recorded name of the ProviderConfig, or the name that an apply would create; `None` if the platform owns it.
 fn config_reference(
     profiles: &ProviderProfiles,
     resource: &ProvisionedResource,
@@ -144,7 +146,8 @@ fn config_reference(
     match (resource.substrate().provider_config(), views) {
         (Some(recorded), _) => Ok(Some(recorded.clone())),
         (None, Some(views)) => {
-            Ok(Some(views.provider_config(resource, profiles)?.reference().clone()))
+            let manifest = views.provider_config(resource, profiles)?;
+            Ok(manifest.map(|manifest| manifest.reference().clone()))
         }
         (None, None) => Ok(None),
     }
@@ -179,10 +182,11 @@ fn config_observation(
     views: Option<&Views>,
 ) -> Result<ConfigObservation, Error> {
     let Some(live) = live else { return Ok(ConfigObservation::Absent) };
-    let applied = match views {
-        Some(views) => is_applied(live.expose(), &views.provider_config(resource, profiles)?),
-        None => true,
+    let desired = match views {
+        Some(views) => views.provider_config(resource, profiles)?,
+        None => None,
     };
+    let applied = desired.is_none_or(|desired| is_applied(live.expose(), &desired));
     Ok(ConfigObservation::Exists {
         at: live.version().clone(),
         deleting: live.is_being_deleted(),

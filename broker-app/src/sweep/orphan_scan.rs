@@ -14,7 +14,7 @@ use broker_ports::{
     CompactRow, ConfigKind, ListQuery, OwnedKinds, OwnedObject, OwnedQuery, PageSize, PortName,
     ResourceIds, UnreadableRow, Watermark,
 };
-use broker_render::{ProviderProfiles, Xrd};
+use broker_render::{ProviderConfigUse, ProviderProfiles, Xrd};
 
 use super::report::SweepReport;
 use super::snapshot::SnapshotReader;
@@ -23,12 +23,13 @@ use crate::config::BrokerConfig;
 use crate::deadline::TimedPorts;
 use crate::error::Error;
 use crate::sweep::orphans::Orphans;
+use crate::sweep::shared_configs::{SharedConfigs, shared_config_of};
 
 /// The kinds to list, by the reference that each was resolved from.
 #[derive(Default)]
 pub(super) struct Kinds {
     xrds: BTreeMap<BlueprintVersionId, Arc<Xrd>>,
-    provider_configs: BTreeMap<(ProjectId, CloudCredentialId), Arc<ConfigKind>>,
+    provider_configs: BTreeMap<(ProjectId, CloudCredentialId, BlueprintVersionId), Arc<ConfigKind>>,
     /// The watermark of the last read of Deleted rows.
     deleted_rows_read: Option<Watermark>,
 }
@@ -38,14 +39,15 @@ pub(super) struct Kinds {
 pub(super) struct VisitedRows {
     rows: IdSet,
     blueprints: BTreeSet<BlueprintVersionId>,
-    credentials: BTreeSet<(ProjectId, CloudCredentialId)>,
+    credentials: BTreeSet<(ProjectId, CloudCredentialId, BlueprintVersionId)>,
 }
 
 impl VisitedRows {
     pub(super) fn visit(&mut self, row: &CompactRow) {
         self.rows.insert(row.id, ());
         self.blueprints.insert(row.blueprint_version_id);
-        self.credentials.insert((row.project_id, row.cloud_credential_id));
+        let blueprint = row.blueprint_version_id;
+        self.credentials.insert((row.project_id, row.cloud_credential_id, blueprint));
     }
 
     /// Adds rows that an earlier sweep visited.
@@ -57,7 +59,8 @@ impl VisitedRows {
 
     fn learn(&mut self, row: &ProvisionedResource) {
         self.blueprints.insert(row.blueprint_version_id());
-        self.credentials.insert((row.project_id(), row.cloud_credential_id()));
+        let blueprint = row.blueprint_version_id();
+        self.credentials.insert((row.project_id(), row.cloud_credential_id(), blueprint));
     }
 }
 
@@ -92,6 +95,7 @@ impl Kinds {
                 Err(error) => report.record_unlisted(name, &error),
             }
         }
+        Self::scan_shared(ports, config, &mut unaccounted, report).await?;
         let orphans = Orphans::new(ports, config);
         for (id, objects) in unaccounted {
             match (orphans.handle_unaccounted(id, objects, cluster).await, id) {
@@ -100,6 +104,31 @@ impl Kinds {
                 // Unreachable: an object without a resource id is only reported, which cannot fail.
                 (Err(error), None) => return Err(error),
             }
+        }
+        Ok(())
+    }
+
+    /// Handles the shared ProviderConfigs among the objects without a resource.
+    async fn scan_shared(
+        ports: &TimedPorts,
+        config: &BrokerConfig,
+        unaccounted: &mut BTreeMap<Option<ProvisionedResourceId>, Vec<OwnedObject>>,
+        report: &mut SweepReport,
+    ) -> Result<(), Error> {
+        let (mut listed, mut others) = (Vec::new(), Vec::new());
+        for object in unaccounted.remove(&None).unwrap_or_default() {
+            match shared_config_of(&object) {
+                Some(name) => listed.push((name, object)),
+                None => others.push(object),
+            }
+        }
+        if !others.is_empty() {
+            unaccounted.insert(None, others);
+        }
+        let found = SharedConfigs::new(ports, config).scan(listed).await?;
+        report.orphans.extend(found.orphans);
+        for (user, error) in found.errors {
+            report.record_error(user, &error);
         }
         Ok(())
     }
@@ -154,12 +183,21 @@ impl Kinds {
                 self.xrds.insert(*id, Arc::clone(&blueprint.xrd));
             }
         }
-        for (project, credential) in &visited.credentials {
-            if !self.provider_configs.contains_key(&(*project, *credential))
-                && let Ok(provider) = snapshots.provider(*project, *credential).await
-            {
-                let kind = self.shared_kind(profiles.of(&provider).into());
-                self.provider_configs.insert((*project, *credential), kind);
+        for (project, credential, blueprint) in &visited.credentials {
+            let key = (*project, *credential, *blueprint);
+            if self.provider_configs.contains_key(&key) {
+                continue;
+            }
+            let Ok(view) = snapshots.blueprint(*blueprint).await else { continue };
+            let shared = match &view.provider_config {
+                ProviderConfigUse::PerResource => None,
+                ProviderConfigUse::Shared(name) => Some(name.clone()),
+                ProviderConfigUse::Platform => continue,
+            };
+            if let Ok(provider) = snapshots.provider(*project, *credential).await {
+                let kind = ConfigKind::from(profiles.of(&provider)).shared_as(shared);
+                let kind = self.shared_kind(kind);
+                self.provider_configs.insert(key, kind);
             }
         }
     }
@@ -170,9 +208,10 @@ impl Kinds {
         known.map_or_else(|| Arc::new(kind), Arc::clone)
     }
 
-    /// The kind of a row's ProviderConfig; `None` until a sweep has resolved it.
+    /// The kind of a row's ProviderConfig; `None` until a sweep has resolved it, or if the platform owns it.
     pub(super) fn config_of(&self, row: &CompactRow) -> Option<Arc<ConfigKind>> {
-        self.provider_configs.get(&(row.project_id, row.cloud_credential_id)).cloned()
+        let key = (row.project_id, row.cloud_credential_id, row.blueprint_version_id);
+        self.provider_configs.get(&key).cloned()
     }
 
     /// One query per kind, so that a forbidden kind does not hide the others.

@@ -249,9 +249,10 @@ fn owned_objects(
         let object = OwnedObject::new(reference, uid, OwnedRole::Xr);
         found.push(if live.status.deleting { object.being_deleted() } else { object });
     }
-    if let (Some(live), Some(config)) = (&reading.provider_config, target.provider_config) {
+    // A shared ProviderConfig belongs to its users, not to a Deleted row.
+    if let (Some(live), Some(config)) = (&reading.provider_config, row.own_provider_config()) {
         let uid = live.version().uid.clone();
-        let object = OwnedObject::new(config, uid, OwnedRole::ProviderConfig);
+        let object = OwnedObject::new(config.clone(), uid, OwnedRole::ProviderConfig);
         found.push(if live.is_being_deleted() { object.being_deleted() } else { object });
     }
     Ok(found)

@@ -55,6 +55,7 @@ impl Error {
             | Self::CredentialRevoked(_)
             | Self::CredentialNotApproved(_)
             | Self::BlueprintRetired(_)
+            | Self::SharedConfigHeld { .. }
             | Self::StaleWrite { .. }
             | Self::IllegalTransition { .. }
             | Self::IdempotencyConflict { .. } => ErrorKind::Conflict,

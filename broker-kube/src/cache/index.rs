@@ -64,6 +64,10 @@ impl Index {
         self.store.has_identity(key)
     }
 
+    pub(super) fn has_foreign(&self, namespace: &str, name: &str) -> bool {
+        self.store.has_foreign(namespace, name)
+    }
+
     /// Every object, reported under this API version and kind. Skips the objects of the resources in `except`.
     pub(super) fn owned(&self, kind_name: (&str, &str), except: &ResourceIds) -> Vec<OwnedObject> {
         self.store.owned(self.mode, kind_name, except)

@@ -108,6 +108,11 @@ impl ObjectStore {
         self.identities.contains_key(key)
     }
 
+    /// Whether the store has a namespaced object whose name does not follow the broker's scheme.
+    pub(super) fn has_foreign(&self, namespace: &str, name: &str) -> bool {
+        self.foreign.contains_key(&(Some(namespace.into()), name.into()))
+    }
+
     /// Every object, reported under this API version and kind. Skips the objects of the resources in `except`.
     pub(super) fn owned(
         &self,

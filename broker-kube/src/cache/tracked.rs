@@ -123,6 +123,10 @@ impl TrackedKind {
         self.lock().index.has_identity(key)
     }
 
+    pub(super) fn has_foreign(&self, namespace: &str, name: &str) -> bool {
+        self.lock().index.has_foreign(namespace, name)
+    }
+
     pub(super) fn owned(&self, kind_name: (&str, &str), except: &ResourceIds) -> Vec<OwnedObject> {
         self.lock().index.owned(kind_name, except)
     }

@@ -12,9 +12,11 @@ use uuid::Uuid;
 
 use super::read::{GET_BY_REQUEST, RequestValues};
 use super::row::substrate_document;
+use super::shared_config::register;
 use crate::error::{ClassifyError, LostResponse, classify, violated_constraint};
 use crate::sql::{Statement, columns, params};
 use crate::store::PgStore;
+use crate::transaction;
 use crate::values::to_i64;
 
 params! {
@@ -114,7 +116,7 @@ pub async fn create_in(
     // A named savepoint, not the driver's transaction depth: the host may have started its transaction with a
     // statement that the driver did not see.
     connection.execute("SAVEPOINT plexsphere_provisioning_broker").await.map_uncommitted_error()?;
-    let created = create(connection, admitted, LostResponse::Harmless).await;
+    let created = create_with_user(connection, admitted).await;
     let end_savepoint = match &created {
         Ok(Created::Stored) => "RELEASE SAVEPOINT plexsphere_provisioning_broker",
         Ok(Created::Replayed(_) | Created::Conflict) | Err(_) => {
@@ -129,8 +131,30 @@ pub async fn create_in(
     Ok(created)
 }
 
+/// Creates the resource, and registers it as a user of its shared ProviderConfig. The caller ends the transaction.
+async fn create_with_user(
+    connection: &mut PgConnection,
+    admitted: &Admitted,
+) -> Result<Created, PortError> {
+    let created = create(connection, admitted, LostResponse::Harmless).await?;
+    if created == Created::Stored {
+        register(connection, admitted, LostResponse::Harmless).await?;
+    }
+    Ok(created)
+}
+
 impl PgStore {
     pub(super) async fn insert_new(&self, admitted: &Admitted) -> Result<Created, PortError> {
+        if admitted.shared_config().is_some() {
+            let mut transaction = transaction::begin(&self.pool).await.map_uncommitted_error()?;
+            let created = create_with_user(&mut transaction, admitted).await;
+            if matches!(created, Ok(Created::Stored)) {
+                transaction.commit().await.map_commit_error()?;
+            } else {
+                transaction.roll_back().await;
+            }
+            return created;
+        }
         create(&mut *self.connection().await?, admitted, LostResponse::MayHaveHappened).await
     }
 }

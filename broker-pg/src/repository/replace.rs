@@ -4,6 +4,7 @@ use broker_ports::{Created, PortError, Replaced, Replacement, WriteKind, Written
 use sqlx::PgConnection;
 
 use super::create::create;
+use super::shared_config::register;
 use super::write::write;
 use crate::audit::record;
 use crate::error::{ClassifyError, LostResponse};
@@ -46,6 +47,8 @@ async fn replace(
             Written::Stale | Written::LeaseLost => return Ok(Replaced::Stale),
         }
     }
+    // After the old row, as the write of Deleted locks it before the shared row; the reverse order could deadlock.
+    register(connection, replacement.admitted(), LostResponse::Harmless).await?;
     record(connection, &replacement.audit()).await.map_uncommitted_error()?;
     Ok(Replaced::Created(created))
 }

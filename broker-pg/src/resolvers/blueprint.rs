@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use broker_domain::{BlueprintVersionId, Error, MeshRole};
 use broker_ports::{BlueprintResolver, BlueprintState, BlueprintVersionView, PortError};
 use broker_render::catalog::{ComposedKind, composition_name, xrd_of};
-use broker_render::{InjectionStrategy, ParameterSchema};
+use broker_render::{InjectionStrategy, ParameterSchema, ProviderConfigUse};
 use serde::Deserialize;
 use uuid::Uuid;
 
@@ -29,12 +29,14 @@ columns! {
         injection_strategy: String,
         mesh_role: String,
         composed_kinds: String,
+        provider_config: String,
     }
 }
 
 pub(crate) const RESOLVE_BLUEPRINT: Statement<ResolveBlueprintValues, BlueprintRow> = Statement::new(
     "blueprint_resolver.resolve",
-    "SELECT xrd, composition, parameter_schema::text, injection_strategy, mesh_role, composed_kinds::text
+    "SELECT xrd, composition, parameter_schema::text, injection_strategy, mesh_role, composed_kinds::text,
+        provider_config
     FROM plexsphere.blueprint_versions
     WHERE id = $1",
 );
@@ -126,6 +128,7 @@ fn parse_row(id: BlueprintVersionId, row: BlueprintRow) -> Result<BlueprintVersi
         injection_strategy,
         mesh_role,
         composed_kinds,
+        provider_config,
     } = row;
     let view = BlueprintVersionView::new(
         id,
@@ -139,5 +142,6 @@ fn parse_row(id: BlueprintVersionId, row: BlueprintRow) -> Result<BlueprintVersi
         Error::invalid("composed_kinds", "is not a list of objects with apiVersion and kind")
     })?;
     let to_composed = |StoredKind { api_version, kind }| ComposedKind { api_version, kind };
-    Ok(view.composing(kinds.into_iter().map(to_composed).collect::<Vec<_>>()))
+    let view = view.composing(kinds.into_iter().map(to_composed).collect::<Vec<_>>());
+    Ok(view.using(ProviderConfigUse::parse(&provider_config)?))
 }

@@ -133,17 +133,17 @@ impl Cluster for MemoryCluster {
     }
 
     async fn apply(&self, request: &ApplyRequest) -> PortResult<Applied> {
-        refuse_foreign_write(request.project(), request.target())?;
+        refuse_foreign_write(request.project(), request.target(), request.owner())?;
         self.state().apply(&self.caller, request)
     }
 
     async fn dry_run(&self, request: &ApplyRequest) -> PortResult<DryRun> {
-        refuse_foreign_write(request.project(), request.target())?;
+        refuse_foreign_write(request.project(), request.target(), request.owner())?;
         self.state().dry_run(&self.caller, request)
     }
 
     async fn delete(&self, request: &DeleteRequest<'_>) -> PortResult<Deleted> {
-        refuse_foreign_write(request.project, request.target)?;
+        refuse_foreign_write(request.project, request.target, request.owner)?;
         self.state().delete(&self.caller, request)
     }
 

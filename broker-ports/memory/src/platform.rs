@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use broker_domain::{ClusterId, Declaration, Error, MeshRole, ResourceHandle};
 use broker_render::catalog::ComposedKind;
-use broker_render::{InjectionStrategy, Provider, Xrd, namespace};
+use broker_render::{InjectionStrategy, Provider, ProviderConfigUse, Xrd, namespace};
 use secrecy::ExposeSecret;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -105,6 +105,7 @@ impl MemoryPlatform {
             injection_strategy: InjectionStrategy::CloudInitUserData,
             mesh_role: MeshRole::Node,
             composed_kinds: vec![ComposedKind { api_version, kind }],
+            provider_config: ProviderConfigUse::PerResource,
         };
         platform.publish(declaration.blueprint_version_id, documents);
         Ok(())

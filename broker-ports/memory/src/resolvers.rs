@@ -9,7 +9,7 @@ use broker_domain::{
     ResourceId,
 };
 use broker_render::catalog::{ComposedKind, composition_name, xrd_of};
-use broker_render::{InjectionStrategy, ParameterSchema};
+use broker_render::{InjectionStrategy, ParameterSchema, ProviderConfigUse};
 use serde_json::json;
 
 use crate::PortResult;
@@ -56,6 +56,8 @@ pub struct BlueprintDocuments {
     pub mesh_role: MeshRole,
     /// The kinds that its Composition creates.
     pub composed_kinds: Vec<ComposedKind>,
+    /// How its composed objects refer to their ProviderConfig.
+    pub provider_config: ProviderConfigUse,
 }
 
 impl BlueprintDocuments {
@@ -254,7 +256,8 @@ fn parse(
     let composition = composition_name(&documents.composition)?;
     let (strategy, role) = (documents.injection_strategy, documents.mesh_role);
     let view = BlueprintVersionView::new(id, xrd, composition, schema, strategy, role);
-    Ok(view.composing(documents.composed_kinds.clone()))
+    let view = view.composing(documents.composed_kinds.clone());
+    Ok(view.using(documents.provider_config.clone()))
 }
 
 #[async_trait]

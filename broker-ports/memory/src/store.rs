@@ -8,6 +8,7 @@ mod purge;
 mod query;
 mod repository;
 mod schedule;
+mod shared_config;
 mod state;
 
 use std::sync::{Arc, Mutex, PoisonError};

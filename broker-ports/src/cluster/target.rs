@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use broker_domain::{Error, ObjectReference, ProjectId, ProvisionedResourceId, XrName};
 use broker_render::catalog::ComposedKind;
-use broker_render::{ProviderConfigScope, ProviderProfile, Xrd, namespace};
+use broker_render::{ProviderConfigScope, ProviderProfile, SharedConfigName, Xrd, namespace};
 
 /// The location of one composite resource.
 #[derive(Debug, Clone)]
@@ -31,12 +31,21 @@ pub struct ConfigKind {
     pub kind: String,
     /// Whether it is namespaced.
     pub scope: ProviderConfigScope,
+    /// The name of a shared one; `None` if each resource has its own.
+    pub shared: Option<SharedConfigName>,
 }
 
 impl ConfigKind {
     /// A kind of this API version and scope.
     pub const fn new(api_version: String, kind: String, scope: ProviderConfigScope) -> Self {
-        Self { api_version, kind, scope }
+        Self { api_version, kind, scope, shared: None }
+    }
+
+    /// Sets the name of a shared ProviderConfig.
+    #[must_use]
+    pub fn shared_as(mut self, name: Option<SharedConfigName>) -> Self {
+        self.shared = name;
+        self
     }
 }
 
@@ -61,15 +70,16 @@ impl XrTarget {
 
     /// The full reference of the ProviderConfig; `None` if the target has no kind for it.
     pub fn config_reference(&self) -> Option<ObjectReference> {
-        let ConfigKind { api_version, kind, scope } = &**self.config_kind.as_ref()?;
+        let ConfigKind { api_version, kind, scope, shared } = &**self.config_kind.as_ref()?;
         let project_namespace = namespace(self.project);
         let object_namespace = match scope {
             ProviderConfigScope::Namespaced => Some(project_namespace.as_str()),
             ProviderConfigScope::Cluster => None,
         };
+        let own_name = self.resource.xr_name();
+        let name = shared.as_ref().map_or(own_name.as_str(), SharedConfigName::as_str);
         // A profile's names are never empty.
-        ObjectReference::new(api_version, kind, self.resource.xr_name().as_str(), object_namespace)
-            .ok()
+        ObjectReference::new(api_version, kind, name, object_namespace).ok()
     }
 
     /// The full reference of the composite resource.

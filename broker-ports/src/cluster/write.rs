@@ -34,6 +34,16 @@ impl ObjectVersion {
     }
 }
 
+/// Who owns an object that the broker writes. It decides which names are allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ObjectOwner {
+    /// One resource, whose name the object has.
+    Resource,
+    /// The resources of a Project: a shared ProviderConfig in the Project's namespace, under a name that no resource has.
+    Project,
+}
+
 /// One apply. It always has a precondition, which the request body carries.
 ///
 /// It may hold an injected token, so it cannot be printed, serialised or cloned.
@@ -81,6 +91,7 @@ impl ObjectVersion {
 /// ```
 pub struct ApplyRequest {
     project: ProjectId,
+    owner: ObjectOwner,
     precondition: Precondition,
     body: Arc<Body>,
 }
@@ -94,7 +105,14 @@ impl ApplyRequest {
     /// Applies a manifest without a secret.
     pub fn open(project: ProjectId, manifest: Manifest, precondition: Precondition) -> Self {
         let body = Arc::new(Body::Open(manifest.with_precondition(&precondition)));
-        Self { project, precondition, body }
+        Self { project, owner: ObjectOwner::Resource, precondition, body }
+    }
+
+    /// Sets the owner of the object; by default it is one resource.
+    #[must_use]
+    pub const fn owned_by(mut self, owner: ObjectOwner) -> Self {
+        self.owner = owner;
+        self
     }
 
     /// Applies a manifest that holds a token.
@@ -104,7 +122,7 @@ impl ApplyRequest {
         precondition: Precondition,
     ) -> Self {
         let body = Arc::new(Body::Sealed(manifest.with_precondition(&precondition)));
-        Self { project, precondition, body }
+        Self { project, owner: ObjectOwner::Resource, precondition, body }
     }
 
     /// The Project, whose namespace is the only one that may be written.
@@ -118,6 +136,11 @@ impl ApplyRequest {
             Body::Open(manifest) => manifest.reference(),
             Body::Sealed(manifest) => manifest.reference(),
         }
+    }
+
+    /// The owner of the object.
+    pub const fn owner(&self) -> ObjectOwner {
+        self.owner
     }
 
     /// Its precondition.
@@ -136,8 +159,9 @@ impl ApplyRequest {
     /// A second handle on the request, for a test that delivers it late. Shares the manifest instead of a copy.
     #[must_use]
     pub fn handle(&self) -> Self {
-        let Self { project, precondition, body } = self;
-        Self { project: *project, precondition: precondition.clone(), body: Arc::clone(body) }
+        let Self { project, owner, precondition, body } = self;
+        let (project, owner, precondition) = (*project, *owner, precondition.clone());
+        Self { project, owner, precondition, body: Arc::clone(body) }
     }
 
     /// Removes injected values from a response message and truncates it. An adapter passes every message about the
@@ -184,12 +208,21 @@ pub struct DeleteRequest<'a> {
     pub target: &'a ObjectReference,
     /// The uid that the object must have.
     pub uid: &'a str,
+    /// The owner of the object.
+    pub owner: ObjectOwner,
 }
 
 impl<'a> DeleteRequest<'a> {
-    /// Deletes a Project's object if it has this uid.
+    /// Deletes a resource's object if it has this uid.
     pub const fn new(project: ProjectId, target: &'a ObjectReference, uid: &'a str) -> Self {
-        Self { project, target, uid }
+        Self { project, target, uid, owner: ObjectOwner::Resource }
+    }
+
+    /// Sets the owner of the object; by default it is one resource.
+    #[must_use]
+    pub const fn owned_by(mut self, owner: ObjectOwner) -> Self {
+        self.owner = owner;
+        self
     }
 }
 
@@ -212,19 +245,32 @@ pub enum Deleted {
     },
 }
 
-/// Rejects a write to an object without a `pr-<id>` name, or outside of the Project's own namespace. An adapter calls
-/// this before it sends a request.
+/// Rejects a write under a name that the owner does not have, or outside of the Project's own namespace. An object of a
+/// resource is named `pr-<id>`; a shared one has any other name and is always namespaced. An adapter calls this before it
+/// sends a request.
 ///
 /// # Errors
 ///
 /// `Rejected`; the message states the rule.
-pub fn refuse_foreign_write(project: ProjectId, target: &ObjectReference) -> Result<(), PortError> {
-    if XrName::id_of(target.name()).is_none() {
-        let allowed = "only objects named pr-<id> are written";
-        return Err(PortError::rejected(format!(
-            "{target} is not an object of the broker; {allowed}"
-        )));
-    }
+pub fn refuse_foreign_write(
+    project: ProjectId,
+    target: &ObjectReference,
+    owner: ObjectOwner,
+) -> Result<(), PortError> {
+    let is_named_by_resource = XrName::id_of(target.name()).is_some();
+    let allowed = match owner {
+        ObjectOwner::Resource if !is_named_by_resource => "only objects named pr-<id> are written",
+        ObjectOwner::Project if is_named_by_resource || target.namespace().is_none() => {
+            "a shared object is namespaced and not named pr-<id>"
+        }
+        ObjectOwner::Resource | ObjectOwner::Project => {
+            return refuse_other_namespace(project, target);
+        }
+    };
+    Err(PortError::rejected(format!("{target} is not an object of the broker; {allowed}")))
+}
+
+fn refuse_other_namespace(project: ProjectId, target: &ObjectReference) -> Result<(), PortError> {
     let project_namespace = namespace(project);
     match target.namespace() {
         Some(other) if other != project_namespace.as_str() => {
@@ -246,17 +292,22 @@ mod tests {
         let namespace = format!("plexsphere-project-{id}");
         let name = format!("pr-{id}");
         let composed = format!("pr-{id}-x7f");
+        let (home, none) = (Some(namespace.as_str()), [false, false]);
+        // Allowed as an object of a resource, and as a shared one.
         let rows = [
-            ("the broker's object in the namespace", name.as_str(), Some(namespace.as_str()), true),
-            ("the broker's object without a namespace", &name, None, true),
-            ("the broker's object in another namespace", &name, Some("kube-system"), false),
-            ("a composed object in the namespace", &composed, Some(&namespace), false),
-            ("a foreign object without a namespace", "default", None, false),
+            ("the broker's object in the namespace", name.as_str(), home, [true, false]),
+            ("the broker's object without a namespace", &name, None, [true, false]),
+            ("the broker's object in another namespace", &name, Some("kube-system"), none),
+            ("a composed object in the namespace", &composed, home, [false, true]),
+            ("a shared object in another namespace", "openstack", Some("kube-system"), none),
+            ("a foreign object without a namespace", "default", None, none),
         ];
         for (why, name, namespace, allowed) in rows {
             let target =
                 ObjectReference::new("example.org/v1", "Machine", name, namespace).unwrap();
-            assert_eq!(refuse_foreign_write(project, &target).is_ok(), allowed, "{why}");
+            let check = |owner| refuse_foreign_write(project, &target, owner).is_ok();
+            let got = [ObjectOwner::Resource, ObjectOwner::Project].map(check);
+            assert_eq!(got, allowed, "{why}");
         }
     }
 }

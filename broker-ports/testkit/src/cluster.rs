@@ -17,6 +17,7 @@ mod owning;
 mod prelude;
 mod reading;
 mod refusing;
+mod sharing;
 mod subject;
 
 use std::sync::Arc;
@@ -202,7 +203,7 @@ pub struct PlainKind {
 /// The contract of [`Cluster`].
 pub fn suite<W: ClusterUnderTest + 'static>() -> Suite<W> {
     let write_cases = [applying::cases(), arming::cases(), owning::cases(), drifting::cases()];
-    let refusal_cases = [deleting::cases(), home::cases(), refusing::cases()];
+    let refusal_cases = [deleting::cases(), home::cases(), refusing::cases(), sharing::cases()];
     let read_cases = [reading::cases(), listing::cases(), inspecting::cases(), outage::cases()];
     Suite::new(write_cases.into_iter().chain(refusal_cases).chain(read_cases).flatten())
 }

@@ -65,6 +65,8 @@ pub struct RawBlueprint {
     pub injection_strategy: InjectionStrategy,
     /// Whether its machines become Nodes.
     pub mesh_role: MeshRole,
+    /// How its composed objects refer to their ProviderConfig, in the text form of a catalog.
+    pub provider_config: &'static str,
 }
 
 /// An inventory with a hook that adds clouds. Any error is a violation.

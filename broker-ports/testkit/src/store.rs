@@ -69,6 +69,7 @@ mod purge;
 mod release;
 mod replace;
 mod schedule;
+mod shared_configs;
 mod dead_letter;
 mod unreadable;
 mod write;
@@ -187,9 +188,10 @@ impl OpenTransaction for DeferredCreate<'_> {
 /// The contract of [`Repository`].
 pub fn repository_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
     let write_cases = [create::cases(), write::cases(), replace::cases(), guard::cases()];
+    let write_cases = write_cases.into_iter().chain([shared_configs::cases()]);
     let read_cases = [list::cases(), moments::cases(), purge::cases(), unreadable::cases()];
     let failure_cases = [outage::repository_cases(), dropping::repository_cases()];
-    Suite::new(write_cases.into_iter().chain(read_cases).chain(failure_cases).flatten())
+    Suite::new(write_cases.chain(read_cases).chain(failure_cases).flatten())
 }
 
 /// The contract of [`Schedule`].

@@ -6,6 +6,7 @@ use broker_domain::Error;
 use serde_json::Value;
 
 use super::ComposedKind;
+use super::config_references::{ConfigReferences, patches_of};
 use super::field_path::FieldPath;
 use crate::canonical::{self, Digest};
 use crate::composition_ref::CompositionName;
@@ -29,6 +30,8 @@ pub(super) struct Composition {
     pub(super) composed_kinds: Vec<ComposedKind>,
     /// The steps whose composed kinds cannot be read.
     pub(super) opaque_steps: Vec<String>,
+    /// How its composed objects refer to their ProviderConfig, as far as it can be read.
+    pub(super) config_references: ConfigReferences,
     /// Every path of the composite resource that a patch reads.
     patched_from: Vec<FieldPath>,
     /// Patch paths that Crossplane rejects.
@@ -53,6 +56,7 @@ impl Composition {
             kind: composite.get("kind").text()?.to_owned(),
             composed_kinds: Vec::new(),
             opaque_steps: Vec::new(),
+            config_references: ConfigReferences::default(),
             patched_from: Vec::new(),
             bad_paths: Vec::new(),
         };
@@ -87,6 +91,7 @@ impl Composition {
             self.read_patches(&input);
         } else if !function.ends_with(AUTO_READY) {
             self.opaque_steps.push(name.to_owned());
+            self.config_references.miss_some();
         }
         Ok(())
     }
@@ -107,17 +112,18 @@ impl Composition {
             .filter_map(|set| Some((set.get("name")?.as_str()?.to_owned(), list(&set, "patches"))))
             .collect();
         let environment = input.get("environment").unwrap_or(&Value::Null);
-        let resources = list(input, "resources");
-        let patches = resources.iter().flat_map(|resource| list(resource, "patches"));
-        for patch in patches.chain(list(environment, "patches")) {
-            let set = patch.get("patchSetName").and_then(Value::as_str);
-            let set = set.filter(|_| type_of(&patch) == "PatchSet").and_then(|name| sets.get(name));
-            let single = [patch];
-            for source in set.map_or(&single[..], Vec::as_slice).iter().flat_map(sources) {
-                match FieldPath::parse(source) {
-                    Some(path) => self.patched_from.push(path),
-                    None => self.bad_paths.push(source.to_owned()),
-                }
+        let mut patches = list(environment, "patches");
+        for resource in list(input, "resources") {
+            let own = list(&resource, "patches");
+            let name = resource.get("name").and_then(Value::as_str).unwrap_or_default();
+            let base = resource.get("base").unwrap_or(&Value::Null);
+            self.config_references.read(name, base, &patches_of(&own, &sets));
+            patches.extend(own);
+        }
+        for source in patches_of(&patches, &sets).into_iter().flat_map(sources) {
+            match FieldPath::parse(source) {
+                Some(path) => self.patched_from.push(path),
+                None => self.bad_paths.push(source.to_owned()),
             }
         }
     }

@@ -40,6 +40,15 @@ impl FieldPath {
             Segment::Every => true,
         })
     }
+
+    /// Whether this is exactly the path of the named fields.
+    pub(super) fn is(&self, path: &[&str]) -> bool {
+        self.0.len() == path.len()
+            && self.0.iter().zip(path).all(|(segment, name)| match segment {
+                Segment::Field(field) => field == name,
+                Segment::Index | Segment::Every => false,
+            })
+    }
 }
 
 impl Segment {

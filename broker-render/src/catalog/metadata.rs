@@ -7,11 +7,11 @@ use crate::document;
 use crate::fields::Field;
 use crate::injection::InjectionStrategy;
 use crate::parameters::ParameterSchema;
-use crate::provider_config::Provider;
+use crate::provider_config::{Provider, ProviderConfigUse};
 use crate::text::{list, quoted};
 use crate::xrd::is_label;
 
-const FIELDS: [&str; 9] = [
+const FIELDS: [&str; 10] = [
     "slug",
     "displayName",
     "description",
@@ -21,6 +21,7 @@ const FIELDS: [&str; 9] = [
     "parameterSchema",
     "meshRole",
     "composedKinds",
+    "providerConfig",
 ];
 
 pub(super) struct Metadata {
@@ -33,6 +34,8 @@ pub(super) struct Metadata {
     pub(super) parameter_schema: ParameterSchema,
     /// `None`: they are read from the Composition.
     pub(super) composed_kinds: Option<Vec<ComposedKind>>,
+    /// `None`: it is read from the Composition.
+    pub(super) provider_config: Option<ProviderConfigUse>,
 }
 
 impl Metadata {
@@ -65,6 +68,7 @@ impl Metadata {
             mesh_role: mesh_role(&root.get("meshRole"))?,
             parameter_schema: schema.ok_or_else(|| parameter_schema.expected("an object"))?,
             composed_kinds: composed_kinds(&root.get("composedKinds"))?,
+            provider_config: provider_config(&root.get("providerConfig"))?,
         })
     }
 }
@@ -87,6 +91,15 @@ fn provider_kinds(field: &Field<'_>) -> Result<Vec<String>, Error> {
         })
     };
     kinds.into_iter().enumerate().map(check).collect()
+}
+
+fn provider_config(field: &Field<'_>) -> Result<Option<ProviderConfigUse>, Error> {
+    let Some(text) = field.optional_text()? else { return Ok(None) };
+    let invalid = |_| {
+        let problem = "use per-resource, shared:NAME or platform";
+        field.invalid(format!("is {}; {problem}", quoted(text)))
+    };
+    ProviderConfigUse::parse(text).map(Some).map_err(invalid)
 }
 
 fn composed_kinds(field: &Field<'_>) -> Result<Option<Vec<ComposedKind>>, Error> {

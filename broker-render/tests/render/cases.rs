@@ -187,6 +187,9 @@ fn blueprint_problems_equal_the_expected_lines() {
     for case in cases("blueprints") {
         let (blueprint, problems) = check(&draft(&case["change"]));
         assert_eq!(json!(problems), case["message"], "{}", case["why"]);
+        if let (Some(blueprint), Some(expected)) = (&blueprint, case["provider_config"].as_str()) {
+            assert_eq!(blueprint.provider_config.to_string(), expected, "{}", case["why"]);
+        }
         let broken = problems.iter().any(|line| line.starts_with("error"));
         assert_eq!(blueprint.is_none(), broken, "{}: only an error rejects", case["why"]);
     }

@@ -12,10 +12,11 @@ use broker_domain::{
 };
 use broker_ports::{
     Admitted, Applied, ApplyRequest, Arming, Attribution, AuditRecord, CachedXr, Cluster,
-    CompactRow, ConditionStatus, Created, DeleteRequest, Deleted, DryRun, Hints, Inspection,
-    ListPage, ListQuery, NodeDeregistrar, ObjectVersion, OwnedPage, OwnedQuery, PageSize,
-    PortError, PurgeRequest, Reading, Replaced, Replacement, Repository, StoredRequest, SweepPage,
-    SweepQuery, Target, Watermark, Write, WriteKind, Written, XrStatus, XrTarget,
+    CompactRow, ConditionStatus, Created, DeleteRequest, Deleted, DeletionMark, DryRun, Hints,
+    Inspection, ListPage, ListQuery, NodeDeregistrar, ObjectVersion, OwnedPage, OwnedQuery,
+    PageSize, PortError, PurgeRequest, Reading, Replaced, Replacement, Repository, SharedConfig,
+    SharedConfigRef, StoredRequest, SweepPage, SweepQuery, Target, Watermark, Write, WriteKind,
+    Written, XrStatus, XrTarget,
 };
 use broker_render::{Armed, Digest};
 use broker_testkit::builders::id;
@@ -179,6 +180,33 @@ impl Repository for SyntheticRows {
     }
 
     async fn replace(&self, _: &Replacement) -> Result<Replaced, PortError> {
+        unsupported()
+    }
+
+    async fn shared_config(
+        &self,
+        _: ProvisionedResourceId,
+    ) -> Result<Option<SharedConfig>, PortError> {
+        unsupported()
+    }
+
+    async fn shared_configs(&self, _: &[SharedConfigRef]) -> Result<Vec<SharedConfig>, PortError> {
+        Ok(Vec::new())
+    }
+
+    async fn mark_shared_config(
+        &self,
+        _: &SharedConfigRef,
+        _: Option<DeletionMark>,
+    ) -> Result<Option<DeletionMark>, PortError> {
+        unsupported()
+    }
+
+    async fn clear_shared_config(
+        &self,
+        _: &SharedConfigRef,
+        _: DeletionMark,
+    ) -> Result<(), PortError> {
         unsupported()
     }
 

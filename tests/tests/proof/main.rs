@@ -6,6 +6,7 @@ mod secret_leaks;
 mod matrix;
 mod model;
 mod panics;
+mod shared_config;
 mod simulation;
 
 #[expect(clippy::disallowed_methods, reason = "a test reads what `cargo xtask` tells it")]

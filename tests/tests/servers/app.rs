@@ -9,6 +9,7 @@ mod guarantees;
 mod host;
 mod kills;
 mod late_requests;
+mod config_uses;
 mod enrolment;
 mod external_crates;
 mod replicas;

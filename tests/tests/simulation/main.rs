@@ -6,6 +6,7 @@ mod abandon;
 mod admission;
 mod budget;
 mod composition;
+mod config_uses;
 mod scale;
 mod drift;
 mod explain;

@@ -160,7 +160,7 @@ async fn sweep_of_a_thousand_ready_resources_writes_nothing() {
     assert!(methods_called(&[PortName::Cluster]).is_subset(&batches), "{calls:?}");
     assert_eq!(calls[&(PortName::Cluster, "observe_many")], 1, "one call for the page");
     let store_calls = methods_called(&[PortName::Repository, PortName::Schedule]);
-    assert_eq!(store_calls, BTreeSet::from(["brakes", "list", "sweep_page"]));
+    assert_eq!(store_calls, BTreeSet::from(["brakes", "list", "shared_configs", "sweep_page"]));
     let other_calls = methods_called(&[PortName::TokenIssuer, PortName::AuditSink]);
     assert!(other_calls.is_empty(), "{calls:?}");
 

@@ -10,7 +10,7 @@ use broker_memory::{BlueprintDocuments, Verb};
 use broker_ports::{
     AuditAction, CloudView, ListQuery, NamespaceObservation, NamespacePhase, PageSize, Schedule,
 };
-use broker_render::{InjectionStrategy, Provider};
+use broker_render::{InjectionStrategy, Provider, ProviderConfigUse};
 use broker_testkit::builders::id;
 use broker_tests::world::{
     NODE, SIZED, STANDALONE, World, background, config_with, declaration, operator, project,
@@ -64,6 +64,7 @@ fn publish_without_size(world: &World) {
         injection_strategy: InjectionStrategy::CloudInitUserData,
         mesh_role: MeshRole::Node,
         composed_kinds: Vec::new(),
+        provider_config: ProviderConfigUse::PerResource,
     };
     world.platform.publish(id(SIZED), documents);
 }

@@ -77,7 +77,7 @@ fn valid_catalog_is_checked_and_has_roles() {
     let printed = run_on(catalog.path(), &["catalog", "check"]);
     assert_eq!(
         (printed.exit, printed.out.as_str()),
-        (Exit::Success, "1 blueprint can be published\n"),
+        (Exit::Success, "bucket: one ProviderConfig per resource\n1 blueprint can be published\n"),
         "{printed:?}"
     );
     let printed = run_on(catalog.path(), &["catalog", "check", "--output=json"]);
@@ -85,7 +85,10 @@ fn valid_catalog_is_checked_and_has_roles() {
         printed.json(),
         json!({
             "blueprints": [
-                {"slug": "bucket", "version": "v1", "mesh_role": "standalone", "kind": "Bucket"},
+                {
+                    "slug": "bucket", "version": "v1", "mesh_role": "standalone", "kind": "Bucket",
+                    "provider_config": "per-resource",
+                },
             ],
             "problems": [],
         })

@@ -2,8 +2,8 @@
 
 use broker_domain::MeshRole;
 use broker_memory::BlueprintDocuments;
-use broker_render::InjectionStrategy;
 use broker_render::catalog::ComposedKind;
+use broker_render::{InjectionStrategy, ProviderConfigUse};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Blueprint {
@@ -42,6 +42,7 @@ impl Blueprint {
                 api_version: api_version.to_owned(),
                 kind: kind.to_owned(),
             }],
+            provider_config: ProviderConfigUse::PerResource,
         }
     }
 

@@ -50,6 +50,9 @@ impl Judge<'_> {
         if let Some(found) = self.last_pass_error() {
             return found;
         }
+        if let Some(found) = self.leaving_config() {
+            return found;
+        }
         self.progress()
     }
 

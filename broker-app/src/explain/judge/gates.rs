@@ -15,9 +15,9 @@ impl Judge<'_> {
         let resource = &self.facts.resource;
         match resource.phase() {
             Phase::Deleted if resource.abandoned() => {
-                let left = resource.substrate();
-                let mut objects: Vec<_> = left.composed().iter().cloned().collect();
-                objects.extend(left.provider_config().cloned());
+                let mut objects: Vec<_> = resource.substrate().composed().iter().cloned().collect();
+                // Other resources may use a shared one.
+                objects.extend(resource.own_provider_config().cloned());
                 let found = Judgement::new(Verdict::Abandoned, Remedy::CleanUp(objects));
                 let found = found.since(Some(resource.phase_entered_at()));
                 Some(self.dead_letter_or(found))
@@ -95,6 +95,15 @@ impl Judge<'_> {
         };
         let what = format!("credential {}: {withdrawal}", facts.resource.cloud_credential_id());
         Some(Judgement::new(verdict, Remedy::RestoreReference { what }))
+    }
+
+    /// Former users left the shared ProviderConfig to be deleted; a pass waits until it is gone.
+    pub(super) fn leaving_config(&mut self) -> Option<Judgement> {
+        let facts = self.facts;
+        let object =
+            self.known_or_doubt("shared ProviderConfig", &facts.leaving_config)?.as_ref()?;
+        let remedy = Remedy::FinishDeletion(object.clone());
+        Some(Judgement::new(Verdict::SharedConfigLeaving, remedy).with_object(Some(object)))
     }
 
     fn unresolved(&mut self, is_checked: impl Fn(ReferenceKind) -> bool) -> Option<Judgement> {

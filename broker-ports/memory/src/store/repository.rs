@@ -11,8 +11,9 @@ use super::MemoryStore;
 use super::state::{Row, ScheduleState, State, id_taken};
 use crate::PortResult;
 use broker_ports::{
-    Admitted, Attribution, AuditRecord, Created, ListPage, ListQuery, PurgeRequest, Replaced,
-    Replacement, Repository, StoredRequest, SweepPage, SweepQuery, Write, WriteKind, Written,
+    Admitted, Attribution, AuditRecord, Created, DeletionMark, ListPage, ListQuery, PurgeRequest,
+    Replaced, Replacement, Repository, SharedConfig, SharedConfigRef, StoredRequest, SweepPage,
+    SweepQuery, Write, WriteKind, Written,
 };
 
 /// A write that passed all checks.
@@ -26,6 +27,7 @@ impl State {
         Ok(match self.check_creation(admitted)? {
             ControlFlow::Break(created) => created,
             ControlFlow::Continue(resource) => {
+                self.check_shared_config(admitted)?;
                 self.insert(admitted, resource);
                 Created::Stored
             }
@@ -46,6 +48,7 @@ impl State {
             },
             None => None,
         };
+        self.check_shared_config(admitted)?;
         self.insert(admitted, resource);
         if let Some((write, accepted)) = deletion {
             self.apply(WriteKind::DeletionIntent, &write, accepted);
@@ -89,6 +92,7 @@ impl State {
             self.requests.insert((project, request.clone()), id);
         }
         self.append_audit(admitted.audit(), Some(resource.version()), None);
+        self.use_shared_config(admitted);
         self.rows.insert(
             id,
             Row { resource, request, schedule: ScheduleState::due(self.now), corrupt: false },
@@ -140,6 +144,7 @@ impl State {
         if let Some(event) = write.change.event() {
             self.append_event(event, write.by, write.epoch);
         }
+        self.leave_shared_config(&resource);
         if let Some(row) = self.rows.get_mut(&id) {
             if resource.phase() != stored_phase {
                 row.schedule.reset(now);
@@ -216,6 +221,33 @@ impl Repository for MemoryStore {
 
     async fn replace(&self, replacement: &Replacement) -> PortResult<Replaced> {
         self.transact(|state| state.replace(replacement))
+    }
+
+    async fn shared_config(&self, user: ProvisionedResourceId) -> PortResult<Option<SharedConfig>> {
+        self.transact(|state| Ok(state.shared_config(user)))
+    }
+
+    async fn shared_configs(&self, names: &[SharedConfigRef]) -> PortResult<Vec<SharedConfig>> {
+        self.transact(|state| Ok(state.shared_configs_of(names)))
+    }
+
+    async fn mark_shared_config(
+        &self,
+        name: &SharedConfigRef,
+        current: Option<DeletionMark>,
+    ) -> PortResult<Option<DeletionMark>> {
+        self.transact(|state| Ok(state.mark_shared_config(name, current)))
+    }
+
+    async fn clear_shared_config(
+        &self,
+        name: &SharedConfigRef,
+        mark: DeletionMark,
+    ) -> PortResult<()> {
+        self.transact(|state| {
+            state.clear_shared_config(name, mark);
+            Ok(())
+        })
     }
 
     async fn history(&self, id: ProvisionedResourceId) -> PortResult<Vec<AuditRecord>> {

@@ -15,6 +15,7 @@ use rand::rngs::StdRng;
 use time::{OffsetDateTime, PrimitiveDateTime};
 
 use super::brake::PermitRecord;
+use super::shared_config::{SharedConfigKey, SharedConfigRow};
 use crate::PortResult;
 use crate::hints::Listeners;
 use broker_ports::{
@@ -41,6 +42,8 @@ pub(super) struct State {
     /// Sequence and trace of each resource's latest event, unless the event was purged.
     pub(super) traces: BTreeMap<ProvisionedResourceId, (u64, Option<TraceParent>)>,
     pub(super) audit: Vec<AuditRecord>,
+    pub(super) shared_configs: BTreeMap<SharedConfigKey, SharedConfigRow>,
+    pub(super) last_mark: i64,
     /// The turn in which a Project was last served in a lane.
     pub(super) last_served: BTreeMap<(Lane, ProjectId), u64>,
     pub(super) last_turn: u64,
@@ -117,6 +120,8 @@ impl State {
             event_keys: BTreeMap::new(),
             traces: BTreeMap::new(),
             audit: Vec::new(),
+            shared_configs: BTreeMap::new(),
+            last_mark: 0,
             last_served: BTreeMap::new(),
             last_turn: 0,
             jitter: StdRng::seed_from_u64(0),

@@ -137,7 +137,7 @@ impl Recorder {
             .resource
             .substrate()
             .clone()
-            .about_to_apply(cluster(1), composed("config"))
+            .about_to_apply(cluster(1), composed(self.resource.xr_name().as_str()))
             .observed([composed("vm")], ReferencesDigest::new([7; 32]))
             .armed(xr_uid(self.number));
         let change = self.resource.record_substrate(substrate, self.stamp().at);

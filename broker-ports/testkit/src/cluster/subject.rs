@@ -9,8 +9,9 @@ use broker_ports::{Target, XrTarget};
 use broker_render::catalog::ComposedKind;
 use broker_render::{
     Agent, ApiUrl, Armed, Bootstrap, CloudTags, CompositionName, Identity, InjectionStrategy,
-    Manifest, Provider, ProviderConfigInput, ProviderProfile, SealedManifest, Xr, XrInput, Xrd,
-    inject_bootstrap, namespace, preserve_injection, provider_config, xr,
+    Manifest, Provider, ProviderConfigInput, ProviderProfile, SealedManifest, SharedConfigInput,
+    SharedConfigName, Xr, XrInput, Xrd, inject_bootstrap, namespace, preserve_injection,
+    provider_config, shared_provider_config, xr,
 };
 use secrecy::SecretString;
 use serde_json::Value;
@@ -140,6 +141,17 @@ impl Subject {
         Ok(provider_config(&ProviderConfigInput {
             profile: &ProviderProfile::of(&Provider::new("contract")?),
             identity: self.identity,
+            endpoint: r#"{"region":"here"}"#,
+            secret_name: "cloud-credentials-0000000000000000",
+        })?)
+    }
+
+    /// The ProviderConfig that the resources of the Project share.
+    pub(super) fn shared_config(&self, name: &SharedConfigName) -> Checked<Manifest> {
+        Ok(shared_provider_config(&SharedConfigInput {
+            profile: &ProviderProfile::of(&Provider::new("contract")?),
+            project: self.identity.project,
+            name,
             endpoint: r#"{"region":"here"}"#,
             secret_name: "cloud-credentials-0000000000000000",
         })?)

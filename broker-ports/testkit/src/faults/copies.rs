@@ -3,8 +3,8 @@
 use broker_domain::{Change, ObjectReference, ProjectId};
 
 use broker_ports::{
-    Attribution, DeleteRequest, FailureClass, LeaseEpoch, ListPage, LiveObject, LiveXr, PortError,
-    Reading, SweepPage, UnreadableRow, Write, XrReading,
+    Attribution, DeleteRequest, FailureClass, LeaseEpoch, ListPage, LiveObject, LiveXr,
+    ObjectOwner, PortError, Reading, SweepPage, UnreadableRow, Write, XrReading,
 };
 
 /// [`Write`], owned.
@@ -36,17 +36,18 @@ pub(super) struct OwnedDelete {
     project: ProjectId,
     target: ObjectReference,
     uid: String,
+    owner: ObjectOwner,
 }
 
 impl OwnedDelete {
     pub(super) fn of(request: &DeleteRequest<'_>) -> Self {
-        let DeleteRequest { project, target, uid, .. } = *request;
-        Self { project, target: target.clone(), uid: uid.to_owned() }
+        let DeleteRequest { project, target, uid, owner, .. } = *request;
+        Self { project, target: target.clone(), uid: uid.to_owned(), owner }
     }
 
     pub(super) fn as_borrowed(&self) -> DeleteRequest<'_> {
-        let Self { project, target, uid } = self;
-        DeleteRequest::new(*project, target, uid)
+        let Self { project, target, uid, owner } = self;
+        DeleteRequest::new(*project, target, uid).owned_by(*owner)
     }
 }
 

@@ -26,13 +26,13 @@ use broker_ports::{
     AuditRecord, AuditSink, Backlog, BlueprintResolver, BlueprintState, BlueprintVersionView,
     Brake, BrakeRelease, CachedXr, ClaimEvents, ClaimRequest, ClaimedEvent, CloudResolver,
     CloudView, Cluster, Created, CredentialResolver, CredentialView, DeadLetter, DeleteRequest,
-    Deleted, DeliveryFailure, DryRun, Due, Envelope, EventClaim, EventSink, EventsOf, Hints,
-    Inspection, Issue, IssueRequest, Lease, ListPage, ListQuery, Loss, NamespaceObservation,
+    Deleted, DeletionMark, DeliveryFailure, DryRun, Due, Envelope, EventClaim, EventSink, EventsOf,
+    Hints, Inspection, Issue, IssueRequest, Lease, ListPage, ListQuery, Loss, NamespaceObservation,
     NodeDeregistrar, Outbox, OwnedPage, OwnedQuery, PageSize, PassOutcome, Permit, PermitRequest,
     PortError, PortName, PurgeRequest, Reading, Redrive, Released, Replaced, Replacement,
     Repository, ResourceDeadLetter, ResourceReader, ResourceView, Schedule, ScheduleEntry,
-    StoredRequest, SweepPage, SweepQuery, Target, TokenIssuer, TokenState, TtlWindow, Wakeups,
-    Write, WriteKind, Written, XrTarget,
+    SharedConfig, SharedConfigRef, StoredRequest, SweepPage, SweepQuery, Target, TokenIssuer,
+    TokenState, TtlWindow, Wakeups, Write, WriteKind, Written, XrTarget,
 };
 
 /// The methods of a port.
@@ -170,6 +170,16 @@ faulty_port!(Repository as Repository {
     read sweep_page(query: &SweepQuery) -> SweepPage, copied by copies::sweep_page;
     kinds write(kind: WriteKind, write: &Write<'_> = OwnedWrite::of(write) => &write.as_borrowed()) -> Written;
     write replace(replacement: &Replacement = replacement.clone() => &replacement) -> Replaced;
+    read shared_config(user: ProvisionedResourceId) -> Option<SharedConfig>;
+    read shared_configs(names: &[SharedConfigRef]) -> Vec<SharedConfig>;
+    write mark_shared_config(
+        name: &SharedConfigRef = name.clone() => &name,
+        current: Option<DeletionMark>
+    ) -> Option<DeletionMark>;
+    write clear_shared_config(
+        name: &SharedConfigRef = name.clone() => &name,
+        mark: DeletionMark
+    ) -> ();
     read history(id: ProvisionedResourceId) -> Vec<AuditRecord>;
     write scrub_audit(id: ProvisionedResourceId, by: &Attribution = by.clone() => &by) -> u64;
     write purge_deleted(

@@ -28,6 +28,7 @@ metadata: {name: contract-machine}
     parameter_schema: r#"{"parameters":[{"name":"size","type":"string","default":"small"}]}"#,
     injection_strategy: InjectionStrategy::CloudInitUserData,
     mesh_role: MeshRole::Node,
+    provider_config: "per-resource",
 };
 
 /// Also after the version was resolved, which may cache its documents.
@@ -56,9 +57,11 @@ async fn a_published_version_is_found(world: &dyn BlueprintResolverUnderTest) ->
     let standalone = RawBlueprint {
         injection_strategy: InjectionStrategy::HelmValues,
         mesh_role: MeshRole::Standalone,
+        provider_config: "shared:openstack",
         ..VALID
     };
-    for blueprint in [VALID, standalone] {
+    let platform = RawBlueprint { provider_config: "platform", ..VALID };
+    for blueprint in [VALID, standalone, platform] {
         let id = world.publish(&blueprint).await?;
         let Some(view) = world.resolver().resolve(id).await? else {
             return Err(Violation::new("a published version is not found"));
@@ -77,6 +80,10 @@ async fn a_published_version_is_found(world: &dyn BlueprintResolverUnderTest) ->
             view.injection_strategy == blueprint.injection_strategy
                 && view.mesh_role == blueprint.mesh_role,
             "another injection strategy or mesh role was found",
+        )?;
+        require(
+            view.provider_config.to_string() == blueprint.provider_config,
+            "another use of ProviderConfigs was found",
         )?;
     }
     Ok(())

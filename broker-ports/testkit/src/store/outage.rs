@@ -37,6 +37,8 @@ async fn an_unreachable_repository_never_reports_absence(world: &World) -> Outco
     let sweep = SweepQuery::new(rows(10));
     require_outage(repository.sweep_page(&sweep).await, "sweep_page")?;
     require_outage(repository.history(stored.id()).await, "history")?;
+    require_outage(repository.shared_config(stored.id()).await, "shared_config")?;
+    require_outage(repository.shared_configs(&[]).await, "shared_configs")?;
     let purge = PurgeRequest::new(HOUR, rows(10));
     require_outage(repository.purge_deleted(&purge).await, "purge_deleted")?;
     require_outage(repository.scrub_audit(stored.id(), &attribution()).await, "scrub_audit")

@@ -20,7 +20,7 @@ use broker_ports::{
     IdSource, Issue, IssueRequest, LeaseEpoch, NamespaceObservation, NodeDeregistrar, NodeId,
     PeerCommander, PeerResolver, PortError, ResourceReader, ResourceView, TokenIssuer, TokenReader,
 };
-use broker_render::Provider;
+use broker_render::{Provider, ProviderConfigUse};
 use broker_testkit::clock::{ClockUnderTest, IdSourceUnderTest};
 use broker_testkit::event_sink::EventSinkUnderTest;
 use broker_testkit::node_deregistrar::{MeshAgents, NodeDeregistrarUnderTest, SeamsUnderTest};
@@ -205,6 +205,7 @@ impl BlueprintResolverUnderTest for World {
             injection_strategy: blueprint.injection_strategy,
             mesh_role: blueprint.mesh_role,
             composed_kinds: Vec::new(),
+            provider_config: ProviderConfigUse::parse(blueprint.provider_config)?,
         };
         self.contexts.publish(id, documents);
         Ok(id)

@@ -46,8 +46,9 @@ fn count_violations(
     if configs > 1 || composites > 1 {
         return vec![format!("S6: {words}")];
     }
+    let own_config = usize::from(resource.own_provider_config().is_some());
     match resource.phase() {
-        Phase::Ready if existing != (1, 1, 1) => {
+        Phase::Ready if existing != (own_config, 1, 1) => {
             vec![format!("Ready without its objects: {words}")]
         }
         Phase::Deleted if !resource.abandoned() && existing != (0, 0, 0) => {

@@ -18,12 +18,13 @@ enum LastRead {
     Failed(u16),
 }
 
-/// S14: every written object is named after a resource and lies in the Project's namespace.
+/// S14: every written object is named after a resource, or a shared ProviderConfig, and lies in the Project's namespace.
 pub(super) fn foreign_writes(requests: &[AuditedRequest], namespace: &str) -> Vec<String> {
     let writes = requests.iter().filter(|request| request.is_write());
     let foreign = writes.filter(|request| {
         let own_name = request.name.as_deref().is_some_and(|name| XrName::id_of(name).is_some());
-        !own_name || request.namespace.as_deref() != Some(namespace)
+        let is_shared_config = request.resource == "providerconfigs";
+        !(own_name || is_shared_config) || request.namespace.as_deref() != Some(namespace)
     });
     foreign.map(|request| format!("S14: {request:?}")).collect()
 }
@@ -92,7 +93,7 @@ pub(super) fn deletions_without_proof(
         })
         .collect();
     // The name of a ProviderConfig is recorded before its first apply: no record means no object.
-    let objects = 1 + usize::from(resource.substrate().provider_config().is_some());
+    let objects = 1 + usize::from(resource.own_provider_config().is_some());
     if last.len() < objects {
         violations.push(format!("S8: Deleted, and only {last:?} were read"));
     }

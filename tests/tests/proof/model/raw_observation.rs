@@ -64,7 +64,7 @@ pub(super) fn raw_observation(
     };
     let context = ActContext {
         xr: xr.map_or(XrObservation::Absent, xr_observation),
-        config_reference: Some(composed("config")),
+        config_reference: Some(config_of(resource)),
         config: if config {
             ConfigObservation::Exists { at: seen_version(0), deleting: false, applied: true }
         } else {
@@ -85,6 +85,11 @@ pub(super) fn raw_observation(
         seen.misses_config = false;
     }
     seen
+}
+
+/// The ProviderConfig of its own.
+fn config_of(resource: &ProvisionedResource) -> ObjectReference {
+    composed(resource.xr_name().as_str())
 }
 
 fn raw_xr(view: XrView, named: fn(u8) -> ObjectReference) -> RawXr {

@@ -6,7 +6,7 @@ use broker_app::plan::{ApplyPurpose, Plan, PlannedStep};
 use broker_domain::{Action, MeshRole, Phase};
 use broker_memory::BlueprintDocuments;
 use broker_ports::Repository;
-use broker_render::{Agent, ApiUrl, ImageReference, InjectionStrategy, Xrd};
+use broker_render::{Agent, ApiUrl, ImageReference, InjectionStrategy, ProviderConfigUse, Xrd};
 use broker_testkit::builders::id;
 use broker_tests::world::{NODE, SIZED, STANDALONE, World, declaration, operator, xrd_document};
 use serde_json::json;
@@ -138,6 +138,7 @@ async fn plan_of_an_arm_has_the_agent_and_the_resource() {
         injection_strategy: InjectionStrategy::HelmValues,
         mesh_role: MeshRole::Node,
         composed_kinds: Vec::new(),
+        provider_config: ProviderConfigUse::PerResource,
     };
     world.platform.publish(id(NODE), documents);
     let service = world.service_rewired(

@@ -12,6 +12,7 @@ use broker_domain::{OnFailure, Phase};
 use broker_memory::Behaviour;
 use broker_tests::world::{NODE, SIZED, World, declaration, operator};
 
+pub(super) use broker::HELD;
 pub(super) use cluster::{namespace_blocker, narrow_xrd};
 
 use super::fixture::Fixture;

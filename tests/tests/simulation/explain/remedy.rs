@@ -12,7 +12,7 @@ use broker_tests::world::{LEASE, operator, project};
 use serde_json::json;
 
 use super::fixture::Fixture;
-use super::problems::namespace_blocker;
+use super::problems::{HELD, namespace_blocker};
 
 /// Executes a remedy. Returns the resource that proceeds: that of the fixture, or its replacement.
 pub(super) async fn execute(fixture: &mut Fixture, remedy: &Remedy) -> ProvisionedResourceId {
@@ -98,6 +98,9 @@ pub(super) async fn execute(fixture: &mut Fixture, remedy: &Remedy) -> Provision
         | Remedy::RaiseQuota
         | Remedy::MendProviderConfig(_)
         | Remedy::FinishDeletion(_) => {
+            if let Remedy::FinishDeletion(object) = remedy {
+                fixture.world.cluster.remove_finalizer(object, HELD);
+            }
             repair_composition(fixture);
             fixture.world.cluster.start(Part::Crossplane);
             fixture.world.cluster.start(Part::Provider);

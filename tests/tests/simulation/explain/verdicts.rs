@@ -72,6 +72,7 @@ pub(super) const EXPECTED: &[(Verdict, InitialState, Party, &str)] = {
         (CompositeNotReady, Composing(|| Behaviour::ready_after(3)), Platform, "mend_composition"),
         (ProviderSilent, InPhase(Phase::Pending), Platform, "start_provider"),
         (ProviderConfigMissing, Composing(NEEDS_CONFIG), Platform, "mend_provider_config"),
+        (SharedConfigLeaving, InPhase(Phase::Pending), Platform, "finish_deletion"),
         (ProviderSecretMissing, Composing(Behaviour::never_ready), Platform, "restore_secret"),
         (QuotaExceeded, Composing(Behaviour::never_ready), Cloud, "raise_quota"),
         (Drifted, InPhase(Phase::Ready), Platform, "undo_change"),

@@ -27,6 +27,12 @@ VALUES ('converge', lpad('1', 32, '0')::uuid, now());
 INSERT INTO plexsphere.provisioning_brake (cluster_id, absent, expected, since) VALUES ('c', 9, 10, now());
 INSERT INTO plexsphere.provisioning_permits
 SELECT id, 'xr:1', 'c', now(), false FROM plexsphere.provisioned_resources;
+INSERT INTO plexsphere.provisioning_shared_configs
+    (project_id, api_group, kind, name, api_version, cloud_credential_id, last_resource_id, blueprint_version_id)
+SELECT project_id, 'g', 'K', 'n', 'g/v1', cloud_credential_id, id, blueprint_version_id
+FROM plexsphere.provisioned_resources;
+INSERT INTO plexsphere.provisioning_shared_config_users (provisioned_resource_id, project_id, api_group, kind, name)
+SELECT last_resource_id, project_id, api_group, kind, name FROM plexsphere.provisioning_shared_configs;
 
 -- refused: 23503 provisioned_resources_project_id_fkey
 UPDATE plexsphere.provisioned_resources SET version = 2, project_id = gen_random_uuid();
@@ -155,6 +161,18 @@ UPDATE plexsphere.provisioned_resources SET version = 0;
 -- refused: 23505 provisioned_resource_schedule_pkey
 INSERT INTO plexsphere.provisioned_resource_schedule
 SELECT * FROM plexsphere.provisioned_resource_schedule;
+
+-- refused: 23505 provisioning_shared_configs_pkey
+INSERT INTO plexsphere.provisioning_shared_configs SELECT * FROM plexsphere.provisioning_shared_configs;
+
+-- refused: 23505 provisioning_shared_config_users_pkey
+INSERT INTO plexsphere.provisioning_shared_config_users SELECT * FROM plexsphere.provisioning_shared_config_users;
+
+-- refused: 23503 provisioning_shared_config_users_provisioned_resource_id_fkey
+UPDATE plexsphere.provisioning_shared_config_users SET provisioned_resource_id = gen_random_uuid();
+
+-- refused: 23503 provisioning_shared_config_users_config_fkey
+UPDATE plexsphere.provisioning_shared_config_users SET name = 'other';
 
 -- refused: 23505 provisioning_turns_pkey
 INSERT INTO plexsphere.provisioning_turns SELECT * FROM plexsphere.provisioning_turns;

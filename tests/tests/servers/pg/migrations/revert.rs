@@ -57,6 +57,8 @@ fn created_tables(version: u32) -> &'static [&'static str] {
             "provisioned_resource_schedule",
             "provisioning_brake",
             "provisioning_permits",
+            "provisioning_shared_config_users",
+            "provisioning_shared_configs",
             "provisioning_turns",
         ],
         26 => &["provisioned_resource_outbox_token", "provisioned_resources"],

@@ -91,6 +91,7 @@ async fn imported_blueprint_is_resolved() {
         assert_eq!(parameters.as_json(), r#"{"size":"small"}"#);
         let composed = view.composed_kinds.iter().map(|it| (&*it.api_version, &*it.kind));
         assert_eq!(composed.collect::<Vec<_>>(), [("hetzner.crossplane.io/v1", "Server")]);
+        assert_eq!(view.provider_config.to_string(), "per-resource");
     }
 
     let again = import(pool, &[Draft::of("vm"), Draft::of("database")]).await.unwrap();

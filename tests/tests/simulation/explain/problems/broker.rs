@@ -7,22 +7,25 @@ use std::time::Duration;
 
 use broker_app::decide::Mode;
 use broker_app::explain::{Budgets, Verdict};
-use broker_domain::{ClusterId, MeshRole};
+use broker_domain::{ClusterId, MeshRole, Phase, ProvisionedResourceId};
 use broker_memory::BlueprintDocuments;
 use broker_ports::{
     ApprovalState, BlueprintState, Brake, ClaimEvents, ClaimRequest, ClaimTarget, Clock,
     CredentialState, NodeDeregistrar, Outbox, PortName, Schedule, TokenIssuer,
 };
-use broker_render::InjectionStrategy;
+use broker_render::{InjectionStrategy, ProviderConfigUse};
 use broker_testkit::builders::{id, rows, worker};
 use broker_testkit::faults::{Fault, FaultPlan, Faults};
-use broker_tests::world::{LEASE, NODE, SIZED, operator, project};
+use broker_tests::world::{LEASE, NODE, SIZED, World, declaration, operator, project};
 
 use super::super::fixture::Fixture;
 use super::cluster::{self, narrow_xrd};
 
 /// Enough consecutive failures for a back-off longer than the test.
 const FAILURES: usize = 8;
+
+/// The finalizer of an object whose deletion does not finish.
+pub(in super::super) const HELD: &str = "example.org/held";
 
 pub(super) async fn create(fixture: &mut Fixture, verdict: Verdict) {
     let world = &fixture.world;
@@ -114,8 +117,23 @@ pub(super) async fn create(fixture: &mut Fixture, verdict: Verdict) {
             world.tokens.close(fixture.id).await.unwrap();
         }
         Verdict::MeshUnreachable => world.mesh.set_reachable(false),
+        Verdict::SharedConfigLeaving => fixture.id = declare_while_config_leaves(world).await,
         other => Box::pin(cluster::create(fixture, other)).await,
     }
+}
+
+/// A finalizer holds the shared ProviderConfig that the last user left.
+async fn declare_while_config_leaves(world: &World) -> ProvisionedResourceId {
+    const SHARING: u128 = 0xb5;
+    let sharing = ProviderConfigUse::parse("shared:openstack").unwrap();
+    let (names, schema) = (("Server", "servers"), r#"{"parameters":[]}"#);
+    world.publish_using(sharing, SHARING, names, MeshRole::Standalone, schema);
+    let former = world.declare_until(Phase::Ready, &declaration(SHARING)).await;
+    let config = former.substrate().provider_config().unwrap();
+    world.cluster.add_finalizer(config, HELD);
+    world.service.deprovision(&operator(), former.id()).await.unwrap();
+    world.until(former.id(), Phase::Deleted).await;
+    world.declare(&declaration(SHARING)).await.unwrap().id()
 }
 
 /// Claims the resource for a worker that never runs a pass.
@@ -137,6 +155,7 @@ fn publish(fixture: &Fixture, blueprint: u128, xrd: &str, parameters: &str) {
         injection_strategy: InjectionStrategy::CloudInitUserData,
         mesh_role: MeshRole::Node,
         composed_kinds: Vec::new(),
+        provider_config: ProviderConfigUse::PerResource,
     };
     fixture.world.platform.publish(id(blueprint), documents);
 }

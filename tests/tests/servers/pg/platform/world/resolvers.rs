@@ -68,15 +68,16 @@ impl BlueprintResolverUnderTest for World {
     async fn publish(&self, blueprint: &RawBlueprint) -> Result<BlueprintVersionId, PortError> {
         let insert = "INSERT INTO plexsphere.blueprint_versions
             (slug, version, display_name, description, provider_kinds, injection_strategy, mesh_role,
-             parameter_schema, metadata, xrd, composition)
-            VALUES (gen_random_uuid()::text, 'v1', '', '', '{hetzner}', $1, $2, $3::text::json, '', $4, $5)
+             parameter_schema, metadata, xrd, composition, provider_config)
+            VALUES (gen_random_uuid()::text, 'v1', '', '', '{hetzner}', $1, $2, $3::text::json, '', $4, $5, $6)
             RETURNING id";
         let insert = sqlx::query_scalar(insert)
             .bind(blueprint.injection_strategy.as_str())
             .bind(blueprint.mesh_role.as_str())
             .bind(blueprint.parameter_schema)
             .bind(blueprint.xrd.as_bytes())
-            .bind(blueprint.composition.as_bytes());
+            .bind(blueprint.composition.as_bytes())
+            .bind(blueprint.provider_config);
         Ok(BlueprintVersionId::new(self.insert(insert).await?)?)
     }
 
