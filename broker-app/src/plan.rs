@@ -225,11 +225,6 @@ impl Service {
         if action == Action::Apply {
             notes.extend(note_of_gate(resolved.observation.gate));
         }
-        if action == Action::Apply && resolved.observation.gate == Gate::ConfigLeaving {
-            let note =
-                "its shared ProviderConfig is being deleted: nothing is applied until it is gone";
-            notes.push(note.to_owned());
-        }
         if resolved.observation.is_held(project) {
             notes.push("a brake is set: nothing is created or destroyed".to_owned());
         }
@@ -252,6 +247,11 @@ fn note_of_gate(gate: Gate) -> Option<String> {
         }
         Gate::Credential(withdrawal) => {
             Some(format!("nothing is created with its credential: {withdrawal}"))
+        }
+        Gate::ConfigLeaving => {
+            let note =
+                "its shared ProviderConfig is being deleted: nothing is applied until it is gone";
+            Some(note.to_owned())
         }
     }
 }

@@ -48,6 +48,8 @@ pub enum HoldUp {
     /// Its credential expired, was revoked, or is not approved for its Project. What runs keeps running; nothing is
     /// created.
     CredentialWithdrawn,
+    /// The ProviderConfig that its Project shares is being deleted. The resource continues with a new one.
+    SharedConfigLeaving,
     /// A brake is set: too many composite resources were lost at once. An operator has to release it.
     SafetyBrake,
     /// The cluster, the store, the token issuer or the mesh does not answer. The broker retries.
@@ -76,6 +78,7 @@ impl HoldUp {
     const fn behind(gate: Gate) -> Self {
         match gate {
             Gate::Credential(_) => Self::CredentialWithdrawn,
+            Gate::ConfigLeaving => Self::SharedConfigLeaving,
             Gate::Namespace(_) | Gate::OtherCluster | Gate::Open | Gate::NotRead => {
                 Self::NamespaceNotReady
             }
@@ -89,6 +92,7 @@ impl HoldUp {
             Self::Paused => "paused",
             Self::NamespaceNotReady => "namespace_not_ready",
             Self::CredentialWithdrawn => "credential_withdrawn",
+            Self::SharedConfigLeaving => "shared_config_leaving",
             Self::SafetyBrake => "safety_brake",
             Self::Unavailable => "unavailable",
             Self::Refused => "refused",
@@ -108,6 +112,9 @@ impl HoldUp {
             }
             Self::CredentialWithdrawn => {
                 "its cloud credential was withdrawn; the platform has to approve it again"
+            }
+            Self::SharedConfigLeaving => {
+                "the platform is removing what earlier resources left; no action is needed"
             }
             Self::SafetyBrake => {
                 "the platform lost many resources at once; its operators have to approve the repair"

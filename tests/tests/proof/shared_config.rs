@@ -246,20 +246,15 @@ impl Model for Sharing {
             }
             Event::ReadMark(user) => {
                 let may_apply = state.mark.is_none() || !self.has(Rule::UserWaits);
-                state.users[user] = match state.users[user] {
-                    User::Declared if may_apply => User::FoundNoMark,
-                    _ => return None,
-                };
+                (state.users[user] == User::Declared && may_apply).then_some(())?;
+                state.users[user] = User::FoundNoMark;
             }
             Event::ReadObject(user) => {
-                let exists = state.object.is_some();
-                state.users[user] = match state.users[user] {
-                    User::FoundNoMark => User::ReadObject { exists },
-                    User::Declared if !self.has(Rule::MarkBeforeObject) => {
-                        User::ReadObject { exists }
-                    }
-                    _ => return None,
-                };
+                let user = &mut state.users[user];
+                let may_read = *user == User::FoundNoMark
+                    || (*user == User::Declared && !self.has(Rule::MarkBeforeObject));
+                may_read.then_some(())?;
+                *user = User::ReadObject { exists: state.object.is_some() };
             }
             Event::Apply(user) => {
                 let User::ReadObject { exists } = state.users[user] else { return None };

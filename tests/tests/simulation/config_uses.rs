@@ -56,9 +56,9 @@ async fn plan_contains_no_config_of_the_platform() {
     let world = world_of_the_platform();
     let declared = world.declare(&declaration(LEASED)).await.unwrap();
     let plan = world.service.plan(&operator(), declared.id()).await.unwrap();
-    let purposes = plan.steps.iter().filter_map(|step| match step {
-        PlannedStep::Apply(apply) => Some(apply.purpose),
-        _ => None,
+    let purposes = plan.steps.iter().filter_map(|step| {
+        let PlannedStep::Apply(apply) = step else { return None };
+        Some(apply.purpose)
     });
     assert_eq!(purposes.collect::<Vec<_>>(), [ApplyPurpose::Shell, ApplyPurpose::Arm]);
 }

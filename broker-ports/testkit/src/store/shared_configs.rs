@@ -41,7 +41,7 @@ impl World {
     /// Stores a new user of the ProviderConfig.
     async fn use_config(&self, builder: &ResourceBuilder, name: &SharedConfigRef) -> Outcome {
         let created = self.try_use(builder, name).await??;
-        require_equal("the result of a creation", &created, &Created::Stored)
+        equal("the result of a creation", &created, &Created::Stored)
     }
 
     /// Stores the remaining history of a user.
@@ -76,9 +76,9 @@ async fn only_the_last_user_to_leave_sets_the_mark(world: &World) -> Outcome {
     let (staying, leaving) = users.split_last().ok_or(Violation::new("no users"))?;
     try_join_all(leaving.iter().map(|user| world.finish(user))).await?;
     let config = world.config(&name).await?;
-    require_equal("in use, and marked", &(config.in_use, config.deleting), &(true, None))?;
+    equal("in use, and marked", &(config.in_use, config.deleting), &(true, None))?;
     let used = world.repository().shared_config(staying.id()).await?;
-    require_equal("the config of its user", &used.map(|config| config.name), &Some(name.clone()))?;
+    equal("the config of its user", &used.map(|config| config.name), &Some(name.clone()))?;
     for user in leaving {
         let used = world.repository().shared_config(user.id()).await?;
         require(used.is_none(), "a Deleted resource uses a ProviderConfig")?;
@@ -87,17 +87,17 @@ async fn only_the_last_user_to_leave_sets_the_mark(world: &World) -> Outcome {
     let mark = world.mark_of(&name).await?;
     let config = world.config(&name).await?;
     require(!config.in_use, "a ProviderConfig without users is in use")?;
-    require_equal("the last user", &config.last_user.0, &staying.id())?;
-    require_equal("the cluster of its users", &config.cluster, &Some(cluster(1)))?;
+    equal("the last user", &config.last_user.0, &staying.id())?;
+    equal("the cluster of its users", &config.cluster, &Some(cluster(1)))?;
     let marked = world.repository().shared_configs(&[]).await?;
     let marked: Vec<_> = marked.iter().map(|config| (&config.name, config.deleting)).collect();
-    require_equal("the marked ones, without a name", &marked, &vec![(&name, Some(mark))])?;
+    equal("the marked ones, without a name", &marked, &vec![(&name, Some(mark))])?;
     // A user that registers now does not clear the mark.
     let new = nth_resource(9);
     world.use_config(&new, &name).await?;
     let used = world.repository().shared_config(new.id()).await?;
     let marked = used.and_then(|config| config.deleting);
-    require_equal("the mark that a new user sees", &marked, &Some(mark))
+    equal("the mark that a new user sees", &marked, &Some(mark))
 }
 
 async fn users_of_a_shared_config_have_one_credential(world: &World) -> Outcome {
@@ -144,10 +144,10 @@ async fn a_mark_is_cleared_by_its_own_number_only(world: &World) -> Outcome {
         let mark = world.mark_of(&name).await?;
         if let Some(earlier) = marks.last() {
             world.repository().clear_shared_config(&name, *earlier).await?;
-            require_equal("the mark", &world.mark_of(&name).await?, &mark)?;
+            equal("the mark", &world.mark_of(&name).await?, &mark)?;
         }
         world.repository().clear_shared_config(&name, mark).await?;
-        require_equal("a cleared mark", &world.config(&name).await?.deleting, &None)?;
+        equal("a cleared mark", &world.config(&name).await?.deleting, &None)?;
         marks.push(mark);
     }
     // A late object: the sweep sets the mark again, and a removal renews it.
@@ -155,21 +155,21 @@ async fn a_mark_is_cleared_by_its_own_number_only(world: &World) -> Outcome {
     for _ in 0..3 {
         let repository = world.repository();
         let renewed = repository.mark_shared_config(&name, current).await?;
-        require_equal("the returned mark", &renewed, &world.config(&name).await?.deleting)?;
+        equal("the returned mark", &renewed, &world.config(&name).await?.deleting)?;
         let renewed = renewed.ok_or(Violation::new("it cannot be marked"))?;
         if let Some(earlier) = current {
             repository.clear_shared_config(&name, earlier).await?;
             let stale = repository.mark_shared_config(&name, Some(earlier)).await?;
-            require_equal("the renewal of an earlier mark", &stale, &None)?;
+            equal("the renewal of an earlier mark", &stale, &None)?;
         }
-        require_equal("the mark", &world.mark_of(&name).await?, &renewed)?;
+        equal("the mark", &world.mark_of(&name).await?, &renewed)?;
         let unmarked = repository.mark_shared_config(&name, None).await?;
-        require_equal("the first mark of a marked one", &unmarked, &None)?;
+        equal("the first mark of a marked one", &unmarked, &None)?;
         marks.push(renewed);
         current = Some(renewed);
     }
     let distinct: BTreeSet<_> = marks.iter().collect();
-    require_equal("the number of distinct marks", &distinct.len(), &5)?;
+    equal("the number of distinct marks", &distinct.len(), &5)?;
     // A removal renews the mark while a new user waits.
     world.use_config(&nth_resource(3), &name).await?;
     let renewed = world.repository().mark_shared_config(&name, current).await?;
@@ -182,9 +182,9 @@ async fn an_abandoned_last_user_sets_no_mark(world: &World) -> Outcome {
     world.use_config(&user, &name).await?;
     world.finish(&user).await?;
     let config = world.config(&name).await?;
-    require_equal("mark and flag", &(config.deleting, config.abandoned), &(None, true))?;
+    equal("mark and flag", &(config.deleting, config.abandoned), &(None, true))?;
     let marked = world.repository().mark_shared_config(&name, None).await?;
-    require_equal("the mark of an abandoned one", &marked, &None)?;
+    equal("the mark of an abandoned one", &marked, &None)?;
     let next = nth_resource(2).standalone().deleted();
     world.use_config(&next, &name).await?;
     require(!world.config(&name).await?.abandoned, "a new user leaves the flag set")?;
@@ -195,11 +195,11 @@ async fn an_abandoned_last_user_sets_no_mark(world: &World) -> Outcome {
 async fn a_used_config_cannot_be_marked(world: &World) -> Outcome {
     let name = openstack()?;
     let unknown = world.repository().mark_shared_config(&name, None).await?;
-    require_equal("the mark of an unknown one", &unknown, &None)?;
+    equal("the mark of an unknown one", &unknown, &None)?;
     world.use_config(&resource(), &name).await?;
     let used = world.repository().mark_shared_config(&name, None).await?;
-    require_equal("the mark of a used one", &used, &None)?;
-    require_equal("the mark", &world.config(&name).await?.deleting, &None)
+    equal("the mark of a used one", &used, &None)?;
+    equal("the mark", &world.config(&name).await?.deleting, &None)
 }
 
 /// Another version of the API names the same object; another group, name or Project does not.
@@ -237,12 +237,12 @@ async fn a_refused_replacement_registers_no_user(world: &World) -> Outcome {
     world.register_references(&other.declaration()).await?;
     let refused = world.repository().replace(&replacement(&other)?).await;
     require_refused(refused, "shared_config_held", &old.id().to_string())?;
-    require_equal("the old resource", &world.get(old.id()).await?, &stored)?;
+    equal("the old resource", &world.get(old.id()).await?, &stored)?;
     let same = nth_resource(3);
     world.register_references(&same.declaration()).await?;
     let replaced = world.repository().replace(&replacement(&same)?).await?;
     let expected = broker_ports::Replaced::Created(Created::Stored);
-    require_equal("the result of a replacement", &replaced, &expected)?;
+    equal("the result of a replacement", &replaced, &expected)?;
     let used = world.repository().shared_config(same.id()).await?;
     require(used.is_some(), "the new resource is no user")
 }
