@@ -92,6 +92,8 @@ pub(crate) async fn responses(
         scrub_audit(resource),
         retry(resource),
         replace(resource, None),
+        // Has no resource id. `explain::refusal` reports the token of another Project.
+        report_enrolment_refusal(id(0xdead), "403 token_revoked"),
         brake_status(),
         set_brake(Some(project_id)),
         release_brake(&cluster, Some(project_id)),
@@ -159,6 +161,7 @@ async fn every_method_returns_not_found_to_a_foreign_caller() {
         // For operators only.
         ("abandon", "invalid_input"),
         ("scrub_audit", "invalid_input"),
+        ("report_enrolment_refusal", "invalid_input"),
         ("brake_status", "invalid_input"),
         ("set_brake", "invalid_input"),
         ("release_brake", "invalid_input"),
