@@ -117,7 +117,7 @@ async fn a_request_id_finds_its_resource_in_its_own_project(world: &World) -> Ou
 
 async fn a_token_finds_the_resource_that_records_it(world: &World) -> Outcome {
     let other = world.store(&resource()).await?;
-    let stored = world.store(&nth_resource(2).enrolling()).await?;
+    let stored = world.store(&nth_resource(2).with_token().enrolling()).await?;
     let token = stored.bootstrap_token_id().ok_or(Violation::new("the resource has no token"))?;
     let found = world.repository().get_by_token(token).await?;
     equal("the resource of the token", &found, &Some(stored))?;
