@@ -52,8 +52,8 @@ pub use broker_app::domain::{
     ProvisionedResourceId, RequestId, ResourceId,
 };
 pub use broker_app::ports::{
-    AccessScope, Actor, CorrelationId, EventSink, ListQuery, Ports, RequestContext, TokenIssuer,
-    TraceParent,
+    AccessScope, Actor, CorrelationId, Envelope, EventSink, ListQuery, NodeDeregistrar, PortError,
+    Ports, RequestContext, TokenIssuer, TraceParent,
 };
 pub use broker_app::render::ApiUrl;
 pub use broker_app::{

@@ -63,9 +63,14 @@ const PLACES: [(&str, &str); 19] = [
     ("the rows of plexsphere.bootstrap_tokens", "\\x"),
 ];
 
-/// Tables without rows here: no labels, no brakes.
-const UNUSED: [&str; 3] =
-    ["plexsphere.project_labels", "plexsphere.resource_labels", "plexsphere.provisioning_permits"];
+/// Tables without rows here: no labels, no brakes, no shared ProviderConfigs.
+const UNUSED: [&str; 5] = [
+    "plexsphere.project_labels",
+    "plexsphere.resource_labels",
+    "plexsphere.provisioning_permits",
+    "plexsphere.provisioning_shared_configs",
+    "plexsphere.provisioning_shared_config_users",
+];
 
 fn assert_every_place_captured(detector: &LeakDetector) {
     for (place, trace) in PLACES {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use broker_domain::{EventType, MeshRole, OnFailure, Phase};
-use broker_ports::AuditAction;
+use broker_ports::{ApprovalState, AuditAction, BlueprintState, CredentialState, NamespacePhase};
 use broker_render::InjectionStrategy;
 use sqlx::PgPool;
 
@@ -57,8 +57,17 @@ async fn check_sets_equal_the_rust_sets() {
             "blueprint_versions_injection_strategy_check",
             set(InjectionStrategy::ALL.map(InjectionStrategy::as_str)),
         ),
-        // The platform owns these values; the broker only compares with the first one.
-        ("namespace_assignments_namespace_phase_check", set(["Ready", "Provisioning", "Degraded"])),
+        // The platform owns these values.
+        (
+            "namespace_assignments_namespace_phase_check",
+            set(NamespacePhase::ALL.iter().map(|it| it.as_str())),
+        ),
+        ("cloud_credentials_state_check", set(CredentialState::ALL.iter().map(|it| it.as_str()))),
+        (
+            "cloud_credential_assignments_state_check",
+            set(ApprovalState::ALL.iter().map(|it| it.as_str())),
+        ),
+        ("blueprint_versions_state_check", set(BlueprintState::ALL.iter().map(|it| it.as_str()))),
     ];
     let expected: BTreeMap<String, Set> =
         expected.into_iter().map(|(constraint, set)| (constraint.to_owned(), set)).collect();
